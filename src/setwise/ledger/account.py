@@ -58,11 +58,11 @@ from setwise.ledger.terms import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
-    """Proof that a charge is on disk: entry number `entry` in the chain of `account`, made under the key `key`.
+    """Proof that a charge is on disk, as entry number `entry` in the hash chain of the entries of `account`.
 
-    `uses` are the mechanism uses that were charged, and `period` is the name of the budget period that paid (empty for
-    an account without periods). `answer` is the stored answer if the request was answered before, and None if it has
-    still to be answered.
+    `key` is the charge's idempotency key. `uses` are the mechanism uses that were charged, and `period` is the name of
+    the budget period that paid (empty for an account without periods). `answer` is the stored answer, or None if the
+    request has still to be answered.
     """
 
     account: str
@@ -78,8 +78,8 @@ class _Balances:
     """The balances that decide whether an account can pay for a charge, all read in one transaction.
 
     `state` is "open", "frozen" or "closed". `spent` has the units spent in the budget period `period`, per balance name
-    (such as "wallet", of 2^60 units). `cap` is about the dataset's cap, the joint budget of its accounts: what remains
-    of a cap with slices (parts for accounts), the units spent of a zCDP cap, or None if the dataset has no cap.
+    (such as "wallet", 2^60 units when full). `cap` has the balance of the dataset's cap (the joint budget of its
+    accounts): what remains of a cap with slices for accounts, or what is spent of a zCDP cap. None means no cap.
     """
 
     state: str
@@ -151,18 +151,18 @@ class Account:
     def check_dataset(self, known_as: str) -> None:
         """Raise `InvalidParameter` unless this account may pay for questions about the dataset named `known_as`.
 
-        An account that was opened for a dataset pays for questions about that dataset only, under any name of the same
-        data.
+        An account opened for a dataset pays for that dataset only; other registered names of the same data are
+        accepted.
         """
         with self._store.reading() as connection:
             check_pays(connection, account=self.name, dataset=self._terms.dataset, known_as=known_as)
 
     def charge(self, uses: Iterable[Use | Guarantee | str], *, key: str, request: str) -> Receipt:
-        """Charge the account for `uses` and return the receipt; when this returns, the charge is on disk.
+        """Charge the account for mechanism uses and return the receipt; when this returns, the charge is on disk.
 
-        `uses` are mechanism uses (guarantees with counts). Repeating a call with the same `key` and the same `request`
-        charges nothing more. The receipt then has the stored answer. The answer is None if the earlier run stopped
-        before it stored one; the request may then be run again under that charge.
+        A use is a privacy guarantee with a count. Repeating a call with the same `key` and the same `request` charges
+        nothing more. The receipt then has the stored answer. The answer is None if the earlier run stopped before it
+        stored one; the request may then be run again under that charge.
 
         Requires: `request` names the whole question: what is run, and on which data. The price of a use assumes that
         its question is fixed now, before later answers are seen (docs/optimal-composition.md, Theorem 7). A use that is
@@ -195,12 +195,12 @@ class Account:
         raise StoreFailed(f"the ledger {self._store.address} refused a charge to {self.name!r} {_ATTEMPTS} times")
 
     def reserve(self, uses: Iterable[Use | Guarantee | str], *, key: str, request: str) -> Receipt:
-        """Charge for `uses` whose questions are chosen later, after further answers were seen; return the receipt.
+        """Charge for mechanism uses whose questions are chosen later, after further answers; return the receipt.
 
         `key` and `request` are as in `charge`. In a Gaussian wallet (a budget in mu squared), a use costs more the less
         remains after it, and a reserved use may be asked last. So a use that a wallet pays for is charged as a Gaussian
-        use, at the price of a use that empties the wallet. Its failure probability is charged as another use.
-        Registered uses, and all uses of a zCDP account, are charged unchanged, as their bound holds in any order.
+        use, at the price of a use that empties the wallet. Its failure probability is charged as another use. Uses
+        registered at the account's opening, and all uses of a zCDP account, are charged unchanged.
 
         Theorem: docs/optimal-composition.md, Theorem 7, "Reservations". Raises the errors that `charge` raises, and
         `InvalidParameter` for a use that has no price, or if the account has a menu (a fixed list of uses).
@@ -215,11 +215,11 @@ class Account:
         return self.charge([*others, *reserved_uses(early)], key=key, request=request)
 
     def _priced_by_balance(self, uses: Sequence[Use]) -> list[Use]:
-        """Return those of `uses` whose price holds only if their question is fixed when they are charged."""
+        """Return those of the `uses` whose price is valid only if their question is fixed when they are charged."""
         return uses_priced_by_balance(uses, self._terms, has_slice=isinstance(self._cap, SharedCap))
 
     def _append(self, contents: Contents, at: int, wanted: tuple[Use, ...]) -> Entry:
-        """Append a charge of the uses `wanted` at the timestamp `at` (microseconds since 1970) and return its entry.
+        """Append a charge of the mechanism uses `wanted` at the time `at` (microseconds since 1970); return its entry.
 
         `contents` is the entry without its balance changes, which are computed here. Some prices depend on the balance.
         They hold only if no other entry is appended to the account meanwhile; if one is, the charge is priced again.
@@ -268,8 +268,8 @@ class Account:
         the units to move from the cap into the slice first, and `price` the units that the slice then pays.
         `slice_units` are the units in the slice now. `rule` says whether the Gaussian wallet (a budget in mu squared)
         pays, the sum of epsilons, or both. A use costs more from a smaller wallet. The slice is refilled, which locks
-        the cap's row, only if it cannot pay, or would pay over 2% more than the whole cap. Raises `Refused` if even the
-        refilled slice cannot pay.
+        the cap's row, only if it cannot pay, or if its price is over 2% above the price from the whole cap. Raises
+        `Refused` if even the refilled slice cannot pay.
         """
         slice_price = cap.totals.pay(uses, slice_units, rule)
         if slice_price is not None and cap.totals.pays_well(uses, slice_price):
@@ -284,12 +284,12 @@ class Account:
     def settle(self, receipt: Receipt, *, answer: str, returned: Sequence[Use | Guarantee | str] = ()) -> str:
         """Store the answer of a charge and refund unused mechanism uses, in one transaction; return the stored answer.
 
-        If an answer was stored for this charge before, that answer stays and is returned, so show only the result.
-        `returned` are uses that were charged and not needed. Only those registered with the account are given back, so
-        an account without registered uses (a filter) gets nothing back.
+        If this charge has a stored answer already, that answer stays and is returned, so show the returned text only.
+        `returned` are uses that were charged and not needed. Only uses registered at the account's opening are given
+        back, so an account without registered uses (a filter) gets nothing back.
 
         Raises `InvalidParameter` if the receipt is of another account, if more is returned than was charged, if uses
-        are returned although parts of the charge were released, or if the account has no such charge.
+        are returned although parts of the answer were released, or if the account has no such charge.
         """
         check_text(answer, "answer")
         if receipt.account != self.name:
@@ -306,10 +306,10 @@ class Account:
         )
 
         def check_settlement(connection: Connection) -> list[Draft]:
-            """Return the settlement (the entry with the answer), to be appended, after checking its charge.
+            """Check the charge, and return its settlement (the entry with the answer) as the draft to append.
 
             Raises `Refused` if the charge is missing or settled already, and `InvalidParameter` if the refund exceeds
-            the charge, or if a part of the charge was released.
+            the charge, or if a part of the answer was released.
             """
             state = settlement_state(connection, self._account_id, receipt.key)
             if state.charged is None or state.is_settled:
@@ -339,8 +339,8 @@ class Account:
 
         This is for a question that is paid once and answered in parts, such as running totals, whose whole series is
         charged at the opening. A release charges nothing. `part` is the name of the part. If this part was released
-        before, its first answer stays and is returned, so show only the result. Parts are answered after later answers
-        were seen, so the charge must have been paid with `reserve`, or be of uses with a fixed price, such as Gaussian
+        before, its first answer stays and is returned, so show the returned text only. Other answers are seen before
+        the last part is released, so the charge must be paid with `reserve` or have a fixed price, such as Gaussian
         noise.
 
         Raises `BudgetExhausted` if the account is frozen or closed and the part was not released before. Raises
@@ -359,7 +359,7 @@ class Account:
         )
 
         def check_release(connection: Connection) -> list[Draft]:
-            """Return the release, to be appended; raise `Refused` if it has no charge or was made before."""
+            """Return the release entry to append; raise `Refused` if the charge is missing or the part was released."""
             position = account_counters(connection, self._account_id).entries + 1
             charge = entry_under(connection, self._account_id, self.name, "charge", receipt.key)
             if charge is None or entry_under(connection, self._account_id, self.name, "release", key):
@@ -408,11 +408,11 @@ class Account:
         return None if entry is None else entry.contents.text
 
     def give_back(self) -> bool:
-        """Give the account's slice (its reserved part of the dataset's cap) back; return whether it had units.
+        """Return the account's slice (its part of the dataset's cap) to the cap; tell whether the slice had units.
 
-        The cap is the joint budget of the dataset's accounts. Returns False for an account without a cap, or under a
-        cap without slices. The next charge takes a new slice. Calling this is never necessary, because a cap that runs
-        short collects slices by itself.
+        The cap is the joint budget of the dataset's accounts. The result is False for an account without a cap, or
+        under a cap without slices. The next charge takes a new slice. Calling this is never necessary, because a cap
+        that runs short collects slices by itself.
         """
         if not isinstance(self._cap, SharedCap):
             return False
@@ -426,7 +426,7 @@ class Account:
     def status(self) -> AccountStatus:
         """Return the account's promise, remaining budget, spent amounts and state in its present period.
 
-        Read from balances alone, so that the time does not grow with the number of charges.
+        Reads stored balances only, so the time that it takes does not grow with the number of charges.
         """
         with self._store.reading() as connection:
             last = account_counters(connection, self._account_id)
@@ -469,8 +469,8 @@ class Account:
     def count_more(self, uses: Sequence[Use]) -> int:
         """Return how many more charges of `uses` the account and its cap (joint budget) could pay, at most 2^20.
 
-        `uses` are mechanism uses (guarantees with counts). The charges are priced as one large charge, which is never
-        cheaper than single charges. So at least the returned number of single charges fits.
+        `uses` are the mechanism uses of one charge. All the charges are priced as one large charge, which is never
+        cheaper than single charges, so at least the returned number of single charges can be paid.
         """
         period = self.status().period
         with self._store.reading() as connection:
@@ -494,8 +494,8 @@ class Account:
     def shortage(self, uses: Iterable[Use | Guarantee | str]) -> str | None:
         """Return a sentence about what is missing to pay for `uses` now, or None if the account and its cap can pay.
 
-        Nothing is charged. A cap is the joint budget of a dataset's accounts. Raises `InvalidParameter` for a use that
-        is not registered, if the account pays for registered uses only.
+        Nothing is charged. `uses` are mechanism uses, and a cap is the joint budget of a dataset's accounts. Raises
+        `InvalidParameter` for a use that was not registered, if the account pays for registered uses only.
         """
         wanted = merged(as_uses(uses))
         period = self.status().period
@@ -506,8 +506,8 @@ class Account:
     def warning(self, uses: Iterable[Use | Guarantee | str]) -> str | None:
         """Return a sentence that warns if a charge of `uses` would end a payment rule for every account under the cap.
 
-        A cap (the joint budget of a dataset's accounts) can be paid by two rules: from a Gaussian wallet (a budget in
-        mu squared), or by the sum of epsilons. A use that fits only one rule ends the other. None if no rule would end.
+        A cap (the joint budget of a dataset's accounts) can be paid by two rules: by a Gaussian wallet (mu squared), or
+        by the sum of epsilons. A use that only one rule can pay for ends the other. None if no rule ends.
         """
         if not isinstance(self._cap, SharedCap):
             return None
@@ -532,8 +532,8 @@ class Account:
         """Return an upper bound on the odometer that the account would show if only `uses` had been drawn.
 
         The odometer is a bound on the epsilon of all draws so far. `uses` are mechanism uses (guarantees with counts).
-        The bound is fast, because it only adds up their parameters; it is 0 for no uses. For a filter account it may be
-        below the odometer of `status`, which is computed from balances that are rounded up.
+        It is quick, because only parameters are added up, and 0 for no uses. For a filter account it may be below the
+        odometer of `status`, whose balances are rounded up.
         """
         merged_uses = merged(uses)
         largest = largest_loss((use.guarantee, use.count) for use in merged_uses)
@@ -542,8 +542,8 @@ class Account:
     def _contents(self, kind: EntryKind, key: str, period: str, uses: Sequence[Use], text: str) -> Contents:
         """Return the contents of a new entry of this account; the store assigns its position in the chain later.
 
-        `kind` is the kind of entry, `key` its idempotency key, `period` the budget period, `uses` are the mechanism
-        uses that it draws or returns, and `text` is its request or answer.
+        `kind` says what the entry records (such as "charge"), `key` is its idempotency key, and `period` the budget
+        period. `uses` are the mechanism uses that the entry draws or returns, and `text` is its request or answer.
         """
         return Contents(account=self.name, kind=kind, key=key, period=period, uses=write_uses(uses), text=text)
 
@@ -578,7 +578,7 @@ class Account:
         return _Balances(state=state, period=period, spent=spent_of(connection, self._account_id, period), cap=cap)
 
     def _explain_shortage(self, balances: _Balances, uses: tuple[Use, ...]) -> str | None:
-        """Return a sentence about why the account or its cap cannot pay for `uses` from `balances`, or None."""
+        """Return a sentence about why the account or its cap cannot pay for `uses`; None if `balances` suffice."""
         if balances.state != "open":
             return f"the account {self.name!r} is {balances.state} and pays for nothing; ask a steward"
         terms, spent, period = self._terms, balances.spent, balances.period

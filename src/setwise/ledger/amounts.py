@@ -45,8 +45,8 @@ class BudgetTotals(Protocol):
     """The budget of an account or a cap: the units of each named balance, and their meaning in privacy parameters.
 
     A cap is the joint budget of all accounts on a dataset. The argument `amounts` of the methods has the units spent so
-    far, per balance name (such as "wallet", of 2^60 units); only `largest` takes the units that remain. Four classes
-    implement the protocol: `Totals` (sums of zCDP), `WalletTotals` (a Gaussian wallet: a budget in mu squared),
+    far, per balance name (such as "wallet", 2^60 units when full); only `largest` takes the units that remain. Four
+    classes implement the protocol: `Totals` (sums of zCDP), `WalletTotals` (a Gaussian wallet: a budget in mu squared),
     `MenuTotals` (a fixed list of uses with costs) and `CapTotals` (a wallet of which accounts reserve parts, slices).
     """
 
@@ -81,23 +81,23 @@ class BudgetTotals(Protocol):
     def paying(self, amounts: Mapping[str, int]) -> tuple[str, ...]:
         """Return the names of the balances from which a use can still be paid, such as "wallet" and "sum".
 
-        If there are two names, each use must fit one of the two balances. `amounts` has the units spent so far, per
-        balance name (such as "wallet", of 2^60 units).
+        If there are two names, it is enough that one of the two balances can pay for the use. `amounts` has the units
+        spent so far, per balance name (such as "wallet", 2^60 units when full).
         """
         ...
 
     def worth(self, amounts: Mapping[str, int]) -> Spent:
         """Return the zCDP rho and the failure probability of all mechanism uses paid so far, each rounded up.
 
-        `amounts` has the units spent so far, per balance name (such as "wallet", of 2^60 units).
+        `amounts` has the units spent so far, per balance name (such as "wallet", 2^60 units when full).
         """
         ...
 
     def loss_sum(self, amounts: Mapping[str, int]) -> float:
         """Return the sum of the largest privacy losses (epsilons) of all mechanism uses paid so far, rounded up.
 
-        `amounts` has the units spent so far, per balance name (such as "wallet", of 2^60 units). Infinity if the sum is
-        not known, because this kind of budget does not record it, or because a charge did not fit into its record.
+        `amounts` has the units spent so far, per balance name. Infinity if the sum is not known, because this kind of
+        budget does not record it, or because a charge was larger than the balance that records it.
         """
         ...
 
@@ -105,15 +105,15 @@ class BudgetTotals(Protocol):
         """Return mechanism uses that together reveal at least as much as everything that was paid for so far.
 
         They are shown to people, and composed with other uses. `amounts` has the units spent so far, per balance name
-        (such as "wallet", of 2^60 units).
+        (such as "wallet", 2^60 units when full).
         """
         ...
 
     def largest(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
         """Return the largest mechanism uses that the remaining budget pays for together.
 
-        `amounts` has the units that remain, per balance name (such as "wallet", of 2^60 units), unlike in the other
-        methods. Returns an empty tuple if nothing can be paid.
+        `amounts` has the units that remain, per balance name (such as "wallet", 2^60 units when full), unlike in the
+        other methods. Returns an empty tuple if nothing can be paid.
         """
         ...
 
@@ -171,7 +171,7 @@ class Totals:
         return {FAILURE: whole_units(failure, self.failure), RHO: whole_units(rho, self.rho)}
 
     def shortage(self, uses: Sequence[Use], spent: Mapping[str, int]) -> str | None:
-        """Return a sentence about the rho or failure probability that is missing to pay for `uses`; None if they fit.
+        """Return a sentence about the rho or failure probability that `uses` need and the budget lacks, or None.
 
         `uses` are mechanism uses, and `spent` has the units spent so far, per balance name ("rho", "failure"; 2^60
         each).
@@ -193,9 +193,9 @@ class Totals:
         return "; ".join(sentences) or None
 
     def worth(self, amounts: Mapping[str, int]) -> Spent:
-        """Return the zCDP rho and the failure probability that the units `amounts` stand for, rounded up.
+        """Return the zCDP rho and the failure probability of the charges that spent the units `amounts`, rounded up.
 
-        `amounts` has the units spent from the filter, per balance name (such as "rho", of 2^60 units).
+        `amounts` has units per balance name (such as "rho", 2^60 units when full).
         """
         return Spent(worth_above(amounts[RHO], self.rho), worth_above(amounts[FAILURE], self.failure))
 
@@ -216,7 +216,7 @@ class Totals:
     def loss_sum(self, amounts: Mapping[str, int]) -> float:
         """Return 0 if nothing was spent, and infinity otherwise, because a zCDP filter does not record largest losses.
 
-        `amounts` has the units spent so far, per balance name (such as "rho", of 2^60 units).
+        `amounts` has the units spent so far, per balance name (such as "rho", 2^60 units when full).
         """
         return math.inf if any(amounts.values()) else 0.0
 
@@ -227,7 +227,7 @@ class Totals:
     def spent_as(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
         """Return one zCDP mechanism use that reveals as much as everything paid so far; () if nothing was spent.
 
-        `amounts` has the units spent so far, per balance name (such as "rho", of 2^60 units).
+        `amounts` has the units spent so far, per balance name (such as "rho", 2^60 units when full).
         """
         worth = self.worth(amounts)
         return (
@@ -278,7 +278,7 @@ class WalletTotals:
         return wallet_as_uses(self.wallet, self.failure)
 
     def price(self, uses: Sequence[Use], spent: Mapping[str, int]) -> dict[str, int]:
-        """Return the units that `uses` take from each balance, per balance name (such as "wallet", of 2^60 units).
+        """Return the price of the mechanism uses `uses`: units to take from each balance, per balance name.
 
         Each use must be paid by the Gaussian wallet (a budget in mu squared) or by the balance "sum" of largest losses,
         and each of the two pays only while it has paid for all uses so far. If only one of them can pay for `uses`, the
@@ -349,7 +349,7 @@ class WalletTotals:
     def worth(self, amounts: Mapping[str, int]) -> Spent:
         """Return the zCDP rho and the failure probability of the charges that spent the units `amounts`, rounded up.
 
-        `amounts` has units per balance name. The balance "rho" only records the charges (see `recorded_sum`).
+        `amounts` has units per balance name. Rho is infinite once the balance "rho", which records it, is used up.
         """
         return Spent(recorded_sum(amounts[RHO], self.rho), worth_above(amounts[FAILURE], self.failure))
 
@@ -373,9 +373,9 @@ class WalletTotals:
     def loss_sum(self, amounts: Mapping[str, int]) -> float:
         """Return the sum of the largest losses of all uses paid so far, rounded up; infinity if it is not known.
 
-        `amounts` has the units spent so far, per balance name. The balance "sum" records the losses. A use that does
-        not fit takes all that remains in this balance, so the sum is not known once the balance is empty. It is not
-        known either if the budget has no `limit` and something was spent.
+        `amounts` has the units spent so far, per balance name. The balance "sum" records the losses. A use whose loss
+        is larger than this balance takes all that remains in it, so the sum is not known once the balance is empty. It
+        is not known either if the budget has no `limit` and something was spent.
         """
         if self.limit and amounts[SUM] < UNITS:
             return worth_above(amounts[SUM], self.limit)
@@ -398,7 +398,7 @@ class WalletTotals:
         """Return the largest mechanism uses that the remaining units `amounts` (per balance name) pay for together.
 
         They are a Gaussian use, and a failure use, which reveals nothing unless it fails. If the wallet (a budget in mu
-        squared) is empty, the first is instead a pure DP use of the epsilon that remains of the sum of losses.
+        squared) is empty, the first is instead a pure DP use; its epsilon is what remains of the sum of losses.
         """
         return largest_of_wallet(
             worth_below(amounts[WALLET], self.wallet),
@@ -407,7 +407,7 @@ class WalletTotals:
         )
 
     def shortage(self, uses: Sequence[Use], spent: Mapping[str, int]) -> str | None:
-        """Return a sentence about what the wallet lacks to pay for `uses`, and what it could pay; None if they fit.
+        """Return a sentence about what the wallet lacks to pay for `uses`, and what it could pay; None if it can pay.
 
         A Gaussian wallet is a budget in mu squared. `spent` has the units spent before, per balance name.
         """
@@ -565,7 +565,7 @@ def _zero_concentrated(guarantee: Guarantee) -> ZeroConcentratedDP:
 
 
 def whole_units(amount: Fraction, total: float) -> int:
-    """Return the privacy `amount` in units, rounded up, if 2^60 units are `total`, the full balance.
+    """Return how many units the privacy `amount` is, rounded up, where 2^60 units are `total`, the full balance.
 
     `amount` and `total` are of the same kind, such as mu^2. At most 2^60 + 1 is returned, which the database refuses.
     If `total` is 0, a positive amount is 1 unit, which the database refuses too. An amount of 0 is 0 units.
@@ -595,6 +595,6 @@ def recorded_sum(units: int, total: float) -> float:
     """Return the sum, rounded up, of the charges in a balance that only records; infinite if the sum is unknown.
 
     `units` are the units spent of the balance, and `total` is the amount of the full balance, 2^60 units. The balance
-    never refuses a charge: one that does not fit takes all that remains. So the sum is unknown if all units are spent.
+    never refuses a charge: one larger than the balance takes all of it. So the sum is unknown if all units are spent.
     """
     return worth_above(units, total) if units < UNITS else math.inf

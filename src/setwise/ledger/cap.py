@@ -22,10 +22,10 @@ class CapBalance:
     """The remaining balance of a dataset's cap: the unallocated part `free`, and the slices reserved for accounts.
 
     A cap is the joint budget of all accounts on a dataset.
-    - `free` has units per balance name (such as "wallet", of 2^60 units).
+    - `free` has units per balance name (such as "wallet", 2^60 units when full).
     - `held` has the slice of each account in units per balance name, `names` the name of each account, and `at` the
-      timestamp of its last entry in microseconds since 1970. Their keys are register numbers (the number of the record
-      that opened the account).
+      timestamp of its last entry in microseconds since 1970. The keys of these three are register numbers (the number
+      of the record that opened the account).
     - `rule` says which payment rules the cap still has: the Gaussian wallet (a budget in mu squared), the sum of
       epsilons, or both.
     """
@@ -87,18 +87,19 @@ class SharedCap:
         """Return the units to move from the cap into an account's slice (its part of the cap) to pay for `uses`.
 
         `uses` are mechanism uses (guarantees with counts). The result, and `slice_units`, the units in the slice now,
-        are keyed by balance name (such as "wallet", of 2^60 units). `rule` says whether the Gaussian wallet (a budget
-        in mu squared) pays, the sum of epsilons, or both. The cap's row is locked until the transaction of `connection`
-        ends.
+        are keyed by balance name (such as "wallet", 2^60 units when full). `rule` says whether the Gaussian wallet (a
+        budget in mu squared) pays, the sum of epsilons, or both. The cap's row is locked until the transaction of
+        `connection` ends.
         """
         return self.totals.refill(uses, slice_units, self._free(locked_spent_of(connection, self.holder)), rule)
 
     def slice_entry(self, account: int, name: str, amounts: Mapping[str, int], at: int, position: int) -> Draft:
-        """Return an entry, not yet appended, that moves units between the cap and an account's slice (its part of it).
+        """Return an entry, not yet appended, that moves units between the cap and an account's slice.
 
+        A slice is the part of the cap that is reserved for one account.
         - `account` is the account's register number (the number of its opening record), and `name` its name.
-        - `amounts` are units per balance name (such as "wallet", of 2^60 units). Positive ones move into the slice,
-          negative ones return to the cap.
+        - `amounts` are units per balance name (such as "wallet", 2^60 units when full). Positive ones move into the
+          slice, negative ones return to the cap.
         - `at` is the timestamp in microseconds since 1970, and `position` the entry's place in the account's chain.
         """
         contents = Contents(
@@ -113,13 +114,14 @@ class SharedCap:
         return Draft(holder=account, at=at, contents=contents, movements=moves, position=position)
 
     def give_back(self, account: int, name: str, at: int, wanted: Mapping[str, int] | None = None) -> bool:
-        """Move units from an account's slice (its part of the cap) back to the cap; return False if it has none.
+        """Move units from an account's slice (its part of the cap) back to the cap; return False if the slice has none.
 
         - `account` is the account's register number (the number of its opening record), and `name` its name.
         - `at` is the timestamp in microseconds since 1970.
-        - `wanted` has the units that the cap needs, per balance name (such as "wallet", of 2^60 units); None returns
-          the whole slice. Of each balance in `wanted`, the wanted units or half of the slice are returned, whichever is
-          more. Half is returned so that the cap need not collect again for the next charge of another account.
+        - `wanted` has the units that the cap needs, per balance name (such as "wallet", 2^60 units when full); None
+          returns the whole slice. Of each balance in `wanted`, the wanted units or half of the slice are returned,
+          whichever is more. Half is returned so that the cap need not collect again for the next charge of another
+          account.
         """
 
         def amounts(slice_units: Mapping[str, int]) -> dict[str, int]:
@@ -187,8 +189,9 @@ class SharedCap:
     def _try_append(self, account: int, drafts: Callable[[Connection], list[Draft]]) -> bool:
         """Append entries to the chain of an account in one transaction; return False if the database refuses them.
 
-        `account` is the account's register number (the number of its opening record). `drafts(connection)` returns the
-        entries with their prices. The database refuses entries that overdraw a balance, or whose account is not open.
+        `account` is the account's register number (the number of its opening record). The function `drafts` takes a
+        connection, and returns the entries to append with their balance changes. The database refuses entries that
+        overdraw a balance, or whose account is not open.
         """
         try:
             self._store.append_priced(account, drafts)
@@ -199,7 +202,7 @@ class SharedCap:
     def _free(self, spent: Mapping[str, int]) -> dict[str, int]:
         """Return the units of the cap that are not reserved in any account's slice, per balance name.
 
-        `spent` has the units that were moved from the cap into slices, per balance name (such as "wallet", of 2^60
-        units).
+        `spent` has the units that were moved from the cap into slices, per balance name (such as "wallet", 2^60 units
+        when full).
         """
         return {balance_name: self._balance_sizes[balance_name] - spent.get(balance_name, 0) for balance_name in SLICES}

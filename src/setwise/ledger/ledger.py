@@ -83,7 +83,7 @@ class Ledger:
 
     @classmethod
     def inspect(cls, url: str, *, clock: Clock | None = None) -> Self:
-        """Open the ledger at `url` for reading only; nothing is changed, so the file may be damaged or read-only.
+        """Open the ledger at `url` for reading only. Nothing is written, so the file may be damaged or read-only.
 
         `clock` tells the time (the machine's if None). Raises `StoreFailed` if the schema is of another version.
         """
@@ -167,8 +167,8 @@ class Ledger:
         holds per period. Under the `rule` "wallet", uses are paid from a Gaussian wallet (a budget in mu squared), or
         admitted while their largest losses add up to at most epsilon. Under "zcdp", their zCDP parameters add up: that
         admits fewer uses, but also uses of which only the zCDP guarantee is known. Under "menu", a use must be no worse
-        than one of the pure or bounded-range uses in `menu`, which is fixed here; if these have one size, as many uses
-        are admitted as if they were registered. `analyst`, `dataset` and `unit` are as in `open_setwise`.
+        than one of the pure DP or bounded-range uses in `menu`, which is fixed here. A menu of one use admits as many
+        uses as if they were registered. `analyst`, `dataset` and `unit` are as in `open_setwise`.
 
         Theorem: WhitehouseRaRoWu23 for zCDP, docs/optimal-composition.md, Theorem 7, for wallets, and "Menu accounts".
 
@@ -208,10 +208,10 @@ class Ledger:
         charge draws on the cap itself.
 
         A cap under the rule "wallet" can be paid in two ways: from a Gaussian wallet (mu squared), which pays for any
-        noise, or by the sum of epsilons, which pays for pure noise and can be larger. One of the two ways must pay for
-        all uses. With `keep` "either", both ways are open until a use fits only one of them; one large pure use can end
-        Gaussian noise for everybody. With `keep` "wallet" or "sum", the cap has only that way from the start. `unit` is
-        the unit of privacy that the cap protects; only accounts that protect the same unit draw on it.
+        noise, or by the sum of epsilons, which pays for pure DP noise and can be larger. One of the two ways must pay
+        for all uses. With `keep` "either", both ways are open until only one of them can pay for a use; one large pure
+        DP use can end Gaussian noise for everybody. With `keep` "wallet" or "sum", the cap has only that way from the
+        start. `unit` is the unit of privacy that the cap protects; only accounts that protect the same unit draw on it.
 
         Theorem: docs/optimal-composition.md, "Slices", for wallets, WhitehouseRaRoWu23 for zCDP.
 
@@ -265,7 +265,7 @@ class Ledger:
     ) -> tuple[AccountStatus, ...]:
         """Return the status of every account whose name comes after `after`, sorted by name; at most `most` accounts.
 
-        With `analyst` or `dataset`, only accounts of that analyst or on that dataset. A `most` of None sets no limit.
+        Only accounts of `analyst` and on `dataset` are returned, if these are given. A `most` of None sets no limit.
         """
         chosen = select(accounts.c.holder).where(accounts.c.name > after)
         if analyst is not None:
@@ -296,9 +296,9 @@ class Ledger:
             return {row[0]: row[1] for row in connection.execute(counted)}
 
     def freeze(self, name: str, *, by: str = "", reason: str = "") -> None:
-        """Freeze the account `name`: until it is thawed it pays for no charge. Earlier charges may still get answers.
+        """Freeze the account `name`: until it is thawed, it pays for no charge and releases no part of an answer.
 
-        `by` and `reason` are recorded in the audit log. Raises `InvalidParameter` if the account is not open.
+        Earlier charges can still be settled. `by` and `reason` are logged. Raises `InvalidParameter` if it is not open.
         """
         self._change_state(name, "freeze", by, reason)
 
@@ -307,7 +307,7 @@ class Ledger:
         self._change_state(name, "thaw", by, reason)
 
     def close_account(self, name: str, *, by: str = "", reason: str = "") -> None:
-        """Close the account `name` for good: it pays for no further charge. `by` and `reason` are recorded.
+        """Close the account `name` for good: it pays for no further charge. `by` and `reason` go to the audit log.
 
         The account's entries stay, and its slice (its part of the cap, the dataset's joint budget) returns to the cap.
         """
@@ -338,13 +338,13 @@ class Ledger:
 
         `reads` are texts that identify the data, such as resolved paths, inodes and folders, or a server with a table.
         `within` are the folders that contain the data: a name that reads one of these folders reads this data too.
-        `definition` is the text by which questions find the data, so that a later change of it can be noticed. Only
-        digests of these texts are kept. `apart` is a steward's reason why this name is not joined with others that read
-        the same data. `unit` is the unit of privacy that all accounts on the dataset protect: "user", or a part of a
-        user such as "user,day". Repeating a registration changes nothing.
+        `definition` is the dataset's definition as text, so that a later change of it can be noticed. Only digests of
+        these texts are kept. `apart`, if not empty, is a steward's reason why this name shares neither cap nor joint
+        promise with others that read the same data. `unit` is the unit of privacy that all accounts on the dataset
+        protect: "user", or a part of a user such as "user,day". Repeating a registration changes nothing.
 
-        Raises `BadRequest` if the name would join data whose accounts do not draw on one cap, or data for which another
-        unit is protected.
+        Raises `BadRequest` if names that read the same data would then have accounts that do not draw on one cap, or
+        would protect different units of privacy.
         """
         with self._store.writing() as connection:
             register_dataset(
@@ -377,7 +377,7 @@ class Ledger:
             write_event(connection, event, microseconds(self._clock.now()))
 
     def acts(self, *, after: int = 0, actions: Sequence[str] = ()) -> tuple[Record, ...]:
-        """Return the audit events with numbers above `after`; if `actions` are given, only those actions."""
+        """Return the audit events numbered above `after`, in order; if `actions` are given, only these actions."""
         with self._store.reading() as connection:
             return tuple(events_of(connection, after, actions))
 
@@ -398,12 +398,12 @@ class Ledger:
     ) -> Verification:
         """Recompute every hash chain and every balance; the result names each entry that is not as it was written.
 
-        An anchor says where every chain ended at some time. A signed head, which the ledger itself stores, is the
-        digest of an anchor with a signature. With `head`, the digest of an earlier anchor, nothing may have changed
-        since. With `since`, an earlier anchor, entries may have been added, and nothing else. With `key`, every signed
-        head must be signed with that key; with `within` too, one must have been signed within that time before now,
-        which finds a ledger whose end was cut off. With `last_head`, a file with a copy of a signed head, the ledger
-        must still have that head, which finds an older copy of the ledger.
+        An anchor says where every chain ended at some time. A signed head is a record in the ledger that says the same,
+        with a signature. With `head`, the digest of an earlier anchor, nothing may have changed since. With `since`, an
+        earlier anchor, entries may have been added, and nothing else. With `key`, every signed head must be signed with
+        that key; with `within` too, one must have been signed within that time before now, which finds a ledger whose
+        end was cut off. With `last_head`, a file with a copy of a signed head, the ledger must still have that head,
+        which finds an older copy of the ledger.
         """
         now = self._clock.now()
         oldest = None if within is None else microseconds(now - within)
@@ -422,13 +422,13 @@ class Ledger:
     def sign(
         self, key: bytes, *, last_head: HeadFile | None = None, within: timedelta | None = None, anew: bool = False
     ) -> Record:
-        """Append a signed head (where each account's chain ends now) and return its record.
+        """Append a signed head (a record of where each account's chain ends now) and return the record.
 
-        The `key` is kept outside the database. The ledger is checked before it is signed: its register and signatures,
-        the entries at which earlier heads saw the accounts end, and all entries since. With `last_head`, the ledger
-        must also have the head in that file, and the new head is then written to the file. If there is no such file
-        yet, but the ledger has heads, one of them must have been signed at most the time `within` ago. With `anew`, the
-        file is not compared, for an operator who knows that this ledger is the right copy.
+        The `key` is kept outside the database. Before signing, the register, the signatures of earlier heads, the last
+        entries that these heads recorded, and all later entries are checked. With `last_head`, the ledger must also
+        have the head in that file, and the new head is then written to the file. If there is no such file yet, but the
+        ledger has heads, one of them must have been signed at most the time `within` ago; without `within` this fails.
+        With `anew`, the file is not compared, for an operator who knows that this ledger is the right copy.
 
         Raises `StoreFailed`, without signing, if a check fails.
         """
@@ -443,11 +443,11 @@ class Ledger:
         return record
 
     def keep_head(self, key: bytes, last_head: HeadFile, *, within: timedelta | None = None) -> None:
-        """Check the ledger against the signed head in the file `last_head`, and write its last signed head to the file.
+        """Check that the ledger has the signed head in the file `last_head`; write the ledger's last head to it.
 
         A signed head records where every account's chain of entries ended, signed with `key`, perhaps by another
         process. If there is no file yet, but the ledger has heads, one of them must have been signed at most the time
-        `within` ago.
+        `within` ago; without `within` this fails.
 
         Raises `StoreFailed` if the ledger lacks the head in the file, or fails a check of its signatures and entries.
         """
@@ -553,7 +553,7 @@ class Ledger:
         return joint_of(dataset, self.terms_on(dataset), self.cap(dataset), delta=delta, periods=periods)
 
     def terms_on(self, dataset: str) -> tuple[Terms, ...]:
-        """Return the terms of every account on the data that `dataset` reads, also of accounts on its other names."""
+        """Return the terms of every account on the data that `dataset` reads, under any name of this data."""
         with self._store.reading() as connection:
             bodies = (
                 select(openings.c.body)

@@ -46,8 +46,8 @@ class MenuTotals:
       The account has `budget` units to spend.
     - All answers together are (`epsilon`, `delta`)-DP. `failure` is the part of `delta` for outright failures (events
       in which everything may be revealed).
-    - `rho` and `limit` limit nothing. They are the sizes of two balances that only record the zCDP and the sum of the
-      largest losses (an epsilon) of the charges, for the odometer (a bound on the epsilon drawn so far).
+    - `rho` and `limit` restrict nothing. They are the sizes of two balances that only record the zCDP and the sum of
+      the largest losses (an epsilon) of the charges, for the odometer (a bound on the epsilon drawn so far).
     """
 
     items: tuple[tuple[str, int], ...]
@@ -67,8 +67,8 @@ class MenuTotals:
         The menu is the list of these mechanism uses; their counts are ignored. The share `failure_share` of delta is
         set aside for outright failures (events in which everything may be revealed).
 
-        Raises `InvalidParameter` for a use without a bounded loss, no uses or too many, and `Unattainable` if not even
-        one use of the menu keeps the promise.
+        Raises `InvalidParameter` for a use whose privacy loss is unbounded, and for an empty or too long menu. Raises
+        `Unattainable` if not even one use of the menu keeps the promise.
         """
         if not 0.0 <= failure_share < 1.0:
             raise InvalidParameter(f"failure_share must be at least 0 and below 1, not {failure_share!r}")
@@ -96,7 +96,7 @@ class MenuTotals:
 
     @property
     def menu(self) -> Menu:
-        """The mechanism uses on the menu with their costs, and the account's budget, both in units, as a `Menu`.
+        """The mechanism uses on the menu with their costs, and the account's budget, all in units, as a `Menu`.
 
         A menu is the fixed list of mechanism uses that an account accepts. A unit is the menu's own measure of cost.
         """
@@ -120,9 +120,9 @@ class MenuTotals:
         """Return the units that the mechanism uses `uses` take from each balance of the menu account, per balance name.
 
         A menu is the account's fixed list of uses. A use costs as much as the cheapest item of the menu whose guarantee
-        it satisfies, no matter what was spent before. The balances "rho" and "sum" only record charges; a charge that
-        does not fit takes all that remains. `spent` has the units spent before, per balance name (such as "rho", of
-        2^60 units).
+        it satisfies, no matter what was spent before. The balances "rho" and "sum" only record charges; a charge larger
+        than such a balance takes all that remains in it. `spent` has the units spent before, per balance name (such as
+        "rho", 2^60 units when full).
 
         Theorem: docs/optimal-composition.md, "Menu accounts". Raises `InvalidParameter` for a use that satisfies the
         guarantee of no item.
@@ -152,7 +152,7 @@ class MenuTotals:
         """Return a sentence that says why the menu account cannot pay for `uses`; None if it can.
 
         `uses` are mechanism uses (guarantees with counts). `spent` has the units spent before, per balance name (such
-        as "rho", of 2^60 units). A menu account pays only for uses from a list that is fixed at its opening.
+        as "rho", 2^60 units when full). A menu account pays only for uses from a list that is fixed at its opening.
         """
         remaining = {balance_name: total - spent.get(balance_name, 0) for balance_name, total in self.lines().items()}
         price = self.price(uses, spent)
@@ -166,8 +166,8 @@ class MenuTotals:
     def worth(self, amounts: Mapping[str, int]) -> Spent:
         """Return the zCDP rho and the failure probability of the charges that spent the units `amounts`, rounded up.
 
-        `amounts` has units per balance name (such as "rho", of 2^60 units). The balance "rho" only records the charges.
-        Once it is used up, rho is unknown, and returned as infinite.
+        `amounts` has units per balance name (such as "rho", 2^60 units when full). The balance "rho" only records the
+        charges. Once it is used up, rho is unknown, and returned as infinite.
         """
         return Spent(recorded_sum(amounts[RHO], self.rho), worth_above(amounts[FAILURE], self.failure))
 
@@ -194,8 +194,8 @@ class MenuTotals:
     def loss_sum(self, amounts: Mapping[str, int]) -> float:
         """Return the sum of the largest losses (epsilons) of all mechanism uses paid so far, rounded up.
 
-        `amounts` has the units spent so far, per balance name (such as "rho", of 2^60 units). The balance "sum" only
-        records the losses. Once it is used up, the sum is unknown, and the result is infinite.
+        `amounts` has the units spent so far, per balance name (such as "rho", 2^60 units when full). The balance "sum"
+        only records the losses. Once it is used up, the sum is unknown, and the result is infinite.
         """
         return recorded_sum(amounts[SUM], self.limit)
 
@@ -208,10 +208,10 @@ class MenuTotals:
         return (Use(ApproxDP(epsilon=self.epsilon, delta=self.delta)),)
 
     def spent_as(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
-        """Return one zCDP mechanism use that reveals at least as much as everything paid for so far.
+        """Return one zCDP mechanism use that reveals at least as much as everything paid for so far, as a tuple of one.
 
-        `amounts` has the units spent so far, per balance name (such as "rho", of 2^60 units). An empty tuple if nothing
-        was spent, or if the zCDP rho is unknown because its balance is empty.
+        `amounts` has the units spent so far, per balance name (such as "rho", 2^60 units when full). The tuple is empty
+        if nothing was spent, or if the zCDP rho is unknown because the balance that records it is used up.
         """
         spent = self.worth(amounts)
         if not (spent.rho or spent.failure_sum) or spent.rho == math.inf:
@@ -223,7 +223,7 @@ class MenuTotals:
 
         A menu is the account's fixed list of uses, and the item is the most expensive one that the units can pay for.
         The failure use reveals nothing, except with the remaining failure probability, when it may reveal everything.
-        `amounts` has units per balance name (such as "rho", of 2^60 units).
+        `amounts` has units per balance name (such as "rho", 2^60 units when full).
         """
         guarantees = sorted(
             ((parse_use(written).guarantee, cost) for written, cost in self.items), key=lambda pair: -pair[1]

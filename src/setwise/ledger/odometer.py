@@ -86,10 +86,10 @@ def sum_of_charges(
     """Return (sum of epsilons, sum of deltas) of single charges, rounded up.
 
     Each charge is a pair of its mechanism uses and the delta that its question was asked with (None if unknown). The
-    guarantee of a charge is that of `charge_guarantee`. If its losses are unbounded and its delta is unknown, as for a
-    live series, its delta is a hundredth of `charge_sum_delta`, which depends on the account's `terms` (its promise and
-    budget) alone. Returns None if no guarantee is known for one of the charges, or if there are more than 500 different
-    charges.
+    epsilon and delta of a charge are those of `charge_guarantee`. If its losses are unbounded and its delta is unknown,
+    as for a live series, a hundredth of `charge_sum_delta` is taken as its delta, because that depends on the account's
+    `terms` (its promise and budget) alone. Returns None if no guarantee is known for one of the charges, or if there
+    are more than 500 different charges.
     """
     unstated_delta = _UNSTATED_SHARE * charge_sum_delta(terms)
     counts = Counter(charge for charge in charges if charge[0])
@@ -163,8 +163,8 @@ def stopping_bound(terms: Terms, worth: Spent, largest: float, charged: tuple[fl
     Valid as a stopping rule means: for every epsilon fixed in advance, all answers given before the result exceeds it
     are (epsilon, delta)-DP. The delta in the account's `terms` (its promise and budget) is divided between the bounds;
     let d be `charge_sum_delta`.
-    - Two bounds hold at delta - d: one from `worth`, the zCDP drawn, and `largest`, the sum of the largest losses (see
-      `pathwise_bound`).
+    - Two bounds hold at delta - d: a zCDP odometer, computed from the zCDP drawn (`worth`), and `largest`, the sum of
+      the largest losses (see `pathwise_bound`).
     - The third is the sum of the epsilons of single charges. It is used only if their deltas add up to at most d.
       `charged` is (sum of epsilons, sum of deltas) of single charges, or None if unknown.
 

@@ -25,7 +25,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 class Clock(Protocol):
-    """A source of the present time; tests pass one whose time they control."""
+    """A source of the present time; tests pass a clock whose time they control."""
 
     def now(self) -> datetime:
         """Return the present time as a datetime with a time zone."""

@@ -15,11 +15,11 @@ from setwise.ledger.terms import line_of
 def lacking_draws(
     uses: Sequence[Use], spent: Mapping[str, int], remaining_uses: Sequence[Use], lines: Mapping[str, int]
 ) -> str:
-    """Return a sentence that names the uses of which too few registered draws remain; an empty text if all fit.
+    """Return a sentence that names the uses of which too few registered draws remain; an empty text if enough remain.
 
     A draw is one mechanism use taken from those registered with an account. `uses` are the uses to be drawn. `lines`
     has the number of registered draws and `spent` the number drawn so far, both keyed by the written form of the use,
-    such as "pure:0.1". The sentence shows `remaining_uses`, the uses that remain.
+    such as "pure:0.1". `remaining_uses` are the uses that remain; the sentence lists them.
 
     Requires: every use in `uses` is registered.
     """

@@ -33,9 +33,9 @@ class AuditEvent:
     """One audit event, such as the freezing of an account: the person `by` did `action` to the `subject`.
 
     `kind` is "freeze", "thaw", "close", "dataset", "head" or "seal", and `action` has the same text. Any other action,
-    whose text a caller of `Ledger.record` chose, has the kind "act". A "head" is a signed record of where every chain
-    of the ledger ended. A "seal" is a digest of balance changes that the hashes of early versions do not cover.
-    `details` has further JSON values.
+    named by a caller of `Ledger.record`, has the kind "act". A "dataset" event registers a dataset. A "head" is a
+    signed record of where every chain of the ledger ended. A "seal" is a digest of balance changes that the hashes of
+    early versions do not cover. `details` has further JSON values.
     """
 
     kind: AuditEventKind
@@ -61,9 +61,10 @@ class AuditEvent:
 class Record:
     """A record in its place in the register, the ledger's chain of openings of accounts and caps, and of audit events.
 
-    A cap is the joint budget of a dataset's accounts. `holder` is the record's number in the register, and `kind` and
-    `name` say what it is about. `at` is its timestamp in microseconds since 1970, and `body` the JSON text of the terms
-    or event. `previous` and `hash` are the hashes of the record before and of this one.
+    A cap is the joint budget of a dataset's accounts. `holder` is the record's number in the register. `kind` is
+    "setwise", "filter" or "cap" for an opening, or the kind of the audit event; `name` is the account, dataset or
+    action. `at` is the timestamp in microseconds since 1970, and `body` the JSON text of the terms or event. `previous`
+    and `hash` are the hashes of the record before and of this one.
     """
 
     holder: int
@@ -120,8 +121,8 @@ def _append(connection: Connection, kind: str, name: str, body: str, at: int, to
     - `kind` is the kind of account ("setwise", "filter", "cap") or of audit event, and `name` the account, dataset or
       action. A cap is the joint budget of a dataset's accounts.
     - `body` is the record's JSON text, and `at` its timestamp in microseconds since 1970.
-    - `totals` are the sizes of the balances that the record opens, in units per balance name (such as "wallet", of 2^60
-      units).
+    - `totals` are the sizes of the balances that the record opens, in units per balance name (such as "wallet", 2^60
+      units when full).
     Must run inside `Store.writing`, because two transactions at once would give two records the same number.
     """
     last = connection.execute(_LAST_RECORD).one_or_none()
@@ -193,8 +194,8 @@ def account_row(record: Record) -> dict[str, object]:
 def records_of(connection: Connection, after: int = 0, *conditions: ColumnElement[bool]) -> list[Record]:
     """Return the records (openings of accounts and caps, and audit events) numbered above `after`, in order.
 
-    `connection` is a connection to the ledger's database. Only records that meet all `conditions` on the table of
-    openings are returned. A cap is the joint budget of a dataset's accounts.
+    `connection` is a connection to the ledger's database. Only records that meet all `conditions`, SQL expressions on
+    the table of openings, are returned. A cap is the joint budget of a dataset's accounts.
     """
     columns = [openings.c[name] for name in ("holder", "kind", "name", "at", "body", "previous", "hash")]
     chosen = select(*columns).where(openings.c.holder > after, *conditions).order_by(openings.c.holder)
@@ -237,8 +238,9 @@ def change_state(connection: Connection, name: str, event: AuditEventKind, *, by
 class _KnownSources(NamedTuple):
     """A cache of the dataset registrations in the register, the ledger's chain of openings and audit events.
 
-    `holder` is the number of the last record that was read, and `hash` the hash of that record. Each of `sources` is
-    (dataset name, digests of the texts that identify its data, digests of the folders around the data).
+    `holder` is the number of the last record that was read, and `hash` the hash of that record. Each item of `sources`
+    is a registration: (dataset name, digests of the texts that identify its data, digests of the folders around the
+    data).
     """
 
     holder: int
@@ -262,8 +264,8 @@ def _registered_sources(connection: Connection) -> tuple[tuple[str, set[str], se
 
     Registrations that a steward has set apart from others on the same data are left out. The result is cached per
     database, and only records that were appended since the last call are read, because otherwise opening the n-th
-    account would read n records. The cache is dropped if the hash of the last record that was read has changed: then
-    records were rolled back, or the database was exchanged for another.
+    account would read n records. The cache is dropped if the last record that was read now has another hash, because
+    then records were rolled back, or the database was exchanged for another.
     """
     last = connection.execute(_LAST_RECORD).one_or_none()
     if last is None:
@@ -308,10 +310,10 @@ def _source_of(event: AuditEvent) -> tuple[set[str], set[str]]:
 def check_pays(connection: Connection, *, account: str, dataset: str, known_as: str) -> None:
     """Raise `InvalidParameter` unless an account on `dataset` may pay for questions about the data `known_as`.
 
-    An account that was opened for a dataset pays for that dataset only, under any name of the same data. An account
-    opened for no dataset (`dataset` is empty) may not pay for data on which the ledger has accounts or a cap (the joint
-    budget of a dataset's accounts), because its charges would be missing from the joint (epsilon, delta) promise of
-    these accounts. `account` is the account's name, for the message.
+    `known_as` is the dataset that is asked about. An account that was opened for a dataset pays for that dataset only,
+    under any name of the same data. An account opened for no dataset (`dataset` is empty) may not pay for data on which
+    the ledger has accounts or a cap (the joint budget of a dataset's accounts), because its charges would be missing
+    from the joint (epsilon, delta) promise of these accounts. `account` is the account's name, for the message.
     """
     names = same_data(connection, known_as) if known_as else frozenset({known_as})
     if dataset and dataset not in names:
@@ -387,15 +389,16 @@ def register_dataset(
 ) -> None:
     """Append an audit event that records which data the dataset `name` reads; does nothing if it was recorded before.
 
-    - `reads` are texts that identify the data, `within` the folders that contain it, and `definition` the text by which
-      questions find it. Only digests of these are kept.
+    - `reads` are texts that identify the data, `within` the folders that contain it, and `definition` the dataset's
+      definition as text (empty if there is none). Only digests of these are kept.
     - `by` is the person who registers, and `at` the timestamp in microseconds since 1970.
-    - `apart`, if not empty, is the reason why the name is not joined with others that read the same data.
+    - `apart`, if not empty, is the reason why this name shares neither cap (joint budget) nor joint promise with other
+      names that read the same data. Without a reason, it shares both with them.
     - `unit` is the unit of privacy (a user, or a part such as a day of a user) that all accounts on the dataset
       protect.
 
-    Raises `BadRequest` if the name joins data whose accounts do not all draw on the same cap (joint budget), or whose
-    accounts, cap or other names protect another unit of privacy.
+    Raises `BadRequest` in two cases: the accounts on all names that read this data would not draw on one cap, or these
+    names would protect different units of privacy.
     """
     check_name(name, "dataset")
     details: dict[str, object] = {"apart": apart}

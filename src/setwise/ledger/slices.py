@@ -50,9 +50,9 @@ class Rule(IntEnum):
     """The payment rules that a cap (the joint budget of a dataset's accounts) still has: both, or only one of them.
 
     The rules are the Gaussian wallet (a budget in mu squared) and the sum of epsilons. A rule stays only while every
-    use is paid by it. Dropping a rule spends units of `RULE`, a small balance of the cap: 2 units if the sum rule is
-    dropped, 3 if the wallet rule is. The values here are the units spent. The balance has 3 units, so if two concurrent
-    transactions each drop a rule, the database refuses the second as an overdraft.
+    use is paid by it. Dropping a rule spends units of the cap's small balance "rule", which has 3 units: 2 if the sum
+    rule is dropped, 3 if the wallet rule is. The values here are the units spent. If two concurrent transactions each
+    drop a rule, the database refuses the second, because the two would spend more than 3 units.
     """
 
     BOTH = 0
@@ -162,12 +162,12 @@ class CapTotals:
     def accepts(
         self, uses: Sequence[Use], slice_units: Mapping[str, int], price: Mapping[str, int], rule: Rule
     ) -> bool:
-        """Return whether `price` is the right price of `uses` under `rule`, from a slice that had `slice_units` units.
+        """Return whether `price` is the right price of `uses`, paid from a slice that had `slice_units` units.
 
-        A slice is the part of a cap that is reserved for one account. `uses` are mechanism uses, and `rule` is the
-        Gaussian wallet (a budget in mu squared), the sum of epsilons, or both. `price` and `slice_units` are keyed by
-        balance name (such as "wallet", of 2^60 units). A wallet payment may differ by rounding from the price that this
-        machine computes, because another platform may have computed it.
+        A slice is the part of a cap that is reserved for one account. `uses` are mechanism uses. `rule` says whether
+        the Gaussian wallet (a budget in mu squared) pays, the sum of epsilons, or both. `price` and `slice_units` are
+        keyed by balance name (such as "wallet", 2^60 units when full). A wallet payment may differ by rounding from the
+        price that this machine computes, because another platform may have computed it.
         """
         costs, wallet = self._costs(uses), price.get(WALLET, 0)
         if any(
@@ -183,23 +183,24 @@ class CapTotals:
         )
 
     def pays_well(self, uses: Sequence[Use], price: Mapping[str, int]) -> bool:
-        """Return whether a slice pays for `uses` at most 2% more units of the wallet than the whole cap would.
+        """Return whether the `price` of `uses` in an account's slice is at most 2% above their price in the whole cap.
 
-        A use costs more from a smaller balance, and a slice is only an account's reserved part of the cap. `price` are
-        the units that the slice pays, per balance name (such as "wallet": mu squared, 2^60 units when full).
+        A slice is an account's reserved part of the cap, and a use costs more from a smaller balance. `price` are the
+        units that the slice pays, per balance name (such as "wallet": mu squared, 2^60 units when full); only those of
+        the wallet are compared.
         """
         return price.get(WALLET, 0) <= self._costs(uses).well
 
     def refill(
         self, uses: Sequence[Use], slice_units: Mapping[str, int], free: Mapping[str, int], rule: Rule
     ) -> dict[str, int]:
-        """Return the units, per balance name, to move from `free`, the unallocated part of the cap, into a slice.
+        """Return the units, per balance name, to move into an account's slice so that it can pay for `uses`.
 
-        A slice is the part of the cap that is reserved for one account. `slice_units` are the units in it now. After
-        the refill it can pay for the mechanism uses `uses` at a price close to that of the whole cap, and for more uses
-        like them. Fewer units are returned if fewer are free; `pay` then says whether they are enough. `rule` says
-        whether the Gaussian wallet (a budget in mu squared) pays, the sum of epsilons, or both. A full balance has 2^60
-        units.
+        A slice is the part of the cap that is reserved for one account. `slice_units` are the units in it now, and
+        `free` those of the cap that are in no slice. After the refill the slice can pay for the mechanism uses, at a
+        price close to that of the whole cap, and for more uses like them. Fewer units are returned if fewer are free;
+        `pay` then says whether they are enough. `rule` says whether the Gaussian wallet (a budget in mu squared) pays,
+        the sum of epsilons, or both. A full balance has 2^60 units.
         """
         wanted = self.needs(uses, rule)
         if WALLET in wanted:
@@ -232,8 +233,8 @@ class CapTotals:
 
         The payment rules are the Gaussian wallet (a budget in mu squared) and the sum of epsilons; `rule` says which
         are in force. The result is `rule` if all of these can pay, otherwise the only rule that can, and None if no
-        rule can. `uses` are mechanism uses, and `remaining` has units per balance name (such as "wallet", of 2^60
-        units).
+        rule can. `uses` are mechanism uses, and `remaining` has units per balance name (such as "wallet", 2^60 units
+        when full).
         """
         within = {
             balance_name: units <= remaining[balance_name] for balance_name, units in self.needs(uses, rule).items()
@@ -246,7 +247,7 @@ class CapTotals:
     def shortage(self, uses: Sequence[Use], remaining: Mapping[str, int], rule: Rule) -> str | None:
         """Return a sentence about what the cap lacks to pay for the mechanism uses `uses`, or None if it can pay.
 
-        `remaining` has the cap's remaining units per balance name (such as "wallet", of 2^60 units). `rule` says
+        `remaining` has the cap's remaining units per balance name (such as "wallet", 2^60 units when full). `rule` says
         whether the Gaussian wallet (a budget in mu squared) may pay, the sum of epsilons, or both.
         """
         if self.rule_for(uses, remaining, rule) is not None:
@@ -262,7 +263,7 @@ class CapTotals:
 
         The rules are the Gaussian wallet (a budget in mu squared) and the sum of epsilons; `rule` says which are in
         force. `uses` are mechanism uses, and `remaining` has the cap's remaining units per balance name (such as
-        "wallet", of 2^60 units). Returns None if no rule would end, or if the remaining balances cannot pay.
+        "wallet", 2^60 units when full). Returns None if no rule would end, or if the remaining balances cannot pay.
         """
         after = self.rule_for(uses, remaining, rule)
         if after is None or after is rule:
@@ -276,18 +277,18 @@ class CapTotals:
     def worth(self, amounts: Mapping[str, int]) -> Spent:
         """Return the zCDP rho and the failure probability of the charges that spent the units `amounts` of the cap.
 
-        `amounts` has units per balance name (such as "wallet", of 2^60 units). The failure probability is rounded up. A
-        cap does not record rho, so rho is infinite, unless the wallet (a budget in mu squared) is untouched; then it is
-        0.
+        `amounts` has units per balance name (such as "wallet", 2^60 units when full). The failure probability is
+        rounded up. A cap does not record rho, so rho is returned as infinite; it is 0 only if nothing was spent of the
+        wallet (a budget in mu squared).
         """
         return Spent(math.inf if amounts[WALLET] else 0.0, worth_above(amounts[FAILURE], self.failure))
 
     def loss_sum(self, amounts: Mapping[str, int]) -> float:
         """Return the sum of the largest losses of all mechanism uses that the cap paid for, an epsilon, rounded up.
 
-        `amounts` has the units spent so far, per balance name (such as "wallet", of 2^60 units). If the cap pays only
-        from its Gaussian wallet (a budget in mu squared), the sum is not recorded; it is then infinite, or 0 if nothing
-        was spent.
+        `amounts` has the units spent so far, per balance name (such as "wallet", 2^60 units when full). If the cap pays
+        only from its Gaussian wallet (a budget in mu squared), the sum is not recorded; it is then infinite, or 0 if
+        nothing was spent.
         """
         if self.rule_of(amounts[RULE]) is not Rule.WALLET:
             return worth_above(amounts[SUM], self.limit)
@@ -353,9 +354,9 @@ class _Costs:
 
     - `failure` is the failure probability of the uses, and `summed` the sum of their largest losses, which is above
       2^60 if a loss is unbounded.
-    - `prices` lists pairs (remaining units, price of the uses), from the most remaining units to 0. The price in the
-      wallet (a budget in mu squared) depends on the units that remain in the wallet after the uses. The list is empty
-      if the uses have no price.
+    - `prices` lists pairs (remaining units, price of the uses), from the largest number of remaining units down to 0.
+      The price in the wallet (a budget in mu squared) depends on the units that remain in the wallet after the uses.
+      The list is empty if the uses have no price.
     - `well` is 2% above the price with the whole wallet remaining. A wallet payment of at most `well` is a good price.
     - `rounding` is the number of units by which the prices of two platforms may differ.
     """

@@ -43,15 +43,15 @@ class AccountStatus:
     - `terms` has the promise and the whole budget. `period` names the budget period, and is empty without periods.
     - `left` and `spent` are the remaining and the spent budget, as mechanism uses. A set-wise account, which draws from
       uses registered at its opening, counts registered uses. A filter admits uses of any parameters while its budget
-      lasts: its `spent` is one use that reveals at least as much as everything drawn, and its `left` the largest use of
-      this kind that would still be admitted. It is a zCDP use, or a Gaussian use (a pure use if the account pays by the
-      sum of losses).
+      lasts: its `spent` is one use that reveals at least as much as everything drawn, and its `left` the largest use
+      that would still be admitted. Each is a zCDP use, or a Gaussian use (a pure DP use if the account pays by the sum
+      of losses).
     - `share_left` is the remaining share of the budget, from 0 to 1, and `charges` the number of charges. `state` is
       "open", "frozen" or "closed".
     - `drawn` are the mechanism uses drawn, or None if only sums are known. `worth` is their zCDP rho and failure
       probability, and `largest` the sum of their largest losses.
-    - `charge_uses` has the uses of each charge, and `more_like_last` says how many more charges like the last one can
-      be paid. Each is None if it was not computed.
+    - `charge_uses` has the uses of each charge with the delta of its question (None if unknown), and `more_like_last`
+      says how many more charges like the last one can be paid. Each of the two is None if it was not computed.
     """
 
     terms: Terms
@@ -161,9 +161,9 @@ class AccountStatus:
     def epsilon_left(self) -> float | None:
         """The largest epsilon of one further question that the account can pay for, rounded down.
 
-        None for an account of registered uses (fixed when it was opened). For a wallet (a budget in mu squared), it is
-        the epsilon of the largest Gaussian mechanism that the wallet still pays for, or the remaining part of the sum
-        of epsilons if that is more.
+        None for an account of registered uses (fixed when it was opened). For a wallet (a budget in mu squared), this
+        is the epsilon of the largest Gaussian mechanism that the wallet still pays for, or the remaining part of the
+        sum of epsilons if that part is larger.
         """
         if self.terms.uses:
             return None
@@ -187,7 +187,8 @@ class AccountStatus:
     def to_dict(self) -> "AccountRecord":
         """Return the account's status as the JSON object that the command line prints, odometers included.
 
-        An odometer, a bound on the epsilon spent so far, takes up to some tenths of a second; `summary` leaves it out.
+        Computing an odometer, a bound on the epsilon spent so far, takes up to some tenths of a second; `summary`
+        leaves the odometers out.
         """
         path = self.path_odometer
         return {
@@ -201,7 +202,7 @@ class AccountStatus:
     def summary(self) -> "AccountSummaryRecord":
         """Return the account's status as a JSON object without the odometers, for lists of many accounts.
 
-        Only the odometers, bounds on the epsilon spent so far, take time to compute.
+        Odometers, bounds on the epsilon spent so far, are left out because they take time to compute.
         """
         return {
             "account": self.name,
@@ -409,7 +410,10 @@ def _budget(terms: Terms) -> tuple[Use, ...]:
 
 
 def _promise(terms: Terms) -> tuple[Use, ...]:
-    """Return the promise in an account's `terms`, for one budget period, as a single (epsilon, delta)-DP use."""
+    """Return the promise in an account's `terms`, for one budget period, as a single (epsilon, delta)-DP mechanism use.
+
+    It stands for all answers of the account when they are composed with other mechanism uses.
+    """
     return (Use(ApproxDP(epsilon=terms.epsilon.upper, delta=terms.delta)),)
 
 

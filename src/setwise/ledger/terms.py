@@ -67,7 +67,7 @@ WHOLE_LIFE = ""
 
 
 def parse_period(value: "str | BudgetPeriod | None") -> BudgetPeriod | None:
-    """Return the `BudgetPeriod` named `value`, such as "month"; None stays None, for an account without periods.
+    """Return the `BudgetPeriod` named `value`, such as "month"; a `value` of None, for no periods, stays None.
 
     Raises `InvalidParameter` for any other value.
     """
@@ -162,17 +162,18 @@ class Terms:
         """The budget from which the account pays for uses that are not registered: the budget of a filter, or a wallet.
 
         A filter is an account that admits uses of any parameters while its budget lasts. A set-wise account may have a
-        Gaussian wallet (a budget in mu squared) beside its registered uses. Raises `AssertionError` for an account that
-        has neither, and for a cap (a joint budget of accounts), from which no charge is paid directly.
+        Gaussian wallet (a budget in mu squared) beside the uses registered at its opening. Raises `AssertionError` for
+        an account that has neither, and for a cap (a joint budget of accounts), from which no charge is paid directly.
         """
         assert self.totals is not None
         assert not isinstance(self.totals, CapTotals)
         return self.totals
 
     def split(self, uses: Sequence[Use]) -> tuple[list[Use], list[Use]]:
-        """Return two lists: the `uses` that are registered with the account, and the others.
+        """Return two lists: the mechanism uses in `uses` that are registered with the account, and the others.
 
-        The others are paid from the account's filter (a budget of its own) or Gaussian wallet (a budget in mu squared).
+        Registered uses were fixed when the account was opened. The others are paid from the account's filter (a budget
+        of its own) or Gaussian wallet (a budget in mu squared).
         """
         registered = {line_of(use) for use in self.uses}
         draws = [use for use in uses if line_of(use) in registered]
@@ -241,7 +242,8 @@ def charge_movements(
     - `holder` is the account's register number (the number of its opening record), and `terms` are its terms.
     - `cap` is the budget of the zCDP cap (a joint budget of the dataset's accounts); None if no such cap is charged.
     - `uses` are mechanism uses (guarantees with counts), and `period` is the name of the account's budget period.
-    - `spent` has the units spent before, per balance name (such as "wallet", of 2^60 units); prices may depend on them.
+    - `spent` has the units spent before, per balance name (such as "wallet", 2^60 units when full); prices may depend
+      on them.
     """
     movements = account_movements(holder, terms, uses, period, spent)
     if cap is not None:
@@ -260,8 +262,8 @@ def account_movements(
 
     `period` is the name of the account's budget period. `holder` is the account's register number (the number of its
     opening record), and `terms` are its terms. `spent` has the units spent before, per balance name (such as "wallet",
-    of 2^60 units). A registered use draws from its own balance, and any other use from the filter or the wallet (a
-    budget in mu squared).
+    2^60 units when full). A use that was registered when the account was opened draws from its own balance, and any
+    other use from the filter or the wallet (a budget in mu squared).
 
     Raises `InvalidParameter` for a use that is not registered if the account has neither filter nor wallet.
     """
@@ -289,8 +291,8 @@ def refund_movements(holder: int, uses: Sequence[Use], period: str) -> list[Move
 def slice_balances(spent: Mapping[str, int]) -> dict[str, int]:
     """Return the units in an account's slice (its reserved part of the cap), per balance name of the cap.
 
-    `spent` has units per balance name of the account. Its balance "slice:wallet" has the units in the slice of the
-    cap's balance "wallet" (mu squared, 2^60 units when full).
+    `spent` has units per balance name of the account. Among these balances is "slice:wallet"; its units are those that
+    the account has reserved of the cap's balance "wallet" (mu squared, 2^60 units when full).
     """
     return {balance_name: spent.get(slice_name, 0) for balance_name, slice_name in SLICES.items()}
 
@@ -312,9 +314,10 @@ def slice_movements(holder: int, cap: int, amounts: Mapping[str, int]) -> list[M
     """Return the balance changes that move units between a cap and an account's slice (its reserved part of the cap).
 
     `holder` and `cap` are the register numbers (the numbers of the opening records) of the account and the cap.
-    `amounts` are units per balance name of the cap (such as "wallet", of 2^60 units): positive ones move into the
-    slice, negative ones return to the cap. The database checks the changes one after another, so a change that takes
-    units comes before the one that adds them. Units of the balance "rule" are only spent, and arrive nowhere.
+    `amounts` are units per balance name of the cap (such as "wallet", 2^60 units when full): positive ones move into
+    the slice, negative ones return to the cap. The database checks the changes one after another, so a change that
+    takes units comes before the one that adds them. Units of the balance "rule", which records a dropped payment rule,
+    are only spent and added nowhere.
     """
     changes: list[Movement] = []
     for balance_name, units in sorted(amounts.items()):
@@ -332,8 +335,8 @@ def entry_movements(
 
     `holder` is the account's register number (the number of its opening record), and `terms` are its terms. `cap` is
     the budget of its zCDP cap (a joint budget of the dataset's accounts), or None. `spent` has the units spent before,
-    per balance name (such as "wallet", of 2^60 units), on which prices may depend. A payment from the account's slice,
-    its reserved part of a cap, is not included.
+    per balance name (such as "wallet", 2^60 units when full), on which prices may depend. A payment from the account's
+    slice, its reserved part of a cap, is not included.
     """
     if contents.kind == "slice":
         return slice_movements(holder, terms.cap or 0, read_amounts(contents.text))
@@ -426,8 +429,8 @@ def filter_terms(
     - `failure_share` is the share of delta for outright failures (events in which everything may be revealed); None
       takes the default of the rule.
     - `rule` says how charges add up: "wallet" (uses are paid from a Gaussian wallet, a budget in mu squared), "zcdp"
-      (their zCDP parameters add up) or "menu" (each use costs units as fixed for the list `menu` of uses). Certifying
-      the budget of a menu may take seconds.
+      (their zCDP parameters add up) or "menu" (`menu` lists the uses that the account takes, and each has a fixed cost
+      in units). Certifying the budget of a menu may take seconds.
     - `unit` is the unit of privacy (a user, or a part such as a day of a user) that the promise protects.
     """
     share = failure_share_of(rule, failure_share)
@@ -474,9 +477,10 @@ _RULES = {
 
 
 def failure_share_of(rule: str, share: float | None) -> float:
-    """Return the share of delta for outright failures: `share`, or the default of the accounting rule if it is None.
+    """Return the share of delta for outright failures: `share` or, if it is None, the default of the accounting `rule`.
 
-    Raises `InvalidParameter` for an unknown rule.
+    An outright failure is an event in which everything may be revealed. Raises `InvalidParameter` for an unknown rule;
+    the known rules are "wallet", "zcdp" and "menu".
     """
     if rule not in _RULES:
         raise InvalidParameter(f"rule must be wallet, menu or zcdp, not {rule!r}")
@@ -498,8 +502,8 @@ def uses_priced_by_balance(uses: Sequence[Use], terms: Terms, *, has_slice: bool
     The question of such a use may not be chosen after later answers were seen. These are the uses that are paid from a
     wallet (a budget in mu squared), a menu (a fixed list of uses), or a slice (an account's reserved part of the
     dataset's cap). Two kinds of uses are left out, because their price is fixed: Gaussian uses, and uses that reveal
-    nothing unless they fail outright. `terms` are the terms of the account, and `has_slice` says whether it pays its
-    cap from a slice.
+    nothing unless they fail outright (and may then reveal everything). `terms` are the terms of the account, and
+    `has_slice` says whether it pays its cap from a slice.
     """
     totals = terms.totals
     if has_slice:

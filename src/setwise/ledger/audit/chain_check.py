@@ -133,11 +133,11 @@ class ChainCheck:
         return chain
 
     def _check(self, row: RowMapping, movements: list[Movement]) -> None:
-        """Check one entry's position, hash, link to the entry before it, and contents, and record the faults.
+        """Check one entry's position, hash, link to the entry before it, and contents; record the faults found.
 
-        `row` is the entry's row in the database, and `movements` are its balance changes there. The hash must also
-        equal the hash that a signed head or an anchor (records of where every account's chain ended) has for this
-        position.
+        `row` is the entry's row in the database, and `movements` are its balance changes there. If a signed head or an
+        anchor (records of where every account's chain ended) has a hash for this position, the entry must have the same
+        hash.
         """
         chain, terms = self._chain, self._terms
         entry = read_entry(terms.name, row)
@@ -165,10 +165,10 @@ class ChainCheck:
         chain.period = max(chain.period, entry.contents.period)
 
     def _check_sense(self, entry: Entry, movements: list[Movement]) -> None:
-        """Record the faults of `entry`: broken rules of its kind, wrong balance changes, and wrong prices.
+        """Record the faults of what `entry` says: broken rules of its kind, wrong balance changes, and wrong prices.
 
-        `movements` are the balance changes that the database has for the entry. The units that the entry should have
-        spent are added to the tally.
+        The kind is charge, settlement, release or slice entry. `movements` are the balance changes that the database
+        has for the entry. The units that the entry should have spent are added to the tally.
         """
         contents = entry.contents
         try:
@@ -200,7 +200,7 @@ class ChainCheck:
             self._fault(entry.position, "takes more of the account's slice of the cap than it held")
 
     def _check_charge(self, entry: Entry) -> None:
-        """Record a fault if the charge `entry` is not in the period of its timestamp, or the account was not open."""
+        """Record a fault if the charge `entry` is not in the budget period of its time, or the account was not open."""
         self._unsettled[entry.contents.key] = entry.contents.period, entry.contents.uses
         self._charged[entry.contents.key] = entry.contents.period, entry.contents.uses
         if entry.contents.period != period_id(self._terms.period, moment_of(entry.at)):
@@ -209,11 +209,11 @@ class ChainCheck:
             self._fault(entry.position, "was charged while the account was frozen or closed")
 
     def _check_settlement(self, entry: Entry) -> None:
-        """Record a fault unless the settlement `entry` belongs to an unsettled charge of the same period.
+        """Record a fault unless the settlement `entry` belongs to an unsettled charge of the same budget period.
 
-        A settlement stores an answer and may return mechanism uses. A fault is also recorded if it returns more than
-        was charged, a use that is not registered with the account, or any use although a part of the charge was
-        released.
+        A settlement stores the answer of a charge and may return mechanism uses to the account. A fault is also
+        recorded if it returns more than was charged, a use that was not registered when the account was opened, or any
+        use although a part of the answer was released before.
         """
         period, uses = self._unsettled.pop(entry.contents.key, (None, ""))
         if period != entry.contents.period:
@@ -234,8 +234,9 @@ class ChainCheck:
     def _check_release(self, entry: Entry) -> None:
         """Record a fault if the release `entry` was not paid for by a charge, or was made while the account was shut.
 
-        The charge must be in the same period, of mechanism uses that may be answered in parts, and must not have
-        returned uses. A release itself may draw no uses. Shut means frozen or closed.
+        A release stores one part of the answer of a charge. The charge must be in the same budget period, its mechanism
+        uses must be such as may be answered in parts, and its settlement must not have returned uses. A release itself
+        may draw no uses. Shut means frozen or closed.
         """
         charge_key, mark, part = entry.contents.key.partition("\n")
         period, uses = self._charged.get(charge_key, (None, "[]"))
@@ -291,8 +292,8 @@ class ChainCheck:
         """Return the balance changes that the charge `entry` should have if the account pays the `cap` from its slice.
 
         A slice is the account's reserved part of the cap, the joint budget of the dataset's accounts. `movements`, the
-        changes in the database, show what was paid. A fault is recorded unless that is the price by the Gaussian wallet
-        (a budget in mu squared), by the sum of epsilons, or by both.
+        changes in the database, show what was paid. A fault is recorded unless the payment is the price by the Gaussian
+        wallet (a budget in mu squared), by the sum of epsilons, or by both.
         """
         period = entry.contents.period
         account_side = account_movements(self._account_id, self._terms, entry.uses, period, self._account_spent(period))
@@ -325,7 +326,7 @@ class ChainCheck:
         return self._tally.get((self._account_id, period, balance_name), 0)
 
     def _matches_expected(self, entry: Entry, movements: Sequence[Movement], expected: Sequence[Movement]) -> bool:
-        """Return whether the balance changes `movements` in the database for an entry are those `expected`.
+        """Return whether `movements`, an entry's balance changes in the database, are the `expected` balance changes.
 
         A payment from a wallet (a budget in mu squared) may differ by rounding, if it is enough at the prices that this
         machine computes.

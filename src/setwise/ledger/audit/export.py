@@ -48,7 +48,8 @@ Restoring such an export computes the changes, and appends a seal with a digest 
 def export(connection: Connection, stream: TextIO, tables: Sequence[Table]) -> int:
     """Write the whole ledger, and the rows of `tables`, to `stream` as JSON lines; return the number of lines.
 
-    The last line has the number of the others and a running digest of them.
+    `tables` are further tables of the same database. The last line has the number of the lines before it and a running
+    digest of them.
     """
     running, count = "", 0
     for record in _records(connection, tables):
@@ -62,8 +63,8 @@ def export(connection: Connection, stream: TextIO, tables: Sequence[Table]) -> i
 def _records(connection: Connection, tables: Sequence[Table]) -> Iterator[dict[str, object]]:
     """Yield the JSON object of every line of an export but the last.
 
-    The lines are the format, the register (openings of accounts and caps, and audit events), the entries of all
-    accounts, and the rows of `tables`. A cap is the joint budget of a dataset's accounts.
+    The first line names the format. The others are the register (openings of accounts and caps, and audit events), then
+    the entries of all accounts, then the rows of `tables`. A cap is the joint budget of a dataset's accounts.
     """
     yield {"format": FORMAT}
     records = records_of(connection)
@@ -80,7 +81,8 @@ def _records(connection: Connection, tables: Sequence[Table]) -> Iterator[dict[s
 def _is_priced(terms: Terms) -> bool:
     """Return whether an account with these `terms` is charged prices that depend on its remaining balance.
 
-    For such an account, an old export must list the balance changes of each charge to be restored.
+    If so, equal entries of the account may have different balance changes. The changes are then determined entry by
+    entry when an export of an early version, which does not list them, is restored.
     """
     return terms.slices or (terms.totals is not None and terms.totals.price_depends_on_balance)
 
@@ -148,8 +150,8 @@ class _Account:
     def _account_changes(self, period: str, moved: Mapping[str, int]) -> list[Movement]:
         """Return the changes `moved` (units per balance name) of the account's own balances, as `Movement` objects.
 
-        They are changes in the budget period `period`. Only the account's slice, its reserved part of the dataset's
-        cap, has no periods.
+        They are changes in the budget period `period`; only the balances of the account's slice, its reserved part of
+        the dataset's cap, have no periods.
         """
         slices = set(SLICES.values())
         return [
@@ -162,7 +164,7 @@ class _Account:
 
         Another machine, which computed a slightly smaller price, may have accepted the charge. The payment is reduced
         only if the units that remain in the wallet (a budget in mu squared) cover the mechanism uses `uses`. `spent`
-        has the units spent before, per balance name (such as "wallet", of 2^60 units).
+        has the units spent before, per balance name (such as "wallet", 2^60 units when full).
         """
         totals = self.terms.totals
         if move.balance_name != WALLET or not isinstance(totals, WalletTotals):
@@ -189,9 +191,10 @@ class Restoration:
     entries in the transaction. So the triggers are dropped first, and rows are written as the triggers would have left
     them. Every hash is recomputed, and the whole ledger is verified before the transaction ends.
 
-    `tables` are the service's own tables to restore, and `address` names the ledger in messages. `at` is the timestamp
-    (microseconds since 1970) of a new seal, a record with a digest of balance changes that early hashes do not cover.
-    Raises `InvalidParameter` if the ledger is not empty.
+    `tables` are the tables of the service that are restored too, and `address` names the ledger in messages. An export
+    of an early version has hashes that do not cover balance changes; a digest of these changes is then added to the
+    ledger as a record called seal, with the timestamp `at` (microseconds since 1970). Raises `InvalidParameter` if the
+    ledger is not empty.
     """
 
     def __init__(self, connection: Connection, address: str, tables: Sequence[Table], at: int) -> None:
@@ -289,7 +292,7 @@ class Restoration:
             self._connection.execute(insert(accounts), account.row)
 
     def _append(self, line: dict[str, Any]) -> None:
-        """Write the entry in `line` with its balance changes, and record it in the account's row as the last entry.
+        """Queue the entry in `line` and its balance changes for insertion; record it in its account's row as last.
 
         The row of an account in the database keeps the position and hash of the account's last entry.
         """
@@ -357,7 +360,7 @@ class Restoration:
         return self._priced[price_key]
 
     def _move(self, account: _Account, position: int, moves: Sequence[Movement]) -> None:
-        """Queue the balance changes `moves` of the entry of `account` at `position` for insertion.
+        """Queue the balance changes `moves` for insertion; they belong to the entry of `account` at `position`.
 
         Raises `InvalidParameter` if a change overdraws its balance.
         """
@@ -376,7 +379,8 @@ class Restoration:
     def _copy(self, line: dict[str, Any]) -> None:
         """Queue the row in an export's `line` for insertion into its table, one of the service's own tables.
 
-        Raises `InvalidParameter` if the table is not to be restored, or has other columns.
+        Raises `InvalidParameter` if the restoration was not asked for this table, or if the row has other columns than
+        the table.
         """
         table = self._tables.get(line["table"])
         if table is None:
@@ -466,7 +470,10 @@ def _integer_field(record: Mapping[str, Any], name: str) -> int:
 
 
 def _read(line: str, number: int) -> dict[str, Any]:
-    """Return the JSON object of a line; raise `InvalidParameter`, with the line's number, for any other text."""
+    """Return the JSON object in `line`, which is line `number` of an export.
+
+    Raises `InvalidParameter`, with the line's number, for text that is no JSON object.
+    """
     try:
         record = json.loads(line)
     except ValueError:

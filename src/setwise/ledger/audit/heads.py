@@ -80,7 +80,7 @@ class HeadFile:
 
     @classmethod
     def beside(cls, key: Path) -> "HeadFile":
-        """Return the default head file for a key file: the path of the key with `.head` added to its name.
+        """Return the default head file for the signing key in the file `key`: the path of that file with `.head` added.
 
         A head is a signed record of where every account's chain of entries ended.
         """
@@ -155,9 +155,9 @@ def sign(connection: Connection, key: bytes, at: int) -> Record:
 def check_heads(connection: Connection, records: list[Record], key: bytes) -> dict[str, list[object]]:
     """Check that the ledger continues its signed heads; return the last signed position and hash of each account.
 
-    A signed head is a signed record of where every account's chain ended. `records` are those of the register (the
-    chain of openings and audit events), and `key` is the signing key. Recomputes the register's chain, every signature,
-    and the hashes of all entries since the last head. Prices and balances are recomputed only by full verification.
+    A signed head is a signed record of where every account's chain ended. `records` are all records of the register
+    (the chain of openings and audit events), and `key` is the signing key. The register's chain, every signature, and
+    the hashes of all entries since the last head are recomputed. Prices and balances are not; `verify` recomputes them.
 
     Raises `StoreFailed`, naming the first fault.
     """
@@ -188,11 +188,11 @@ def check_heads(connection: Connection, records: list[Record], key: bytes) -> di
 
 
 def _check_continues(connection: Connection, account: Any, end: tuple[int, str], sealed: int) -> None:  # noqa: ANN401 - a row
-    """Raise `StoreFailed` unless a chain still has its last signed entry, and its later entries follow from it.
+    """Raise `StoreFailed` unless a chain still has its last signed entry, and its later entries follow from that entry.
 
-    A signed head is a signed record of where every account's chain of entries ended. `account` is the account's row,
-    and `end` the position and hash that were signed. `sealed` is the number of early entries, whose hashes do not cover
-    their balance changes.
+    The chain is that of one account, and `account` is the account's row in the database. A signed head (a signed record
+    of where every account's chain ended) recorded `end`, the position and hash of the last signed entry. `sealed` is
+    the number of early entries, whose hashes do not cover their balance changes.
     """
     position, head = end
     if position:
@@ -237,7 +237,8 @@ def adopt_head(
     is None, a head of the ledger must have been signed between `oldest` and `latest` (microseconds since 1970), because
     an old copy of the database has only older heads.
 
-    Raises `StoreFailed` if a check fails; without `kept`, also if `oldest` is None and the ledger has heads.
+    Raises `StoreFailed` if a check fails. If both `kept` and `oldest` are None, it is also raised if the ledger has
+    heads.
     """
     records = records_of(connection)
     for fault in check_kept(records, kept):
@@ -260,11 +261,11 @@ def _refuse(fault: str) -> None:
 def check_signatures(
     heads: Iterable[Record], key: bytes, *, oldest: int | None = None, latest: int | None = None
 ) -> Iterator[Fault]:
-    """Yield a fault for each of the signed `heads` whose signature does not fit `key`, and one if no head is recent.
+    """Yield a fault for each of the signed `heads` whose signature was not made with `key`; one if no head is recent.
 
     A head is a signed record of where every account's chain ended. If `oldest` is not None, some head must be
     timestamped between `oldest` and `latest`, both in microseconds since 1970. Heads timestamped after `latest` come
-    from a clock that was wrong and do not count as recent.
+    from a clock that was wrong and do not count as recent; a `latest` of None sets no end.
     """
     stamps: list[int] = []
     for record in heads:

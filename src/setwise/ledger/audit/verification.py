@@ -79,7 +79,7 @@ class Anchor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
-    """The result of a verification: the ledger is sound if `faults` is empty.
+    """The result of a verification of the ledger, which is sound if `faults` is empty.
 
     `entries` is the number of entries read, and `anchor` says where every hash chain of the ledger ends now.
     """
@@ -116,8 +116,8 @@ def verify(
 
     An anchor says where every chain ended at some time. A signed head is such a record inside the ledger. Each argument
     that is not None adds a check:
-    - `head` is the digest of an earlier anchor: nothing may have changed since.
-    - `since` is an earlier anchor: entries may have been added since, and nothing else.
+    - `head` is the digest of an earlier anchor: nothing may have changed since that anchor.
+    - `since` is an earlier anchor: entries may have been added since that anchor, and nothing else.
     - `key` is the key with which every signed head must be signed. With `oldest_head` too, one of them must have a
       timestamp between `oldest_head` and `latest_head`, in microseconds since 1970.
     - `kept` is a signed head that was kept outside the database, which the ledger must still have.
@@ -216,8 +216,8 @@ def _read_seal(records: list[Record]) -> tuple[dict[str, tuple[int, str]], list[
 class _States:
     """The states of all accounts after the audit events of the register, and when each account was frozen or closed.
 
-    `records` are all records of the register (the chain of openings and audit events). The times are ranges of
-    positions in the account's chain of entries. `faults` lists the events that the account's state at that time did not
+    `records` are all records of the register (the chain of openings and audit events). When means at which positions in
+    the account's chain of entries, as ranges. `faults` lists the events that the account's state at that time did not
     allow.
     """
 
@@ -357,7 +357,7 @@ def _check_caps(terms: dict[int, Terms]) -> Iterator[Fault]:
     """Yield a fault for every account that does not draw on the cap that its dataset had when the account was opened.
 
     A cap is the joint budget of all accounts on a dataset. `terms` has the terms (promise and budget) of accounts and
-    caps, keyed by register number (the number of the record that opened each).
+    caps, keyed by register number (the number of the record that opened the account or cap).
     """
     caps: dict[str, int] = {}
     for number, account_terms in sorted(terms.items()):
@@ -433,7 +433,7 @@ def _check_strays(connection: Connection, terms: dict[int, Terms]) -> Iterator[F
 def _holders(connection: Connection, table: Table, column: str) -> set[int]:
     """Return the distinct account or cap numbers in the `column` of a `table`.
 
-    Each number is found by one index lookup, so that the time does not grow with the number of rows.
+    Each distinct number takes one index lookup, so that the time does not grow with the number of rows.
     """
     numbers: set[int] = set()
     place = table.c[column]

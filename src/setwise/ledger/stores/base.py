@@ -22,8 +22,9 @@ class Movement:
     - `holder` is the register number (the number of the opening record) of the account or cap that has the balance. A
       cap is the joint budget of a dataset's accounts.
     - `period` is the budget period, empty if the budget has none.
-    - `balance_name` is the name of the balance, such as "wallet". The balance of a registered use (one fixed when the
-      account was opened) is named by its written form, such as "pure:0.1", and one unit is one use.
+    - `balance_name` is the name of the balance, such as "wallet" (2^60 units when full). A use that was registered when
+      the account was opened has a balance of its own, named by the use's written form, such as "pure:0.1"; one unit of
+      it is one use.
     """
 
     holder: int
@@ -54,7 +55,8 @@ class Draft:
 
     `holder` is the register number of the account (the number of its opening record), `at` the timestamp in
     microseconds since 1970, `contents` the contents of the entry, and `movements` its balance changes. If `position` is
-    not None, the entry must get that position, because it was priced for the balance after the entry before it.
+    not None, the entry may be appended at that position only, because its price was computed from the balance after the
+    preceding entry.
     """
 
     holder: int
@@ -99,7 +101,7 @@ class Store(Protocol):
         ...
 
     def writing(self) -> AbstractContextManager[Connection]:
-        """Return a context manager for a transaction that alone may write the register of openings and events.
+        """Return a context manager for a transaction that alone may write the register of openings and audit events.
 
         The transaction is committed when the block ends without an exception.
         """
@@ -113,7 +115,7 @@ class Store(Protocol):
         ...
 
     def append_priced(self, holder: int, drafts: Callable[[Connection], Sequence[Draft]]) -> Entry:
-        """Append several entries in one transaction, with no other entry between them; return the last one.
+        """Append one or several entries in one transaction, with no other entry between them; return the last one.
 
         `holder` is the register number of the account (the number of its opening record). `drafts(connection)` reads
         the balances and returns the entries with their prices; the first must have its `position`. The function is
@@ -135,6 +137,6 @@ class Store(Protocol):
 
 
 def cause(error: SQLAlchemyError) -> str:
-    """Return the first line of the database driver's message in `error`, without its full stop."""
+    """Return the first line of the database driver's message in `error`, without a full stop, for error messages."""
     message = str(error.orig) if isinstance(error, DBAPIError) else str(error)
     return (message.splitlines() or ["no reason was given"])[0].rstrip(".")

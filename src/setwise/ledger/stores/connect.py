@@ -39,7 +39,7 @@ def connect(url: str, at: int) -> Store:
 def connect_to_read(url: str) -> Store:
     """Open the store at `url` for reading only, so that a damaged or read-only ledger can be inspected.
 
-    Nothing is created, migrated or checked. Raises `StoreFailed` if the schema has another version.
+    No table is created, migrated or checked. Raises `StoreFailed` if the schema has another version.
     """
     path = sqlite_path(url)
     store = _store(url) if path is None else SqliteStore(path, read_only=True)

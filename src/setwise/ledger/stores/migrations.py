@@ -118,12 +118,12 @@ def _slices(connection: Connection, _: int) -> None:
 
 
 def _moves(connection: Connection, at: int) -> None:
-    """Migration 5: write the balance changes of each entry into the entry, and allow releases.
+    """Migration 5 of the ledger's tables: write the balance changes of each entry into the entry, and allow releases.
 
-    The hashes of existing entries do not cover their balance changes. They stay as they are, because signed heads
-    (records of where every account's chain ended) refer to them. So a digest of the balance changes is put into one new
-    record of the register (the chain of openings and audit events), the seal. `at` is the timestamp of that record, in
-    microseconds since 1970.
+    A release stores one part of the answer of a charge. The hashes of existing entries do not cover their balance
+    changes. These hashes stay as they are, because signed heads (records of where every account's chain ended) refer to
+    them. So a digest of the balance changes is put into one new record of the register (the chain of openings and audit
+    events), the seal. `at` is the timestamp of that record, in microseconds since 1970.
     """
     drop_triggers(connection)
     if "moves" not in {column["name"] for column in inspect(connection).get_columns(entries.name)}:
@@ -156,9 +156,10 @@ _MOVES_IN_POSTGRESQL = (
 
 
 def _write_moves(connection: Connection, holder: int, moves: list[str]) -> None:
-    """Write `moves`, one JSON text of balance changes per position, into the entries of an account.
+    """Write `moves`, one JSON text of balance changes for each entry, into the entries of an account.
 
-    `holder` is the account's register number (the number of its opening record).
+    The n-th text belongs to the entry at position n. `holder` is the account's register number (the number of its
+    opening record).
     """
     entry_of_row = (entries.c.holder == holder) & (entries.c.position == bindparam("place"))
     rows = [{"place": position, "text": text} for position, text in enumerate(moves, 1)]
@@ -215,7 +216,7 @@ def check_version(version: int, address: str) -> None:
 
 
 def migrate(connection: Connection, address: str, at: int) -> None:
-    """Apply all migrations that the store has not had, inside the caller's transaction.
+    """Apply all migrations that the store still lacks, inside the caller's transaction.
 
     `address` names the store in error messages, and `at` is the timestamp, in microseconds since 1970, with which the
     migrations are recorded.

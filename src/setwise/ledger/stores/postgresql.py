@@ -83,7 +83,7 @@ class PostgresqlStore:
         return self._retry_once(lambda: self._append_once(draft))
 
     def append_priced(self, holder: int, drafts: Callable[[Connection], Sequence[Draft]]) -> Entry:
-        """Append several entries in one transaction, with no other entry between them; return the last one.
+        """Append one or several entries in one transaction, with no other entry between them; return the last one.
 
         `drafts(connection)` reads the balances and returns the entries with their prices, for the account with the
         register number `holder` (the number of its opening record). A single entry is first tried without locking the
@@ -91,10 +91,10 @@ class PostgresqlStore:
         """
 
         def append_without_lock() -> Entry | None:
-            """Price the entry and append it without locking the account; return it.
+            """Price the entry, append it without locking the account, and return it; None if this did not succeed.
 
-            Returns None if there are several entries to append, or if other transactions appended to the account first
-            at every attempt; the caller then locks the account.
+            It does not succeed if there are several entries to append, or if other transactions appended to the account
+            first at every attempt. The caller then locks the account.
             """
             with self._engine.connect() as connection:
                 for _ in range(OPTIMISTIC_ATTEMPTS):
@@ -117,8 +117,8 @@ class PostgresqlStore:
     def _retry_once(self, append: Callable[[], _Result]) -> _Result:
         """Call the function `append`, which writes an entry, and call it again if the connection was cut.
 
-        The second call is safe. If the first call was committed after all, the entry's key is taken, and the database
-        refuses the second.
+        The second call cannot write the entry twice: if the first call was committed after all, the entry's key is
+        taken, and the database refuses the second.
         """
         with self._as_store_failed():
             try:
@@ -240,7 +240,7 @@ def _engine(url: URL) -> Engine:
 
 
 def _abandon(connection: Connection) -> None:
-    """Roll back the transaction, unless the connection is lost, which ends the transaction anyway."""
+    """Roll back the transaction of `connection`, unless the connection is lost, which ends the transaction anyway."""
     if connection.invalidated or connection.closed:
         return
     try:

@@ -36,11 +36,11 @@ def account_counters(connection: Connection, holder: int) -> AccountCounters:
 
 
 def spent_of(connection: Connection, holder: int, period: str) -> dict[str, int]:
-    """Return the units spent in `period` of each balance of the account or cap with the register number `holder`.
+    """Return the units of each balance that an account or cap has spent in the budget period named `period`.
 
     The keys are balance names (such as "wallet": mu squared, 2^60 units when full); balances that were never touched
-    are left out. A register number is the number of the record that opened an account, or a cap (a joint budget of
-    accounts). `period` is the name of a budget period.
+    are left out. `holder` is the register number of the account or cap (a joint budget of accounts), that is, the
+    number of the record that opened it.
     """
     query = select(balances.c.what, balances.c.spent).where(balances.c.holder == holder, balances.c.period == period)
     return {row.what: row.spent for row in connection.execute(query)}
@@ -51,9 +51,9 @@ class PricingState:
     """The values that the prices of an account's mechanism uses depend on, read in one statement.
 
     - `entries` is the number of the account's entries.
-    - `spent` has units per balance name of the account (such as "wallet", of 2^60 units): the units that the account
-      has spent. Under a name such as "slice:wallet" it has instead the units in the account's slice, its reserved part
-      of the dataset's cap (the joint budget of its accounts).
+    - `spent` has units per balance name of the account (such as "wallet", 2^60 units when full): the units that the
+      account has spent. Under a name such as "slice:wallet" it has instead the units in the account's slice, its
+      reserved part of the dataset's cap (the joint budget of its accounts).
     - `given_up` are the units spent of the cap's balance "rule". They tell which payment rule of the cap was dropped,
       if any: the Gaussian wallet (a budget in mu squared) or the sum of epsilons.
     """
@@ -96,7 +96,7 @@ def locked_spent_of(connection: Connection, holder: int) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """The part of one balance of a cap that is reserved for one account: `units` units of it.
+    """The part of one balance of a cap that is reserved for one account: `units` units of the balance.
 
     A cap is the joint budget of all accounts on a dataset. The reserved units are kept as a balance of the account,
     whose name is `balance_name`: "slice:wallet" for units of the cap's balance "wallet" (mu squared, 2^60 units when
@@ -158,11 +158,12 @@ def any_is_known(connection: Connection, datasets: Collection[str]) -> bool:
 
 
 def entry_under(connection: Connection, holder: int, account: str, kind: EntryKind, key: str) -> Entry | None:
-    """Return the account's entry of this `kind` ("charge", "settle", "release" or "slice") under `key`, or None.
+    """Return the account's entry of this `kind` under the idempotency `key`, or None if there is no such entry.
 
-    A "settle" entry stores the answer of a charge, and a "release" the answer of one part of it. A "slice" entry moves
-    budget between a cap (the joint budget of a dataset's accounts) and the account. `holder` is the register number of
-    the account (the number of its opening record), and `account` its name.
+    `kind` is "charge", "settle", "release" or "slice". A "settle" entry stores the answer of a charge, and a "release"
+    the answer of one part of it. A "slice" entry moves budget between a cap (the joint budget of a dataset's accounts)
+    and the account. `holder` is the register number of the account (the number of its opening record), and `account`
+    its name.
     """
     query = select(entries).where(entries.c.holder == holder, entries.c.key == key, entries.c.kind == kind)
     row = connection.execute(query).mappings().one_or_none()
@@ -173,9 +174,10 @@ def entry_under(connection: Connection, holder: int, account: str, kind: EntryKi
 class SettlementState:
     """The facts that decide whether a charge can be settled with a refund, read in one statement.
 
-    `entries` is the number of the account's entries. `charged` is the stored text of the mechanism uses that the charge
-    drew, as `read_uses` reads it; None if the account has no such charge. `is_settled` says whether the charge has its
-    answer, and `has_releases` whether parts of it were released.
+    A settlement is the entry that stores the answer of a charge. `entries` is the number of the account's entries.
+    `charged` is the stored text of the mechanism uses that the charge drew, as `read_uses` reads it; None if the
+    account has no such charge. `is_settled` says whether the charge has its answer, and `has_releases` whether parts of
+    its answer were released.
     """
 
     entries: int
@@ -255,9 +257,10 @@ def entry_rows(connection: Connection, holder: int, after: int) -> Generator[Row
 
 
 def movements_of(connection: Connection, holder: int) -> Iterator[tuple[int, Movement]]:
-    """Yield the balance changes of the entries of the account numbered `holder`, each with its entry's position.
+    """Yield (position, balance change) for every balance change of one account's entries, in the order of the entries.
 
-    They come in the order of the entries.
+    An entry has no, one or several balance changes; `position` is the entry's place in the account's chain of entries.
+    `holder` is the account's register number (the number of its opening record).
     """
     after: tuple[int, int, str] = (-1, 0, "")
     while True:
@@ -271,7 +274,10 @@ def movements_of(connection: Connection, holder: int) -> Iterator[tuple[int, Mov
 
 
 def moves_of(connection: Connection, holder: int) -> list[str]:
-    """Return the balance changes of each entry of the account numbered `holder`, in order, as JSON texts."""
+    """Return one JSON text for each entry of an account, in the order of the entries: the entry's balance changes.
+
+    `holder` is the account's register number (the number of its opening record).
+    """
     moved: dict[int, list[Movement]] = {}
     columns = (movements.c.position, movements.c.holder, movements.c.period, movements.c.what, movements.c.amount)
     query = select(*columns).where(movements.c.account == holder).order_by(movements.c.number)

@@ -14,16 +14,16 @@ from setwise.ledger.stores.schema import openings
 
 
 def moves_digest(moves: Iterable[str]) -> str:
-    """Return one digest over `moves`, the balance changes of an account's entries as stored JSON texts."""
+    """Return one digest over `moves`, the balance changes of an account's entries, as one JSON text for each entry."""
     return digest("\n".join(moves))
 
 
 def write_seal(connection: Connection, ends: Mapping[str, tuple[int, str]], at: int) -> None:
-    """Append the seal to the register at the timestamp `at`, in microseconds since 1970.
+    """Append the seal, a digest of balance changes, to the register at the timestamp `at`, in microseconds since 1970.
 
     The register is the ledger's chain of openings and audit events. The seal protects entries from before schema
-    version 5, whose hashes do not cover their balance changes. `ends` has, per account name, the number of these
-    entries and the digest of their balance changes.
+    version 5, whose hashes do not cover their balance changes. `ends` maps the name of each account to the number of
+    these entries and the digest of their balance changes.
     """
     details = {"accounts": {name: list(end) for name, end in ends.items()}}
     body = canonical({"kind": "seal", "action": "seal", "by": "", "subject": "", "details": details})

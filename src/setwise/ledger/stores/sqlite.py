@@ -44,9 +44,9 @@ _write_locks: dict[Path, threading.Lock] = {}
 
 
 def write_lock(path: Path) -> threading.Lock:
-    """Return the lock that this process's threads take before they write the SQLite file at `path`.
+    """Return the lock that threads of this process take before they write the SQLite file at `path`.
 
-    All stores on the same path share one lock.
+    All stores of this process on the same path share one lock.
     """
     return _write_locks.setdefault(path.resolve(), threading.Lock())
 
@@ -78,7 +78,7 @@ class SqliteStore:
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """Yield a connection whose transaction holds the file's only write lock; it is committed at the end.
+        """Yield a connection whose transaction has the file's only write lock; it is committed at the end of the block.
 
         Threads of this process queue before they try to take the lock.
         """
@@ -100,7 +100,7 @@ class SqliteStore:
             return self.append_in(connection, draft)
 
     def append_priced(self, holder: int, drafts: Callable[[Connection], Sequence[Draft]]) -> Entry:  # noqa: ARG002 - one writer
-        """Append several entries in one transaction, with no other entry between them; return the last one.
+        """Append one or several entries in one transaction, with no other entry between them; return the last one.
 
         `drafts(connection)` reads the balances and returns the entries with their prices, for the account with the
         register number `holder` (the number of its opening record). It is first called without the write lock, so that
@@ -180,7 +180,7 @@ class SqliteStore:
 def _make_private(path: Path) -> None:
     """Create the SQLite file at `path` if it is missing, readable for its owner alone.
 
-    SQLite gives the file's log the same permissions.
+    SQLite gives the file's write-ahead log the same permissions.
     """
     with suppress(OSError):  # opening the database reports what is wrong with the path
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
@@ -189,8 +189,8 @@ def _make_private(path: Path) -> None:
 def _mode_to_read(path: Path) -> str:
     """Return the URI option with which SQLite opens the file at `path` for reading only.
 
-    It is "immutable=1" if the folder cannot be written and no log exists, because SQLite could not create the log
-    there; otherwise "mode=ro".
+    It is "mode=ro", or "immutable=1" if the folder cannot be written and no write-ahead log exists, because SQLite
+    could not create the log there.
     """
     log = path.with_name(f"{path.name}-wal")
     alone = not log.exists() or log.stat().st_size == 0
