@@ -290,10 +290,10 @@ def _all_in_one_gaussian(kinds: ClassifiedUses) -> Bound:
 def _for_search(kinds: ClassifiedUses, effort: Effort) -> Iterator[Bound]:
     """Yield a quick and then a tighter bound for hundreds of bounded-range uses of one epsilon.
 
-    The bounds are for a search that evaluates them many times, for example for the noise that meets a budget. `kinds`
-    are the uses sorted by how they compose. In the first bound one Gaussian replaces all bounded-range uses, which
-    takes milliseconds. The second bound is computed on a grid. It is evaluated only if the bracket of the first is
-    wider than `effort.one_gaussian`, relative to its upper end.
+    The bounds are for a search that evaluates them many times, for example a search for the least noise that stays
+    within a budget. `kinds` are the uses sorted by how they compose. In the first bound one Gaussian replaces all
+    bounded-range uses, which takes milliseconds. The second bound is computed on a grid. It is evaluated only if the
+    bracket of the first is wider than `effort.one_gaussian`, relative to its upper end.
 
     The lower end of both bounds is attained by an analyst who does not adapt to earlier answers and uses the worst
     randomized responses. If an epsilon is wanted and this lower end makes the bracket narrow enough, no lower bounds

@@ -80,9 +80,10 @@ def _shifted(others: ClassifiedUses, shift: float) -> Bound:
     def answer(target: Target, width: float | None) -> Bracket:
         """Return the bracket [0, upper end] for the delta or epsilon of `target`.
 
+        `others` and `shift` are the arguments of `_shifted`: linear uses, and the total loss of all further uses.
         `width` is the wanted width of the bracket of `others`, relative to its upper end, or None for the default.
 
-        Raises: `Unattainable` if `target` asks for the delta at an epsilon that is not above the shift.
+        Raises: `Unattainable` if `target` asks for the delta at an epsilon that is not above `shift`.
         """
         if target.wanted == "epsilon":
             return Bracket(0.0, up(alone.answer(target, width).upper + shift))

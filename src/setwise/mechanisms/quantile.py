@@ -194,7 +194,7 @@ class GridQuantiles:
     def _units(self) -> int:
         """Number of positions in a grid cell: equal steps across the cell, of which the odd ones are possible cuts.
 
-        Between the values below and above a cut, the next quantiles are picked separately. The number of positions is
+        A cut divides the values into two slices, from which the next quantiles are picked. The number of positions is
         smaller if users divide a weight among several cells, which keeps scores within 64 bits.
         """
         return _UNITS if self.weight == 1 else _DIVIDED_UNITS
@@ -204,9 +204,9 @@ class GridQuantiles:
 
         The bound holds with probability `confidence`. It adds up the errors of all picks that lead to this quantile. A
         pick among c candidates misses the best score by at most (log(c) + X) / rate, whatever was picked before. X is
-        exponential with mean 1, and rate is epsilon divided by the range of the scores. Earlier picks count because
-        they are the ends of the slice from which a later one is picked: if the lower end is off by e in rank and the
-        upper end by f, the target moves by (1 - share) e + share f.
+        exponential with mean 1, and rate is epsilon divided by the range of the scores. The errors of earlier picks are
+        included, because earlier picks are the ends of the slice from which a later one is picked: if the lower end is
+        off by e in rank and the upper end by f, the target moves by (1 - share) e + share f.
         """
         first, last = 0, len(self.shares)
         low: list[float] = []  # weight of every pick so far in the error of the slice's ends

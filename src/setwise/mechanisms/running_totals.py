@@ -344,8 +344,8 @@ class RunningTotals:
         """Return the lower and upper ends, in users, of the intervals of all estimates from the `released` values.
 
         Both arrays have a row per group and a column per period. `window` is the number of periods that an estimate
-        sums, or None for all. Each interval contains the truth with probability `confidence`, given that its group is
-        shown.
+        sums, or None for all. Each interval contains the exact number with probability `confidence`, given that its
+        group is shown.
 
         For private groups `shown_from` has the period in which each group was first shown. The estimate of a group that
         has just passed its threshold is more often too high than too low, so its interval extends further down.
@@ -390,10 +390,10 @@ class RunningTotals:
         return self.participations + self._widen(-float(ndtri(tail)), None)
 
     def _widen(self, quantile: float, window: int | None) -> NDArray[np.float64]:
-        """Return for every period half the width of an interval, in users: `quantile` deviations plus rounding.
+        """Return for every period half the width of an interval, in users: `quantile` deviations, plus rounding.
 
-        The second term is the largest effect of rounding the releases. `window` is the number of periods that the
-        estimate sums, or None for all.
+        A deviation is the standard deviation of the period's estimate. The term for rounding is the largest effect that
+        rounding the releases can have. `window` is the number of periods that the estimate sums, or None for all.
         """
         rounding = math.ldexp(0.5, -self.bits) * np.cumsum(np.abs(self._row(window)))
         return np.asarray((quantile * self.deviations(window) + rounding) * (1.0 + _FLOAT_SLACK) + _FLOAT_SLACK)
@@ -420,10 +420,11 @@ def least_selected(
 ) -> NDArray[np.float64]:
     """Return lower bounds on the totals of groups that were shown because their estimates exceeded `thresholds`.
 
-    The bound L allows for this selection: if the total is L or less, a shown group has an estimate as high as its own
-    with probability at most `tail`. With s the estimate's standard deviation, from `deviations`, and N standard normal,
-    L >= 0 solves P[N > (estimate - L) / s] = tail * P[N > (threshold - L) / s]. The quotient of the two probabilities
-    grows with L, so L is found by bisection. For an estimate below its threshold L is 0.
+    The bound L allows for this selection: if a group's exact total is L or less, then, given that the group is shown,
+    its estimate is as high as the observed one with probability at most `tail`. With s the estimate's standard
+    deviation, from `deviations`, and N standard normal, L >= 0 solves P[N > (estimate - L) / s] = tail * P[N >
+    (threshold - L) / s]. The quotient of the two probabilities grows with L, so L is found by bisection. For an
+    estimate below its threshold L is 0.
     """
     tops, scale = np.broadcast_to(thresholds, estimates.shape), np.broadcast_to(deviations, estimates.shape)
     totals = np.maximum(estimates + float(ndtri(tail)) * scale, 0.0)
@@ -472,7 +473,7 @@ def noise_units(coefficients: tuple[int, ...], sigma: float, contributions: int,
     `coefficients` are the weights of the present and earlier periods in a release, in units of 2^-bits. A user adds to
     at most `contributions` groups in at most `participations` periods. The noise scale is in units of 2^-bits users:
     sigma times the square root of contributions * `squared_sensitivity`, rounded up. Rounding up makes the noise
-    larger, so the charge still covers it.
+    larger, so the releases cost no more than that Gaussian use.
     """
     squared = Fraction(sigma) ** 2 * contributions * squared_sensitivity(coefficients, participations)
     least = math.isqrt(math.ceil(squared))

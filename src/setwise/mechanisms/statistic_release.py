@@ -143,7 +143,8 @@ class StatisticRelease(ABC):
     def check_among(self, statistics: "Sequence[StatisticRelease]") -> None:
         """Raise `InvalidParameter` if `statistics` lacks a statistic on which this statistic depends.
 
-        For example, a quantile depends on the quantile to which their common cost is charged.
+        For example, quantiles of the same values are picked together, and each depends on the one to which their common
+        cost is charged.
         """
         del statistics
 

@@ -159,8 +159,8 @@ class NoisyMean(NoisySums):
 
     Every user or row adds at most `reach` to the sum, in absolute value. Both the sum and the number are released for
     every group, so a group costs two uses of the noise mechanism. `noise` is the noise of the number; the noise scale
-    of the sum is `reach` times as large. The interval holds every ratio theta for which noise can explain sum - theta *
-    number. For Gaussian noise it is Fieller's interval.
+    of the sum is `reach` times as large. The interval contains every ratio theta for which noise can explain sum -
+    theta * number. For Gaussian noise it is Fieller's interval.
 
     Theorem: Fieller54 for the interval.
     """
@@ -444,8 +444,8 @@ class OneQuantile(StatisticRelease):
     def planning_error(self, scale: float, factor: float, discovery: ErrorEstimate | None) -> float:
         """Return `scale` as the error by which the planner compares kinds of noise.
 
-        Quantiles are picked, so the kind of noise on other statistics does not matter. `factor` (the error of that
-        noise at scale 1) and `discovery` (the error of finding the groups) are ignored.
+        Quantiles are picked, so their error does not depend on the kind of noise that other statistics have. `factor`
+        (the error of that noise at scale 1) and `discovery` (the error of finding the groups) are ignored.
         """
         del factor, discovery
         return scale

@@ -438,9 +438,10 @@ class UnknownGumbel:
 
     @property
     def changeable(self) -> int:
-        """The most labels, among the `limit` highest counts, that only one of two neighbouring tables has.
+        """The largest number of labels among the `limit` highest counts that only one table has.
 
-        The more such labels there can be, the higher the threshold that hides them.
+        "Only one table" means one of two neighbouring tables. The more such labels there can be, the higher the
+        threshold that hides them.
         """
         return self.limit if self.contributions is None else min(self.contributions, self.limit)
 

@@ -135,14 +135,16 @@ class GroupWeights:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Discovery:
-    """The state of a discovery: the groups and numbers that its rounds have released so far, all of them public.
+    """The state of a search for private groups: what its rounds have released so far, all of it public.
 
-    `labels` are the groups found, and `found` has the number of groups that each round found. Three Gaussian uses are
-    planned for the rounds; `uses` has how many of them each round spent.
+    `labels` are the groups found, and `found` has the number of groups that each round found. A round finds private
+    groups by noisy sums of users' weights. Three Gaussian uses are planned for all rounds together; `uses` has how many
+    of them each round spent.
 
     A survey before the first round releases `users`, a noisy number of users, and `groups_per_user`, the estimated
-    number of groups of a user. Both are None before the survey. From them `part` is chosen: the fraction, from 0 to 1,
-    of the planned cost (as mu squared) that the rounds spend. The remaining fraction goes to the counts of the groups.
+    number of groups of a user. Both are None before the survey. These two numbers decide `part`: the fraction, from 0
+    to 1, of the planned cost (as mu squared) that the rounds spend. The remaining fraction goes to the counts of the
+    groups.
 
     `freed` is the estimated share of the weight of all users that was on the groups found by the last round. In the
     next round users give this weight to their other groups.
@@ -158,7 +160,7 @@ class Discovery:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the rounds have spent all three Gaussian uses that are planned for them."""
+        """Whether the rounds of the search for groups have spent all three Gaussian uses planned for them."""
         return sum(self.uses) == len(_SHAPES)
 
 
@@ -216,8 +218,8 @@ class WeightedRounds:
     def sigmas(self) -> tuple[Fraction, ...]:
         """The parameters sigma of the three Gaussian uses that are planned for the rounds, largest sigma first.
 
-        A sigma is a noise scale divided by the l2 norm of one user's weights. The costs of the three uses, as mu
-        squared (1 / sigma^2), have the ratio 1 : 4 : 16.
+        A round finds private groups by noisy sums of users' weights. A sigma is a noise scale divided by the l2 norm of
+        one user's weights. The costs of the three uses, as mu squared (1 / sigma^2), have the ratio 1 : 4 : 16.
         """
         planned_cost = sum(_SHAPES) / (1 - _SURVEY)
         return tuple(float_root_above(self.sigma**2 * planned_cost / shape) for shape in _SHAPES)
@@ -225,26 +227,28 @@ class WeightedRounds:
     def sigmas_for(self, part: Fraction) -> tuple[Fraction, ...]:
         """Return the parameters sigma of the rounds' three Gaussian uses if only a part of the planned cost is spent.
 
-        `part`, above 0 and at most 1, is the fraction of the planned mu squared (1 / sigma^2) that the rounds spend. So
-        each planned sigma (see `sigmas`) is divided by sqrt(part). A sigma is a noise scale divided by the l2 norm of
-        one user's weights.
+        A round finds private groups by noisy sums of users' weights. `part`, above 0 and at most 1, is the fraction of
+        the planned mu squared (1 / sigma^2) that the rounds spend. So each planned sigma (see `sigmas`) is divided by
+        sqrt(part). A sigma is a noise scale divided by the l2 norm of one user's weights.
         """
         return self.sigmas if part == 1 else tuple(float_root_above(sigma * sigma / part) for sigma in self.sigmas)
 
     def unspent(self, part: Fraction) -> Fraction:
-        """Return the privacy cost, as mu squared, that the rounds leave over for counting the groups.
+        """Return the privacy cost, as mu squared, that the rounds do not spend and leave to the counting of groups.
 
-        `part` is the fraction of the planned mu squared that the rounds spend. The result is the sum of 1 / sigma^2
-        over the planned `sigmas`, minus the same sum over the larger sigmas of `sigmas_for(part)`.
+        A round finds private groups by noisy sums of users' weights. `part` is the fraction of the planned mu squared
+        that the rounds spend. The result is the sum of 1 / sigma^2 over the planned `sigmas`, minus the same sum over
+        the larger sigmas of `sigmas_for(part)`.
         """
         pairs = zip(self.sigmas, self.sigmas_for(part), strict=True)
         return sum((1 / (planned * planned) - 1 / (drawn * drawn) for planned, drawn in pairs), Fraction(0))
 
     @property
     def failures(self) -> tuple[Fraction, ...]:
-        """The failure probability of each of the three uses that are planned for the rounds: a third of `delta` each.
+        """The failure probability of each of the three Gaussian uses planned for the rounds: a third of `delta`.
 
-        A round fails if it shows a group that only one user has.
+        A round finds private groups by noisy sums of users' weights. It fails if it shows a group that only one user
+        has.
         """
         return (binary(self.delta / len(_SHAPES)),) * len(_SHAPES)
 
@@ -261,9 +265,10 @@ class WeightedRounds:
     def preview(self, confidence: Fraction = CONFIDENCE) -> ErrorEstimate:
         """Return how many users a private group needs to be found, in the field `detectable` of an `ErrorEstimate`.
 
-        A group with that number of users is found with probability `confidence`. The number is for a single round that
-        spends the whole cost, and for users who have `contributions` groups each. A group may need fewer users if users
-        have fewer groups, or if an earlier round finds many of their groups.
+        A group with that number of users is found with probability `confidence`. Groups are found in rounds, by noisy
+        sums of users' weights. The number is for a single round that spends the whole cost, and for users who have
+        `contributions` groups each. A group may need fewer users if users have fewer groups, or if an earlier round
+        finds many of their groups.
         """
         confidence = probability("confidence", confidence)
         sigma, delta = combined_sigma(self.sigmas), sum(self.failures, Fraction(0))
@@ -272,7 +277,7 @@ class WeightedRounds:
         return ErrorEstimate(confidence=confidence, detectable=math.ceil(Fraction(needed, weight)))
 
     def run_round(self, before: Discovery, exact: GroupWeights, randomness: Randomness) -> Discovery:
-        """Run the next round: draw noise, and return `before` with the groups that the round found added.
+        """Run the next round of the search: draw noise, and return `before` with the groups found added.
 
         `before` has the groups and numbers that earlier rounds released. `exact` has the exact sums of weights of the
         groups that are not found yet. If the survey of users has not been made, it is made first. `randomness` is the
@@ -321,9 +326,9 @@ class WeightedRounds:
     def _part(self, state: Discovery) -> Fraction:
         """Return the fraction, from 0 to 1, of the rounds' planned cost (as mu squared) that the rounds spend.
 
-        The counts that follow get the remaining fraction. The survey's numbers in `state` decide: the fewer groups
-        users have on average, the less the rounds spend. The fraction is 1 if no counts follow, or if there are so few
-        users that the survey's noise hides their number.
+        The rounds find private groups, and the counts that follow get the remaining fraction. The numbers of a survey
+        in `state` decide: the fewer groups users have on average, the less the rounds spend. The fraction is 1 if no
+        counts follow, or if there are so few users that the survey's noise hides their number.
         """
         if self.finding is None or state.groups_per_user is None or self._doubt(state) >= _MOST_DOUBT:
             return Fraction(1)
@@ -332,9 +337,10 @@ class WeightedRounds:
         return min(Fraction(math.ceil(1000 * share / self.finding), 1000), Fraction(1))
 
     def _doubt(self, state: Discovery) -> float:
-        """Return the relative uncertainty of the noisy number of users in `state`, which the survey released.
+        """Return the relative uncertainty of the noisy number of users in `state`.
 
-        It is three standard deviations of the survey's noise, divided by that number.
+        A survey before the first round of the search for groups released this number. The result is three standard
+        deviations of the survey's noise, divided by the number.
         """
         assert state.users is not None
         return 3.0 * float(self.survey_sigma * _ROOT) / state.users
@@ -342,9 +348,9 @@ class WeightedRounds:
     def kept_contributions(self, state: Discovery) -> int:
         """Return the contribution bound, in groups per user, for counting the groups that were found.
 
-        It is about twice a user's average number of groups, and at most `contributions`. The average is the survey's
-        estimate in `state`, raised by three standard deviations of the survey's noise. The result is `contributions` if
-        there was no survey, or if there are so few users that the survey's noise hides their number. Only released
+        It is about twice a user's average number of groups, and at most `contributions`. The average is the estimate of
+        a survey, in `state`, raised by three standard deviations of the survey's noise. The result is `contributions`
+        if there was no survey, or if there are so few users that the survey's noise hides their number. Only released
         numbers are read.
         """
         if state.users is None or state.groups_per_user is None or (doubt := self._doubt(state)) >= _MOST_DOUBT:
@@ -355,14 +361,14 @@ class WeightedRounds:
     def _whole_weight(self, state: Discovery) -> float:
         """Return an estimate of the sum of the weights that all users give to their groups, in units of 2^-20.
 
-        It is computed from the survey's noisy numbers in `state`, which are public.
+        It is computed from public numbers in `state`: the noisy results of a survey before the first round.
         """
         assert state.users is not None
         assert state.groups_per_user is not None
         return WEIGHT_UNIT * state.users * math.sqrt(state.groups_per_user)
 
     def _uses_of_next_round(self, state: Discovery) -> int:
-        """Return how many of the remaining planned Gaussian uses the next round spends: one of them, or all.
+        """Return how many of the remaining Gaussian uses the next round of the search spends: one of them, or all.
 
         If the round spends one use, the others are left to a further round. A further round pays off only if the groups
         found so far have much of the users' weight, which users then give to their other groups. The released numbers
@@ -405,8 +411,9 @@ class DiscoveredCounts:
     def kept_contributions(self, discovery: Discovery) -> int:
         """Return the contribution bound, in groups per user, for counting the groups in `discovery`.
 
-        `discovery` has the groups that the rounds found. If `keeps_bound` is True, the bound is `contributions`.
-        Otherwise it is the smaller one of `contributions` and the result of `WeightedRounds.kept_contributions`.
+        `discovery` has the groups that a search in rounds found. If `keeps_bound` is True, the bound is
+        `contributions`. Otherwise it is the smaller one of `contributions` and the result of
+        `WeightedRounds.kept_contributions`.
         """
         if self.keeps_bound:
             return self.contributions
@@ -417,8 +424,9 @@ class DiscoveredCounts:
 
         A user counts towards at most F groups: the smaller one of the number of groups found and `kept_contributions`.
         So counting takes F Gaussian uses. Together they may cost, as mu squared, the planned contributions / sigma^2
-        plus what the rounds left over (`WeightedRounds.unspent`). So the parameter of each use is below `sigma`, and
-        the noise smaller, if F is less than `contributions` or if the rounds left a part of their cost.
+        plus what the rounds that found the groups left over (`WeightedRounds.unspent`). So the parameter of each use is
+        below `sigma`, and the noise smaller, if F is less than `contributions` or if the rounds left a part of their
+        cost.
         """
         changed = min(self.kept_contributions(discovery), len(discovery.labels))
         unspent = self.rounds.unspent(discovery.part)
@@ -432,8 +440,8 @@ class DiscoveredCounts:
     def noise(self) -> RoundedGaussianNoise:
         """The largest noise that a count can get: Gaussian, of standard deviation per_item * sigma.
 
-        A count gets this noise if at least `contributions` groups are found and the rounds spend their whole planned
-        cost. Otherwise its noise is smaller.
+        A count gets this noise if at least `contributions` groups are found and the rounds that find them spend their
+        whole planned cost. Otherwise its noise is smaller.
         """
         return RoundedGaussianNoise(sigma=binary(self.sigma) * self.per_item)
 

@@ -169,9 +169,9 @@ def variance_of(groups: Sequence[Group]) -> float:
 def grid_work(groups: Sequence[Group], steps: float, cells: int = CONFIG.usual_cells) -> float:
     """Return the estimated work of applying bounded-range operators `steps` times to privacy profiles on a grid.
 
-    The unit of work is one grid point in one application; each application also has a fixed work of a few thousand
-    units. `groups` are the bounded-range mechanisms as (epsilon, count). The grid has `cells` cells across the smallest
-    of their epsilons.
+    A bounded-range operator adds one bounded-range mechanism to a profile. The unit of work is one grid point in one
+    application; each application also has a fixed work of a few thousand units. `groups` are the bounded-range
+    mechanisms as (epsilon, count). The grid has `cells` cells across the smallest of their epsilons.
     """
     epsilons = [epsilon for epsilon, _ in groups]
     smallest = max(min(epsilons), max(epsilons) / CONFIG.largest_ratio)
@@ -187,9 +187,10 @@ def grid_work(groups: Sequence[Group], steps: float, cells: int = CONFIG.usual_c
 def quick_in_any_order(groups: Sequence[Group], most_work: float = CONFIG.quick_work) -> bool:
     """Return whether the largest delta over all adaptive orders of `groups` can be computed exactly with `most_work`.
 
-    `groups` are bounded-range mechanisms as (epsilon, count), and the unit of work is one grid point in one application
-    of an operator. The result is also False if the epsilons differ too much for one grid, or if there are too many
-    vectors of remaining counts. In these two cases only an upper bound on the largest delta can be computed.
+    `groups` are bounded-range mechanisms as (epsilon, count). An operator adds one mechanism to a privacy profile. The
+    unit of work is one grid point of a profile in one application of an operator. The result is also False if the
+    epsilons differ too much for one grid, or if there are too many vectors of remaining counts. In these two cases only
+    an upper bound on the largest delta can be computed.
     """
     epsilons = [epsilon for epsilon, _ in groups]
     if len(groups) > 1 and (
@@ -204,8 +205,9 @@ def quick_when_priced(groups: Sequence[Group]) -> bool:
     """Return whether an upper bound on the delta over all adaptive orders of `groups` is quick to compute.
 
     `groups` are bounded-range mechanisms as (epsilon, count). The bound may round epsilons up, and may reduce the
-    vector of remaining counts to a sum of prices (see `DrawOrders`). Quick means that the estimated work is at most
-    `CONFIG.quick_priced_work`, in grid points times applications of an operator.
+    vector of remaining counts to a sum of prices (see `DrawOrders`). An operator adds one mechanism to a privacy
+    profile. Quick means that the estimated work is at most `CONFIG.quick_priced_work`, in grid points times
+    applications of an operator.
     """
     return grid_work(groups, CONFIG.most_priced_steps) <= CONFIG.quick_priced_work
 
@@ -213,8 +215,8 @@ def quick_when_priced(groups: Sequence[Group]) -> bool:
 def quick_in_one_order(groups: Sequence[Group]) -> bool:
     """Return whether the optimal delta of bounded-range mechanisms in one fixed order is quick to compute.
 
-    `groups` are the mechanisms as (epsilon, count). Quick means that the estimated work is at most `CONFIG.quick_work`,
-    in grid points times applications of an operator.
+    `groups` are the mechanisms as (epsilon, count). An operator adds one mechanism to a privacy profile. Quick means
+    that the estimated work is at most `CONFIG.quick_work`, in grid points times applications of an operator.
     """
     return grid_work(groups, sum(count for _, count in groups)) <= CONFIG.quick_work
 

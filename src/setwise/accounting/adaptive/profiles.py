@@ -69,8 +69,8 @@ class Profile:
         Let s be the first epsilon with a stored value. Lower bound: a profile falls, so f(s) is a lower bound left of
         s. Upper bound: a profile is at most 1 and convex in u = e^x, so between 0 and s it is at most the chord from
         (1, 1) to (e^s, f(s)), which is 1 - (1 - f(s)) (e^x - 1) / (e^s - 1). It is computed as 1 - r + r f(s) with r =
-        e^(x - s). The two differ by a share e^-s, which is below one unit of rounding because s is at least
-        `FARTHEST_LEFT`.
+        e^(x - s). This differs from the chord by a share e^-s, which is below one unit of rounding because s is at
+        least `FARTHEST_LEFT`.
         """
         if self.first == 0:
             return self
@@ -122,8 +122,8 @@ class Profile:
 def nothing_to_come(step: float) -> Profile:
     """Return the privacy profile max(0, 1 - exp(x)) of no mechanism, on a grid of epsilons x with this `step`.
 
-    The recursion from the last mechanism to the first starts with it. It is 0 for every x >= 0, so one stored value is
-    enough.
+    The optimal delta of several mechanisms is computed from the last mechanism to the first, beginning with this
+    profile. It is 0 for every x >= 0, so one stored value is enough.
     """
     return Profile(step, np.zeros(1), np.zeros(1))
 
@@ -132,11 +132,11 @@ def nothing_to_come(step: float) -> Profile:
 class Band:
     """Decides how many grid points privacy profiles need so that the final delta is accurate at the epsilon `end`.
 
-    The recursion computes profiles (delta as a function of epsilon) of the last mechanisms first, on a grid with this
-    `step`. Beyond its last grid point a profile is taken to be constant, so its last value must be well below the final
-    delta. `depth` is about -log of the final delta, and `variance` is the variance of the privacy loss of all
-    mechanisms. If `end` is infinite, profiles extend to the largest possible loss, beyond which they are 0. The final
-    profile is not read left of the epsilon `begin`.
+    The optimal delta is computed backwards: profiles (delta as a function of epsilon) of the last mechanisms come
+    first. They are on a grid with this `step`. Beyond its last grid point a profile is taken to be constant, so its
+    last value must be well below the final delta. `depth` is about -log of the final delta, and `variance` is the
+    variance of the privacy loss of all mechanisms. If `end` is infinite, profiles extend to the largest possible loss,
+    beyond which they are 0. The final profile is not read left of the epsilon `begin`.
     """
 
     step: float
@@ -187,7 +187,7 @@ class Band:
 
 @dataclass(frozen=True, slots=True)
 class TailProfile:
-    """The privacy profile of the mechanisms that an analyst uses last; the recursion adds earlier mechanisms to it.
+    """The privacy profile of the mechanisms that an analyst uses last; earlier mechanisms are added to it in turn.
 
     `variance` is the variance of the privacy loss of these last mechanisms, and `support` their largest loss.
     """

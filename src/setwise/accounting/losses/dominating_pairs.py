@@ -497,11 +497,11 @@ class GaussianLoss:
 
     Its delta has the closed form
 
-        delta(x) = Phi(1/(2 sigma) - x sigma) - exp(x) Phi(-1/(2 sigma) - x sigma),          (lem:AGM)
+    delta(x) = Phi(1/(2 sigma) - x sigma) - exp(x) Phi(-1/(2 sigma) - x sigma),          (lem:AGM)
 
-    a difference that cancels if sigma is large or delta small. Written with erfcx, both terms share the factor
-    exp(-y^2)/2 with y = (x sigma - 1/(2 sigma)) / sqrt(2), and the other factor is the integral of a positive function,
-    so relative accuracy is kept.
+    a difference of nearly equal numbers if sigma is large or delta is small. Written with erfcx, both terms share the
+    factor exp(-y^2)/2 with y = (x sigma - 1/(2 sigma)) / sqrt(2), and the other factor is the integral of a positive
+    function, so relative accuracy is kept.
     """
 
     sigma: float

@@ -116,7 +116,7 @@ class BatchBoundedRange:
     def _pair(self, high: float, low: float, x: float) -> Bracket:
         """Return delta at overall epsilon `x` if a two-outcome mechanism replaces each bounded-range mechanism.
 
-        The log likelihood ratios of its two outcomes are `high` and `low`.
+        The two outcomes of this mechanism have the log likelihood ratios `high` and `low`.
         """
         if high <= 0.0 or low >= 0.0:  # the outcome reveals nothing, so only the other mechanisms count
             return self.beside.average(NoLoss(), x)
@@ -173,12 +173,12 @@ class BatchBoundedRange:
     ) -> float:
         """Return an upper bound on delta at overall epsilon `x`, over all t that are not evaluated one by one.
 
-        t is the parameter that all randomized responses of the batch (chosen up front) share; their losses are t and t
-        - epsilon. Its interval is cut into blocks, and the block with the largest bound is split first. `points` are
-          all t at which delta can have a local maximum. `evaluate` returns the bracket for delta at one t, and stores
-          it for the caller. If few `points` are in a block, `evaluate` is called with each of them, and the block is
-          not part of the returned bound. `peak` is the best t found so far, and `floor` its delta. The search ends when
-          no block has a bound above the largest delta found; the result is 0 if no block remains.
+        t is the parameter that all randomized responses of the batch (chosen up front) share; a response has the losses
+        t and t - epsilon. The interval of t is cut into blocks, and the block with the largest bound is split first.
+        `points` are all t at which delta can have a local maximum. `evaluate` returns the bracket for delta at one t,
+        and stores it for the caller. If few `points` are in a block, `evaluate` is called with each of them, and the
+        block is not part of the returned bound. `peak` is the best t found so far, and `floor` its delta. The search
+        ends when no block has a bound above the largest delta found; the result is 0 if no block remains.
         """
         blocks: list[tuple[float, float, float]] = []
 

@@ -205,8 +205,8 @@ def pure_sum(uses: Iterable[Use], interaction: Interaction) -> CertifiedBound:
 
     The upper end is infinite if some use has an unbounded loss or can fail outright (reveal everything). The sum is the
     optimum, because the largest losses of known noise can occur together, and because an epsilon-bounded-range
-    mechanism can lose t with positive probability for every t < epsilon. `interaction`, what the analyst may choose on
-    the fly, is only recorded in the result.
+    mechanism can have the loss t with positive probability, for every t < epsilon. `interaction`, what the analyst may
+    choose on the fly, is only recorded in the result.
 
     >>> pure_sum([Use(PureDP(epsilon=0.25), 4)], Interaction.SETWISE).upper
     1.0

@@ -41,8 +41,8 @@ _WORTH_A_LOOK = 1.5
 class Choice:
     """A plan: the chosen mechanism with its noise, its epsilon at the budget's delta, and its expected error.
 
-    `name` is the mechanism's name. If labels are picked before they are counted, the kind of noise on the counts
-    follows. `preview` is the expected error of the release. `merit` is this error as one number, by which plans are
+    `name` is the mechanism's name, followed by the kind of noise on the counts if labels are picked before they are
+    counted. `preview` is the expected error of the release. `merit` is this error as one number, by which plans are
     compared (smaller is better). It is by how much a label's count must exceed its rivals, or a threshold, to be
     released reliably, plus ten times the mean error of a count. `why` is a sentence that compares the plan with its
     alternatives.

@@ -199,7 +199,8 @@ def _contenders(
 ) -> NDArray[np.intp]:
     """Return the indices of all candidates whose exact noisy score may be among the k highest.
 
-    `keys` are the approximate noisy scores that `float_keys` computed from `shortfalls` and the random `words`.
+    `keys` are the approximate noisy scores that `float_keys` computed from `shortfalls`, which are rate * (score -
+    highest score), and the random `words`.
     """
     provisional = np.argpartition(keys, len(keys) - k)[len(keys) - k :]
     lower, _ = float_bounds(shortfalls[provisional], words[provisional], keys[provisional])
