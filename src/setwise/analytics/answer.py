@@ -529,7 +529,7 @@ _PIECE = 1000
 
 
 def _in_pieces(value: object) -> str:
-    """Return the canonical JSON text of `value`; a long list is encoded in pieces of `_PIECE` items, which are joined.
+    """Return the canonical JSON text of `value`; a list is encoded in pieces of `_PIECE` items, one after the other.
 
     The JSON encoder holds the interpreter lock. Encoding 100,000 items at once would block every thread of a service
     for 0.2 s.

@@ -48,10 +48,10 @@ from setwise.mechanisms.weighted_rounds import DiscoveredCounts, Discovery, Grou
 
 
 class RoundReader(Protocol):
-    """Reads the exact numbers to which each round of a search for private groups (groups with secret keys) adds noise.
+    """Reads the exact numbers to which each round of a search for private groups adds noise.
 
-    In each round, these are a sum over users for every group that is not found yet. A user with n such groups adds a
-    weight proportional to 1 / sqrt(n) to each of them.
+    Private groups are groups whose keys are not public. The numbers are a sum over users for every group that is not
+    found yet. A user with n such groups adds a weight proportional to 1 / sqrt(n) to each of them.
     """
 
     def read(self, found_labels: Sequence[Label]) -> GroupWeights:

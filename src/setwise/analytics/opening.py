@@ -91,7 +91,8 @@ def open(  # noqa: A001 - it is called as setwise.open
       pandas or Polars frame, a Polars LazyFrame or DuckDB relation (which is computed once, now), or, with another
       `engine` ("spark", or the address of a server), a table of that engine. `table` is the table inside a database
       file.
-    - `types` gives the kinds of text columns that hold something else. All columns of a CSV file are text.
+    - `types` says what the cells of text columns are read as: ``{"age": "integer"}``. All columns of a CSV file are
+      text.
     - `csv` says how CSV files are written, as in ``{"separator": ";", "decimal": ","}``; `CsvOptions` lists the
       fields. They may also be given as keyword arguments of their own, as in ``separator=";"``.
     - `memory` is DuckDB's memory limit, as in "4GiB".
@@ -116,8 +117,8 @@ def open(  # noqa: A001 - it is called as setwise.open
     will not read, with the arguments that read them; False turns it off. Only tables of DuckDB that are in memory or in
     local files are scanned, because the calling program can read these itself. No answer depends on the scan.
 
-    `progress` is called with the share of rows that was read. `randomness` is the source of noise, the operating
-    system's if it is None; only tests give another. `csv_options` are the fields of `csv` as keyword arguments of their
+    `progress` is called with the share of the work that is done. `randomness` is the source of noise; None is the
+    operating system's, and only tests give another. `csv_options` are the fields of `csv` as keyword arguments of their
     own.
 
     Raises: `InvalidParameter` if arguments are missing or contradict each other; `UnsuitableTable` if the source

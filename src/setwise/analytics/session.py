@@ -266,11 +266,11 @@ class Session(Askable):
             raise self._names_person()
 
     def _check_person_in(self, joins: Sequence[Join], derivation: Derivation) -> None:
-        """Raise `InvalidParameter` if the unit of privacy is a part of a user, and `joins` or `derivation` read users.
+        """Raise `InvalidParameter` if a part of a user is protected, and `joins` or `derivation` read the user column.
 
-        With a unit such as one day of a user, users as a whole are not protected. A computed column, or a table joined
-        on the user column, could then single out a user. The column of the units counts as the user column here,
-        because its values contain the user.
+        With a unit of privacy such as one day of a user, users as a whole are not protected. A computed column, or a
+        table joined on the user column, could then single out a user. The column of the units counts as the user column
+        here, because its values contain the user.
         """
         if self._person is None:
             return

@@ -476,8 +476,9 @@ def _constant_bounds(function: str, expression: RowExpression) -> dict[str, Any]
     """Return clipping bounds for `expression` if it is a CASE whose values are all constant numbers, such as 0 and 1.
 
     All values lie within these bounds, so that nothing is clipped and no budget is spent on a search for bounds.
-    `function` is the aggregate over the CASE. Returns None if it is SUM, whose bounds limit a user's own sum and not a
-    single value, and for other expressions.
+    `function` is the name of the aggregate function over the CASE. Returns None if `function` is SUM, whose bounds
+    limit a user's own sum and not a single value. Also returns None if `expression` is no such CASE, or if all its
+    constants are equal.
     """
     if function == "SUM" or not isinstance(expression, Case):
         return None

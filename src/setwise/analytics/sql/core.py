@@ -144,7 +144,8 @@ class Problems:
     def collect(self, node: exp.Expr | None = None) -> Iterator[None]:
         """Return a context manager that records an error raised inside its block, and then continues after the block.
 
-        If there is an error, the syntax node `node`, which the block reads, is marked as refused. `node` may be None.
+        Only errors in the statement (`InvalidParameter`, `UnknownColumn`) are recorded; others are raised. If there is
+        an error, the syntax node `node`, which the block reads, is marked as refused. `node` may be None.
         """
         try:
             yield

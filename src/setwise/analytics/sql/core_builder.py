@@ -239,10 +239,11 @@ class CoreBuilder:
         return text
 
     def _compute(self, expression: RowExpression, alias: str | None) -> str:
-        """Return the name of the private rows' column with the values of `expression`; a new expression adds a column.
+        """Return the name of the private rows' column that holds the values of `expression`.
 
-        A new column is named `alias`: the alias in the SELECT, or the SQL text of the expression. The name is shortened
-        if it is long, and gets a number if another column has it. If `alias` is None, the name is "expression".
+        The column is added if there is none yet. A new column is named `alias`: the alias in the SELECT, or the SQL
+        text of the expression. The name is shortened if it is long, and gets a number if another column has it. If
+        `alias` is None, the name is "expression".
         """
         if expression in self._computed:
             return self._computed[expression]

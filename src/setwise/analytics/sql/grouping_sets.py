@@ -168,9 +168,9 @@ def _without_aliases(node: exp.Expr, select: exp.Expr) -> exp.Expr:
 def _sets_of_group(group: exp.Expr, select: exp.Expr) -> list[list[exp.Expr]]:
     """Return the grouping sets of a whole GROUP BY, each as a list of group columns.
 
-    Every entry of the GROUP BY stands for one or several sets. A set of the result joins one set of each entry, and the
-    result has all such combinations: GROUP BY a, ROLLUP (b) has the sets (a, b) and (a). `select` is the SELECT of the
-    clause, whose columns entries may name by number or alias.
+    Every entry of the GROUP BY stands for one or several sets. Each returned set is made of one set of each entry,
+    joined, and all such combinations are returned: GROUP BY a, ROLLUP (b) has the sets (a, b) and (a). `select` is the
+    SELECT of the clause; an entry may name one of its columns by number or alias.
     """
     plain = [each for each in group.expressions if not isinstance(each, _SET_NODES)]
     parts: list[list[list[exp.Expr]]] = []
@@ -189,7 +189,7 @@ def _sets_of_group(group: exp.Expr, select: exp.Expr) -> list[list[exp.Expr]]:
 def _sets_of(node: exp.Expr, select: exp.Expr) -> list[list[exp.Expr]]:
     """Return the grouping sets of `node`, one entry of GROUP BY: a ROLLUP, a CUBE, GROUPING SETS, or a set of columns.
 
-    Each is a list of group columns. `select` is the SELECT of the clause, whose columns entries may name by number or
+    Each set is a list of group columns. `select` is the SELECT of the clause; its columns may be named by number or
     alias.
     """
     if isinstance(node, exp.GroupingSets):

@@ -114,8 +114,8 @@ for its released value."""
 class RowReader:
     """Converts SQL syntax nodes into row expressions, which engines compute from each private row.
 
-    `today` is the value of CURRENT_DATE. `released` converts a scalar subquery, whose (noisy) value is released before
-    the rows are read. If `released` is None, scalar subqueries are refused.
+    `today` is the value of CURRENT_DATE. `released` takes a scalar subquery, whose (noisy) value is released before the
+    rows are read, and returns a placeholder. If `released` is None, scalar subqueries are refused.
     """
 
     def __init__(self, today: date, released: Released | None = None) -> None:

@@ -31,7 +31,7 @@ def rewrite_spellings(tree: exp.Expr) -> exp.Expr:
     """Return the syntax tree `tree` with constructs of other SQL dialects replaced by forms that this package reads.
 
     For example, x // 2 becomes SIGN, FLOOR and ABS. The tree is changed in place where possible. A result column
-    without an alias keeps the name that its text had before.
+    without an alias is named as if it were not rewritten.
     """
     for select in list(tree.find_all(exp.Select)):
         _join_by_where(select)

@@ -220,7 +220,7 @@ def _types(core: Core, schema: Schema | None) -> dict[str, type]:
     """Return the Python type of each column, by name, of the table of released (noisy) rows of `core`.
 
     `core` is one of the statement's SELECTs that aggregate private rows. `schema` describes the private rows that
-    `core` reads; if it is None, group keys count as text.
+    `core` reads. If it is None, group keys other than periods of time are taken to be text.
     """
     labels: list[type] = []
     for place, text in enumerate(core.query.groups):

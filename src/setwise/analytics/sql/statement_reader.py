@@ -356,10 +356,10 @@ class StatementReader:
     def _source(self, select: exp.Expr, tables: Sequence[_Result | None], known: Mapping[str, _Result]) -> SelectSource:
         """Return the private rows that `select` reads: the rows of its first table, with the columns joined to them.
 
-        Columns are joined from plain tables, from subqueries in JOIN whose rows each come from one user, and from
-        subqueries in expressions about the user of the row. `tables` are the tables of FROM and JOIN (None after an
-        error), and `known` the common table expressions by name. Column references in `select` lose their qualifiers,
-        such as t., in place.
+        Columns are joined from plain tables, and from subqueries in JOIN whose rows each come from one user. They are
+        also joined from subqueries in expressions, if these are about the user of the row. `tables` are the tables of
+        FROM and JOIN (None after an error), and `known` the common table expressions by name. Column references in
+        `select` lose their qualifiers, such as t., in place.
         """
         first, joins = select.args["from_"].this, list(select.args.get("joins") or ())
         base = tables[0]

@@ -220,8 +220,8 @@ def _used_columns(
     """Return the columns of the joined rows that `select` or `conditions` name; all `columns` if `select` selects *.
 
     `alias` is the alias of the joined rows, `columns` are their columns, or None if they are not known, and
-    `conditions` are further conditions of the join. Only columns that are used are joined, because a service refuses
-    columns that its steward does not allow.
+    `conditions` are further conditions of the join. Other columns are not joined, because a service refuses a question
+    that reads columns which are not allowed.
     """
     column_nodes = [node for part in (select, *conditions) for node in part.find_all(exp.Column)]
     nodes = [node for node in column_nodes if type(node.this) is exp.Identifier]

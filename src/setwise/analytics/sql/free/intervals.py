@@ -57,8 +57,8 @@ def statistics_in(node: exp.Expr, ends_of: ColumnEnds) -> list[HiddenColumns]:
 def count_sources(node: exp.Expr, ends_of: ColumnEnds) -> int:
     """Return the number of released statistics from which `node`, an expression over released rows, is computed.
 
-    Released rows are noisy results. `ends_of` maps a column to its hidden columns (the ends of its
-    interval, and whether noise may dominate it), or to None. Statistics of scalar subqueries count too.
+    Released rows are noisy results. `ends_of` maps a column to its hidden columns (the ends of its interval, and
+    whether noise may dominate it), or to None. Statistics that scalar subqueries in `node` read are included.
     """
     inner = [count_sources(select.expressions[0], statistic_ends) for select in _scalar_selects(node) or ()]
     return sum(statistic.sources for statistic in statistics_in(node, ends_of)) + sum(inner)
@@ -157,8 +157,8 @@ def interval_ends(node: exp.Expr, ends_of: ColumnEnds) -> tuple[exp.Expr, exp.Ex
 
     `node` is an expression over released (noisy) rows, and `ends_of` maps a column to the columns with the ends of its
     interval.
-    - A statistic has its own interval. Rounding, a cast, and a sum or product with a constant are monotone, so the ends
-      are mapped alike and the confidence stays.
+    - A statistic has its own interval. Rounding, a cast, and a sum or product with a constant are monotone, so they are
+      applied to both ends, and the interval keeps its confidence.
     - A sum, difference, product or quotient of two numbers with intervals gets its interval by interval arithmetic. It
       contains the result whenever both intervals contain their numbers.
     - A quotient has no interval in rows where the divisor's interval contains 0. A product or quotient has no interval

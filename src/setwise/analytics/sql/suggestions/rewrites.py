@@ -141,7 +141,7 @@ def _unite(selects: Sequence[exp.Expr]) -> exp.Expr:
 def _united_aggregates(tree: exp.Expr) -> exp.Expr | None:
     """Return `tree`, a SELECT over a UNION ALL of private rows, with COUNT and SUM computed in each part of the union.
 
-    The outer SELECT then adds up the numbers of the two parts. Returns None if `tree` has other aggregates.
+    The outer SELECT then adds up the numbers of the parts. Returns None if `tree` has other aggregates.
     """
     source = tree.args.get("from_") if isinstance(tree, exp.Select) else None
     union = source.this.this if source is not None and isinstance(source.this, exp.Subquery) else None
