@@ -248,9 +248,9 @@ def check_measured(column: Column) -> None:
 
 
 def check_distinct(column: Column) -> None:
-    """Raise `UnsuitableTable` if engines could count the distinct values of `column` differently.
+    """Raise `UnsuitableTable` if two engines could find different numbers of distinct values in `column`.
 
-    Engines differ on columns of floating-point numbers, and perhaps on columns whose SQL type Setwise does not know.
+    They do for columns of floating-point numbers, and may for columns whose SQL type Setwise does not know.
     """
     if column.kind in (Kind.FLOAT, Kind.OTHER):
         values = "floating-point numbers" if column.kind is Kind.FLOAT else f"{column.native or 'unknown'} values"

@@ -98,7 +98,8 @@ class EngineQuery(Protocol):
 class WeightReader:
     """Context manager that reads sums of users' weights per group (no noise) for the private search for groups.
 
-    A user with n groups gives about 1/sqrt(n) to each. All rounds of the search share one query on `engine`.
+    A user with n groups gives about 1/sqrt(n) to each. All rounds of the search share one query of `aggregation` on
+    `engine`.
     """
 
     def __init__(self, engine: "Engine", aggregation: Aggregation) -> None:
@@ -132,20 +133,18 @@ class WeightReader:
 class Engine(ABC):
     """One open table (or join) of one database engine, which bounds users' contributions where the data is stored.
 
+    `_schema` has the columns of the table, as they are stored. `_manifest` describes the prepared dataset (users'
+    ranked items) if the table is one, and is otherwise None. `_origin` is the path or table name by which later changes
+    of the rows are noticed; None if they cannot be, as for a join or a table in memory.
+
     Methods raise `UnknownColumn` or `UnsuitableTable` for problems that the table's metadata shows, and `EngineFailed`
     when the engine fails while it runs. No error depends on a value in the table; an empty table is answered like any
     other.
     """
 
     _schema: Schema
-    """The columns of the table that is read; for a prepared dataset, the columns of its stored form."""
     _manifest: Manifest | None = None
-    """The manifest of the prepared dataset that is read, or None if the engine reads an ordinary table."""
     _origin: str | None = None
-    """The path or table name under which the source can be found again to compare its fingerprint.
-
-    None for a source whose changes would go unnoticed, such as a join or a table in memory.
-    """
 
     def __init__(self) -> None:
         self._running: set[Callable[[], object]] = set()
@@ -211,8 +210,8 @@ class Engine(ABC):
         """Return a context manager whose `read` returns, without noise, sums of users' weights per group.
 
         A user with n groups gives a weight of about 1/sqrt(n) to each. The private search for groups runs in rounds.
-        Each round calls `read` once, for the groups not found yet. `aggregation` names the columns;
-        `Aggregation.for_discovery` makes it.
+        Each round calls `read` once, for the groups not found yet. `aggregation`, made by `Aggregation.for_discovery`,
+        names the user and group columns.
         Raises: on entering, `UnsuitableTable` for a prepared dataset, whose stored ranks no longer distinguish users.
         """
         return WeightReader(self, aggregation)
@@ -407,8 +406,8 @@ class SqlEngineQuery(ABC):
     def group_weights(self, found_labels: Sequence[Label]) -> GroupWeights:
         """Return, for each group not in `found_labels`, the exact sum of the weights of the users who have the group.
 
-        `found_labels` are the groups that earlier rounds of the private search have found. A user who has n other
-        groups gives each of them the weight 1/sqrt(n).
+        `found_labels` are the groups that earlier rounds of the private search have found. A user who has n groups that
+        are not found yet gives each of them the weight 1/sqrt(n).
         """
         with self._fixed_errors():
             columns = label_columns(self._aggregation)
@@ -459,7 +458,10 @@ class SqlEngineQuery(ABC):
         return nullcontext()
 
     def prepared_statement(self) -> tuple[str, dict[str, object]]:
-        """Return SQL, with its parameters, for the rows (item, n, rank, users) that a prepared dataset stores."""
+        """Return SQL, with its parameters, for the rows (item, n, rank, users) that a prepared dataset stores.
+
+        A row says that `users` users have the item at this random rank and add n to it.
+        """
         pairs = self._builder.pairs(self._aggregation, self._rows(hint=self._hint()))
         ranked = self._builder.rank_items(self._aggregation, pairs, self._salt())
         return self._builder.prepared_rows(ranked), self._builder.parameters.values
@@ -467,16 +469,14 @@ class SqlEngineQuery(ABC):
     def _all_counts(self) -> str:
         """Return the SQL statement for (labels, count) of every group, for a table that is not a prepared dataset.
 
-        An engine that splits users into parts, to save memory, overrides this method and adds up `_counts` of the
-        parts.
+        An engine that splits users into parts, to save memory, overrides this and adds up `_counts` of the parts.
         """
         return self._counts()
 
     def _all_statistics(self) -> str:
         """Return the SQL statement for the measures of every group, with the columns of `StatementBuilder.statistics`.
 
-        An engine that splits users into parts, to save memory, overrides this method and adds up the parts'
-        `_statistics`.
+        An engine that splits users into parts, to save memory, overrides this and adds up `_statistics` of the parts.
         """
         return self._statistics()
 

@@ -153,7 +153,7 @@ class StatementBuilder:
         return [self._label(group, aggregation.null_item, place) for place, group in enumerate(aggregation.groups)]
 
     def _label(self, group: Group, null_item: Label | None, place: int) -> str:
-        """Return the SQL expression of a row's label for `group`, one of the columns, or their bins, to group by.
+        """Return the SQL expression of a row's label for `group`, a column, or bins of a column, to group by.
 
         A null label becomes the label `null_item`, unless `null_item` is None. With several group columns `null_item`
         is a tuple, and `place`, the position of `group`, selects its component.
@@ -268,13 +268,13 @@ class StatementBuilder:
         return f"SELECT {labels}, {', '.join(columns)} FROM ({alike}) AS alike GROUP BY {labels}"
 
     def statistics(self, aggregation: Aggregation, rows: str, salt: str | None, number_rows: bool = False) -> str:
-        """Return SQL for the measures of `aggregation` of every group: (labels, cell, measure, users, s0, n0, s1, ...).
+        """Return SQL for the measures of `aggregation`, with columns (labels, cell, measure, users, s0, n0, s1, ...).
 
-        A row with measure = -1 is about the whole group: users is its number of users. For each measure i that is
-        summed, s<i> is the sum and n<i> the number of users who add. A row with measure = i >= 0 is about one integer,
-        called cell: users is the number of users who add this integer by measure i. If two measures are equal, only the
-        first has such rows. The columns users, s<i> and n<i> of disjoint sets of users can be added up, except for
-        measures that count distinct values.
+        A row with measure = -1 is about a whole group: users is its number of users. For each measure i that is summed,
+        s<i> is the sum and n<i> the number of users who add. A row with measure = i >= 0 is about one integer in a
+        group, called cell: users is the number of users who add this integer by measure i. If two measures are equal,
+        only the first has such rows. Results for disjoint sets of users can be added up (users, s<i> and n<i>), except
+        for measures that count distinct values.
 
         `rows` is the SQL statement of the rows, and `salt` the SQL expression of the salt, or None if nothing is chosen
         at random. If `number_rows`, rows are numbered instead of grouped, as in `counts_of_rows`.
@@ -444,10 +444,10 @@ class StatementBuilder:
         return {}, [f"{chosen} GROUP BY GROUPING SETS ({sets})"]
 
     def _user_total(self, name: str, largest: int) -> str:
-        """Return a SQL expression for the sum of the column `name` over users, clipped to -2^62 .. 2^62; 0 if empty.
+        """Return a SQL expression for the sum of the column `name` over users, clipped to -2^62 .. 2^62.
 
-        `largest` is the greatest absolute value of the column, from which the dialect sees whether 64 bits can
-        overflow.
+        It is 0 if there are no users. `largest` is the greatest absolute value of the column, from which the dialect
+        sees whether 64 bits can overflow.
         """
         return self.dialect.int64(within(f"COALESCE({self.dialect.total(name, largest)}, 0)"))
 

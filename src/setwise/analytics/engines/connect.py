@@ -190,10 +190,10 @@ def without_password(address: str) -> str:
 def pin_version(source: Source, engine: str) -> Source:
     """Return `source` with its current version appended, as in `events@7`, so that later openings read this version.
 
-    A version is appended to DuckDB's lake tables (Delta Lake or Iceberg), which keep their old versions, and to other
-    objects in an object store. If such an object is written again, queries of the pinned version are refused. Any other
-    source, a source that names a version already, and every source of another `engine` than "duckdb" is returned
-    unchanged.
+    A version is appended to the lake tables (Delta Lake or Iceberg) that DuckDB reads, which keep their old versions,
+    and to other objects in an object store. If such an object is written again, queries of the pinned version are
+    refused. Any other source, a source that names a version already, and every source of another `engine` than "duckdb"
+    is returned unchanged.
     """
     if not isinstance(source, str | Path) or engine != "duckdb":
         return source

@@ -105,7 +105,7 @@ def value_among(names: Sequence[str]) -> str:
 
 
 def suggested_names(names: Sequence[str]) -> list[str]:
-    """Return distinct names that can be given to --columns, as close to `names` as possible.
+    """Return distinct names that can be given to the option --columns, as close to `names` as possible.
 
     >>> suggested_names(["", "user", "user", "a,b"])
     ['column_1', 'user', 'user_3', 'a_b']

@@ -386,7 +386,7 @@ def record_length(pieces: Iterable[bytes], layout: Layout) -> int | None:
 def count_filled_lines(pieces: Iterable[bytes]) -> int:
     """Return the number of lines that are not blank in `pieces`, the bytes of a file in order.
 
-    A line with only a carriage return is blank. A last line without a line feed counts.
+    A line with only a carriage return is blank. A last line without a line feed is counted like the others.
     """
     lines, before = 0, b"\n\n"
     for piece in pieces:
@@ -399,7 +399,7 @@ def count_filled_lines(pieces: Iterable[bytes]) -> int:
 
 
 def _in_context(pieces: Iterable[bytes]) -> Iterator[tuple[Bytes, int, int]]:
-    """Yield (block, first, last): bytes as an array, and the range of positions in it that are to be examined.
+    """Yield (block, first, last): bytes as an array, and the range of positions in it that the caller is to examine.
 
     The ranges cover all bytes of `pieces`, the contents of a file, in order. A block also has one byte before its range
     and two bytes after it, because the meaning of a quote depends on them. At both ends of the file these extra bytes

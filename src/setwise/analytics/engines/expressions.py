@@ -169,8 +169,8 @@ class Measures:
     def user_rows(self, measure: Measure) -> str:
         """Return a SQL expression for the number of values that one user has in one group, clipped to `measure.rows`.
 
-        A measure is a number that each user adds to a group, such as a sum of a column. Only values that are not null
-        are counted, and `measure` uses no more than `measure.rows` of them.
+        A measure is a number that each user adds to a group, such as a sum of a column. Values that are null are not
+        counted.
         """
         return self.dialect.int64(f"LEAST(c{self._place(measure)}, {measure.rows})")
 
@@ -195,8 +195,8 @@ class Measures:
         """Return the SQL expression of the row value, the number of each row from which `measures` are computed.
 
         All of `measures` (numbers that each user adds to a group) read the same column of the table. The row value is 1
-        for measures that count values, the cell itself for a measure of distinct values, and otherwise the cell divided
-        by a fixed unit and rounded to an integer. It is null if the cell is null or not a number.
+        for measures that count values, and the cell itself for a measure of distinct values. For other measures it is
+        an integer that stands for the cell, which `_units` describes. It is null if the cell is null or not a number.
         """
         first = measures[0]
         assert first.column is not None

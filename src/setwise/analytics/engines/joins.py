@@ -27,9 +27,9 @@ from setwise.errors import InvalidParameter, UnknownColumn, UnsuitableTable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """A condition of a join: `column` of an earlier table must equal `joined`, a column of the table that is joined.
+    """A condition of a join: `column` of a table joined before must equal `joined`, a column of the table to join.
 
-    Null matches nothing. `earlier` names the earlier table; None means the only earlier table that has `column`.
+    Null matches nothing. `earlier` names the table joined before; None means the only such table that has `column`.
     """
 
     column: str
@@ -39,7 +39,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Join:
-    """One join: the name of the table to join (`table`), and the `keys` by which rows are matched.
+    """One join: the name of the table to join (`table`), and the `keys` by which its rows match rows of earlier tables.
 
     - `keeps_all` makes a LEFT JOIN: rows of the earlier tables without a match are kept.
     - `where` is a condition over the columns of the joined table; only its rows that satisfy the condition are joined.

@@ -59,8 +59,8 @@ class OpenRequest:
     def server_source(self) -> str | ServerJoin:
         """Return the source that a database server is to read: the name of its only table, or a join of several tables.
 
-        Raises: `InvalidParameter` for a table in memory, which a server cannot read, and for column types, which only
-        files take.
+        Raises: `InvalidParameter` for a table in memory, which a server cannot read, and for column types, which can be
+        given for files only.
         """
         names = self.convert_tables(_server_name)
         return ServerJoin(tables=names, joins=self.joins, user=self.user) if self.joins else names[0].table

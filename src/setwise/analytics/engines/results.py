@@ -41,9 +41,9 @@ def label_names(aggregation: Aggregation) -> list[str]:
 def measure_names(aggregation: Aggregation) -> list[str]:
     """Return the names of the columns of numbers in a result of `StatementBuilder.statistics`.
 
-    The first three are always cell, measure and users. For a measure (a number that each user adds to a group) that is
-    summed, the columns s<i>, its sum over users, and n<i>, the number of users who add, follow; i is its position in
-    `aggregation`. A measure for which users are counted per integer has no such columns.
+    The first three are always cell, measure and users. Then come s<i> and n<i> for each measure i of `aggregation` that
+    is summed: its sum over users, and the number of users who add. A measure is a number that each user adds to a
+    group; if users are counted for each such number, the measure has no columns of its own.
     """
     summed = [place for place, measure in enumerate(aggregation.measures) if not measure.in_cells]
     return ["cell", "measure", "users", *(f"{kind}{place}" for place in summed for kind in ("s", "n"))]

@@ -117,7 +117,7 @@ class _Compiler:
         return value
 
     def _value(self, expression: RowExpression) -> Value:  # noqa: PLR0912 - one branch for each kind of expression
-        """Return the SQL and the type of a row expression (a value computed from one row), however long the SQL is."""
+        """Return the SQL, of any length, and the type of a row expression (a value computed from one row)."""
         match expression:
             case ColumnValue(name):
                 return self._column(self._schema.column(name))
@@ -229,7 +229,7 @@ class _Compiler:
 
         The value is null on overflow and on division by zero. A date plus or minus a number of days is a date, and the
         difference of two dates is a number of days.
-        Raises: `InvalidParameter` if a side is not a number, or a side of % is not an integer.
+        Raises: `InvalidParameter` for sides of other types, or if a side of % is not an integer.
         """
         if self._times.kind(expression.left) is not None:
             return self._date_arithmetic(expression)

@@ -163,8 +163,9 @@ def _server(url: str) -> Client:
 
 
 def _password() -> str:
-    """Return the password in the file that CLICKHOUSE_PASSWORD_FILE names, or else that of CLICKHOUSE_PASSWORD, or "".
+    """Return the password that environment variables state, or "" if none does.
 
+    It is the content of the file that CLICKHOUSE_PASSWORD_FILE names, or else the value of CLICKHOUSE_PASSWORD.
     Raises: `EngineFailed` if the file cannot be read.
     """
     file = os.environ.get("CLICKHOUSE_PASSWORD_FILE")

@@ -212,7 +212,7 @@ class ClickHouseCatalogue:
         return self._total[key]
 
     def _check_view(self, table: str, definition: _Definition) -> None:
-        """Raise `UnsuitableTable` unless each column of the view `table` shows a column of the same type of one table.
+        """Raise `UnsuitableTable` if the view `table` does more than show columns of one table with their types.
 
         A view that computes or converts values could fail on a row. `definition` is the view's entry in the catalogue.
         """
@@ -233,7 +233,7 @@ class ClickHouseCatalogue:
             raise refuse_view(table, "store its rows in a MergeTree table")
 
     def _check_tables_below(self, table: str, definition: _Definition) -> None:
-        """Raise `UnsuitableTable` unless the tables that a Merge or Buffer table reads have all its columns and types.
+        """Raise `UnsuitableTable` unless the tables that a Merge or Buffer table reads have its columns and types.
 
         With other types ClickHouse would convert rows while it reads, and a conversion can fail. `table` is the name of
         the Merge or Buffer table, and `definition` its entry in the catalogue.

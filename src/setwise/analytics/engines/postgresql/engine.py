@@ -109,11 +109,12 @@ class PostgresqlEngine(Engine):
 
     @contextmanager
     def _weights_query(self, aggregation: Aggregation) -> Iterator["PostgresqlEngineQuery"]:
-        """Return a context manager that yields the query of `aggregation` for the rounds of the search for groups.
+        """Return a context manager that yields the query of `aggregation` for the private search for groups.
 
         The (user, group) pairs that users keep are stored in a temporary table, which a transaction of its own creates.
-        Rows are read in another transaction, which is read-only except for temporary tables. If the login may not
-        create temporary tables, or the server is a standby, the rows are read again in every round.
+        Rows are read in another transaction, which is read-only except for temporary tables. If the login (the database
+        user) may not create temporary tables, or the server is a standby, every round of the search reads the rows
+        again.
         """
         if self._manifest is not None:
             raise UnsuitableTable("a prepared dataset does not tell users apart: name the table it was prepared from")

@@ -84,9 +84,9 @@ _COUNTED = """
 
 
 def stored_manifest(connection: psycopg.Connection[Any], name: str) -> Manifest | None:
-    """Return the manifest in the comment of the table `name`, read through `connection`.
+    """Return the manifest in the comment of the table `name`, read through `connection`, or None if there is none.
 
-    None if the table is not a prepared dataset (users' items, ranked and stored in advance).
+    A manifest describes a prepared dataset (users' items, ranked and stored in advance); other tables have none.
     """
     row = connection.execute(_COMMENT, {"name": name}).fetchone()
     return Manifest.in_comment(None if row is None else row[0])

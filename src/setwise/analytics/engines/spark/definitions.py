@@ -66,8 +66,8 @@ def check_frame(frame: DataFrame, source: str) -> None:
 def _check_storage(session: SparkSession, leaf: Any, name: str, source: str) -> None:  # noqa: ANN401 - an object of Java
     """Raise `UnsuitableTable` unless the files of a stored table have the types that the table declares.
 
-    `session` is the Spark session, `leaf` the node of its query plan that reads the table, `name` the Java class of the
-    node, and `source` the table's name for messages.
+    `session` is the Spark session, and `leaf` the node of a query plan that reads the table. `name` is the Java class
+    of this node, and `source` the table's name for messages.
     """
     stored = str(leaf.table().getClass().getName() if name == "DataSourceV2Relation" else leaf.relation().getClass())
     if name == "LogicalRelation" and stored.endswith("HadoopFsRelation"):

@@ -131,8 +131,8 @@ class SparkDialect(Dialect):
         """Return a SQL expression for `column` in the form in which filters compare it with a constant.
 
         NaN is replaced by infinity, because constants are finite and NaN must exceed all of them. Adding 0 turns -0.0
-        into 0.0, which a lookup would not find otherwise. Without these two changes, Spark would skip a row group of a
-        Parquet file by its recorded maximum, which ignores NaN, or by its dictionary, in which -0.0 is not 0.0.
+        into 0.0, because a search for 0.0 would not find -0.0. Without these two changes, Spark would skip a row group
+        of a Parquet file by its recorded maximum, which ignores NaN, or by its dictionary, in which -0.0 is not 0.0.
         """
         match column.kind:
             case Kind.TEXT:
@@ -183,12 +183,12 @@ class SparkDialect(Dialect):
         return f"xxhash64({', '.join([salt, user, *labels])})"
 
     def smallest_rows(self, columns: Sequence[str], order: str, number: int) -> str | None:
-        """Return the SELECT list, for a statement with GROUP BY, of the rows with the smallest `order` in each group.
+        """Return a SELECT list that, with GROUP BY, gives the `number` rows of each group with the smallest `order`.
 
-        The list gives `number` rows per group, with the columns named in `columns`; `order` is a SQL expression. Spark
-        then sorts rows by user alone and holds at most `number` rows of one user. That is faster than the sort by user
-        and hash that a window function needs. The result is None before Spark 4.2 and for more than
-        `MOST_SMALLEST_ROWS` rows; a window function then ranks the rows.
+        The result rows have the columns named in `columns`; `order` is a SQL expression. Spark then sorts rows by user
+        alone and holds at most `number` rows of one user. That is faster than the sort by user and hash that a window
+        function needs. The result is None before Spark 4.2 and for more than `MOST_SMALLEST_ROWS` rows; a window
+        function then ranks the rows.
         """
         if not self._has_min_by_number or number > MOST_SMALLEST_ROWS:
             return None

@@ -247,7 +247,7 @@ def _version(session: SparkSession) -> tuple[int, int]:
 
 
 class SharedSession:
-    """The Spark session of this process, with a count of the engines that use it if Setwise started it.
+    """The Spark session of this process and, if Setwise started the session, a count of the engines that use it.
 
     A process has one session, and stopping it stops every query, so it is stopped when the last engine is closed.
     """
@@ -308,11 +308,12 @@ _SHARED = SharedSession()
 
 @without_driver_error
 def open_tables(request: OpenRequest) -> SparkEngine:
-    """Return a Spark engine that reads the tables that `request` names, joined and derived as `request` says.
+    """Return a Spark engine that reads the tables that `request` names.
 
-    If the address in `request` is a Spark master, the session of this process is used, or one is started at that
-    master. For the address "spark", and for a Spark data frame given with the address "duckdb", the active session is
-    used. If there is none, one is started as the machine's Spark configuration says.
+    As `request` says, the tables are joined, and the joined rows are filtered, grouped per user or given computed
+    columns. If the address in `request` is a Spark master, the session of this process is used, or one is started at
+    that master. For the address "spark", and for a Spark data frame given with the address "duckdb", the active session
+    is used. If there is none, one is started as the machine's Spark configuration says.
 
     Raises: `EngineFailed` if Spark cannot be started or cannot compute the join, `UnsuitableTable` for a source that
     cannot be read.
