@@ -503,9 +503,9 @@ class OutputRecord(TypedDict):
 class QueryRecord(TypedDict):
     """A query, which is to be polled while its `state` is running.
 
-    `answer` is set when it is done, `problem` if it failed. A question in SQL also has its `columns`, and its answer as
-    `rows`: each maps a column to the label of a group, or to the value and interval of a statistic. `progress` is the
-    share of the work that is done, between 0 and 1.
+    `asked` is the request. `answer` is set when the query is done, `problem` if it failed. A question in SQL also has
+    its `columns`, and its answer as `rows`: each maps a column to a group label or to the value and interval of a
+    statistic. `progress` is the share of the work that is done, between 0 and 1.
     """
 
     id: Annotated[str, Example("5f2b8c1e9a7d4c3b8e6f0a1b2c3d4e5f")]

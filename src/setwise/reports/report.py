@@ -114,9 +114,10 @@ class Report:
     `unit` is the unit of privacy that all answers together protect: "user", or a part of a user such as "user,day".
     `title` is the heading of its page, and its account is called `name`:KEY. `ledger` is the address of the ledger and
     `dataset` the name of the table's dataset there; each is None if the report does not state it. `known_as` are the
-    names under which the ledger knows the report's private tables: the dataset, or else their own names. `options` are
-    further arguments of `setwise.open`. `html` and `json` are files for the whole report, or None. `live` are the live
-    series (user counts that are released period by period) that are written with it.
+    names under which the ledger knows the report's private tables: `dataset` (if it is None, the table's own name) for
+    `table`, and their own names for other tables. `options` are further arguments of `setwise.open`. `html` and `json`
+    are files for the whole report, or None. `live` are the live series (user counts that are released period by period)
+    that are written with it.
     """
 
     title: str
@@ -279,7 +280,7 @@ def _kinds(types: Any) -> dict[str, Kind]:  # noqa: ANN401 - whatever the author
 
 
 def _check_words(entry: Mapping[str, Any], known: tuple[str, ...], place: str) -> None:
-    """Raise `InvalidParameter` if the TOML table `entry` has an entry that is not in `known`.
+    """Raise `InvalidParameter` if the TOML table `entry` has a key that is not in `known`.
 
     `place` names the TOML table in the error message.
     """

@@ -174,7 +174,8 @@ class Threads:
     async def run(self, function: Callable[Given, Result], *args: Given.args, **kwargs: Given.kwargs) -> Result:
         """Call `function` with `args` and `kwargs` in one of the threads, and return its result.
 
-        The call counts as work of the current person. Raises `TooManyRequests` if too many calls of this person wait.
+        The call counts as work of the person on whose behalf the calling task runs. Raises `TooManyRequests` if too
+        many calls of this person wait.
         """
         person = current_person.get()
         call = partial(copy_context().run, function, *args, **kwargs)

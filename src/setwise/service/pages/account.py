@@ -38,9 +38,9 @@ class Charge:
 
     `number` counts the account's charges from 1, and `at` is the time in seconds since 1970. `bought` describes, for
     people, the question that the charge paid for, and `key` is the question's idempotency key. `period` is the name of
-    the calendar period whose budget paid, such as "2026-11". `drawn` are the mechanism uses that the charge took from
-    the account, `returned` the unused ones that came back when the answer was stored, and `answered` is whether an
-    answer was stored.
+    the calendar period whose budget paid, such as "2026-11", or "" if the account has no periods. `drawn` are the
+    mechanism uses that the charge took from the account, `returned` the unused ones that came back when the answer was
+    stored, and `answered` is whether an answer was stored.
     """
 
     number: int
@@ -112,9 +112,9 @@ class Reading:
 def odometer_readings(account: Account, charges: Iterable[Charge], period: str, last: float) -> list[Reading]:
     """Return the odometer (a bound on the epsilon so far) of `account` after each of its `charges` in one period.
 
-    `period` is the name of the period, such as "2026-11". If it has many charges, the odometer is computed after about
-    60 of them, evenly spaced. `last` is the odometer after all charges; no earlier value is shown above it, because an
-    odometer never falls.
+    `period` is the name of the period, such as "2026-11", or "" if the account has no periods. If there are many
+    charges, the odometer is computed after about 60 of them, evenly spaced. `last` is the odometer after all charges;
+    no earlier value is shown above it, because an odometer never falls.
     """
     present = [charge for charge in charges if charge.period == period]
     step = max(1, -(-len(present) // _POINTS))
@@ -192,9 +192,10 @@ def _statement(
 ) -> tuple[list[Charge], list[Reading], dict[str, str]]:
     """Return (charges, readings, query ids) for the page of the account with this `status`.
 
-    They are all charges of the account, its odometer after charges of the current period, and the ids of its queries by
-    idempotency key. `service` has the ledger and the queries; the person of `identity` must be allowed to see the
-    account. `last` is the odometer after all charges: an epsilon that bounds the privacy loss of all answers.
+    The charges are all charges of the account, the readings are its odometer after charges of the current period, and
+    the query ids are those of its queries by idempotency key. `service` has the ledger and the queries; the person of
+    `identity` must be allowed to see the account. `last` is the odometer after all charges: an epsilon that bounds the
+    privacy loss of all answers.
     """
     account = service.accounts.visible(identity, status.name)
     charges = charges_of(service.ledger.history(status.name))

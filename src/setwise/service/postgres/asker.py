@@ -201,7 +201,8 @@ class ServiceAsker:
 def _key_of(question: Question, version: object, period: int) -> str:
     """Return the idempotency key of `question` in one period: a hash of its text, `version` and `period`.
 
-    `version` is the version of the table, and `period` the number of the period of `fresh_hours` hours since 1970.
+    `version` is the version of the table. Time since 1970 is divided into periods of `fresh_hours` hours, and `period`
+    is the number of one of them.
     """
     parts = json.dumps([question.text, version, period])
     return f"pg:{hashlib.sha256(parts.encode()).hexdigest()[:40]}"

@@ -244,8 +244,8 @@ def _rewrite(statement: exp.Expr, constants: Mapping[str, str]) -> exp.Expr:
     """Return the PostgreSQL catalogue query `statement` as a syntax tree that the in-memory DuckDB database can run.
 
     PostgreSQL's catalogue tables get their schema in that database, and casts and functions that DuckDB lacks become
-    macros. `constants` are the values of functions such as current_database, by name. Inner nodes are rewritten before
-    outer ones, because a cast to oid may contain a cast to regclass.
+    calls of macros that imitate them. `constants` are the values of functions such as current_database, by name. Inner
+    nodes are rewritten before outer ones, because a cast to oid may contain a cast to regclass.
     """
     tree = statement.copy()
     if isinstance(tree, exp.Select):

@@ -63,13 +63,13 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadSelect:
-    """A SELECT as it was parsed without asking it as a question.
+    """A SELECT after it was parsed, but before it is asked as a question and charged.
 
     `columns` are the columns of its result, or None if they are not known before it runs. `statistics` says for each
     column whether it is a statistic, which may have an interval. `rows` are the rows of a catalogue query (an empty
-    list for LIMIT 0), or None for a question about the dataset, which has yet to be asked. `refusal` says why it is
-    not answered at all, or is None. `parameters` maps the number of a parameter ($1 is 1) to the PostgreSQL type that
-    it has by its place in the statement.
+    list for LIMIT 0), or None for a question about the dataset, which has yet to be asked. `refusal` says why it is not
+    answered at all, or is None. `parameters` maps the number of a parameter ($1 is 1) to the PostgreSQL type that it
+    has by its place in the statement.
     """
 
     columns: tuple[ResultColumn, ...] | None = None

@@ -184,7 +184,7 @@ def _has_limit_zero(tree: exp.Expr) -> bool:
 
 
 def _with_statistic_type(column: ResultColumn, projection: exp.Expr) -> ResultColumn:
-    """Return `column` of a question's result with PostgreSQL's name for it, and the type that its noisy values need.
+    """Return `column` of a question's result with the name that PostgreSQL gives it, and a type for its noisy values.
 
     `projection` is the SQL expression of the column. A count is an integer; any other integer computed from aggregates
     becomes a float, because its noise may have a fraction. A count without an alias is called count.

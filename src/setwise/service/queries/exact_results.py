@@ -77,11 +77,11 @@ def most_numbers(aggregation: Aggregation, limit: int | None) -> int | None:
 
 
 def _cells(measure: Measure) -> int:
-    """Return how many numbers an exact result (before noise) has for `measure` in each group, at most.
+    """Return the most numbers that an exact result (before noise) can have for `measure` in one group.
 
-    A measure says which number of each user is added up in a group, such as the user's rows or the sum of a column. It
-    has 2 numbers, the sum and its count, unless the engine counts users by value. Then there is one count for each
-    possible value or, if values are put into bins whose ends double, for each bin.
+    A measure says which number of each user is added up in a group, such as the user's rows or the sum of a column.
+    There are 2 numbers, the sum over users and a count, unless the engine counts users by value. Then there is one
+    count for each possible value or, if values are put into bins whose ends double, for each bin.
     """
     if measure.doubling:
         return 2 * DOUBLINGS + 1

@@ -202,8 +202,9 @@ class QueryTiming:
     def raise_if_cancelled(self) -> None:
         """Raise `EngineFailed` if the query was stopped.
 
-        Also called after the padded wait. If a finished query could no longer be stopped, stopping again and again
-        under one charge would reveal when the engine finished.
+        It is also called after the wait for a padded time (1, 2, 4, ... steps after the request), so that a query can
+        be stopped until then. If a query could no longer be stopped once the engine has finished, stopping and
+        repeating it under one charge would reveal when the engine finishes.
         """
         if self._stop is not None:
             raise EngineFailed(self._stop)

@@ -190,8 +190,8 @@ class SeriesService:
         """Stop the update of the series `name` that this replica runs; return False if it runs none.
 
         The stopped update releases nothing more. The next update releases the same numbers as this one would have.
-        `threads` run the short work. Raises `UnknownName` if the person of `identity` may not see the live series
-        (noisy user counts, released period by period).
+        `threads` run the short work with the database. Raises `UnknownName` if the person of `identity` may not see the
+        live series (noisy user counts, released period by period).
         """
         await threads.run(self.visible, identity, name)
         running = self._running.get(name)

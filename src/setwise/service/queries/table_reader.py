@@ -144,11 +144,11 @@ class TableReader:
             yield weights
 
     def _read_once(self, kind: str, aggregation: Aggregation, most: int | None, read: Callable[[], Exact]) -> Exact:
-        """Return the exact result of `aggregation` from the cache.
+        """Return the exact result (before noise) of `aggregation`, from the cache if it is there.
 
-        If it is not cached, call `read` and cache its result. A cached result is used only for the same version of the
-        tables. `kind` is the name of the method that reads, such as "histogram", and `most` its limit on the number of
-        groups, or None.
+        Otherwise call `read` and cache its result. A cached result is used only for the same version of the tables.
+        `kind` is the name of the method that reads, such as "histogram", and `most` its limit on the number of groups,
+        or None.
         """
         results = self._results
         if results is None or len(aggregation.domain or ()) > _LARGEST_DOMAIN:

@@ -22,9 +22,9 @@ from setwise.service.storage.schema import Clock, check_name
 class Dataset:
     """A registered dataset: a `table` on an `engine`, its user column, and the columns that questions may use.
 
-    `name` is the name by which questions refer to it. `user` is the column that identifies users, and `unit` the unit
-    of privacy that all questions, accounts and the cap (the joint budget of a dataset's accounts) of the dataset
-    protect: "user", or "user,day", which protects each day of a user by itself but not the user.
+    `name` is the name by which questions refer to it. `user` is the column that identifies users. `unit` is the unit of
+    privacy that all questions to the dataset, its accounts and its cap (the joint budget of its accounts) protect:
+    "user", or "user,day", which protects each day of a user by itself but not the user.
 
     `items` are the columns to group by, `values` those to aggregate and `filters` those to filter by. `contributions`
     is the most groups in which one user counts (None for no limit), and `per_item` the most rows, or units of a summed

@@ -62,7 +62,7 @@ class StoredAnswer:
         return PrivateAnswer.from_stored(self.text)
 
     def sql_result(self, answer: PrivateAnswer) -> SqlAnswer:
-        """Return the rows of the SQL, computed from `answer` (this stored answer, parsed).
+        """Return the result of the SQL statement, computed from `answer` (this stored answer, parsed).
 
         This costs no privacy budget.
         """
@@ -270,7 +270,7 @@ def _statistics(answer: PrivateAnswer, statement: Statement | None) -> list[str]
 
 
 def _charts(answer: PrivateAnswer) -> list[Chart]:
-    """Return one chart for each statistic of an answer that was not asked for in SQL.
+    """Return one chart for each statistic of `answer`, which was not asked for in SQL.
 
     Several quantiles share one chart, because they are in the same unit.
     """
@@ -299,7 +299,8 @@ def _charts(answer: PrivateAnswer) -> list[Chart]:
 def _first_bars(chart: Chart) -> list[dict[str, object]]:
     """Return the first `BARS` bars of a chart as JSON objects: `item` (the label), `cells`, `count` and `interval`.
 
-    `count` is the bar's value. `unreliable` is True if the bar is marked as unreliable, and otherwise left out.
+    `cells` are the parts of the label, one for each group column, and `count` is the bar's value. A further field
+    `unreliable` is True if the bar is marked as unreliable, and otherwise left out.
     """
     return [
         {

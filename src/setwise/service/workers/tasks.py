@@ -229,9 +229,9 @@ class CertifyBudget:
 
     The account is called `name` and lets `analyst` ask about `dataset`. `rule` names how the prices of mechanism uses
     add up: "wallet" in a Gaussian wallet (a budget in mu squared), "zcdp" as a sum of rho, or "menu" for an account
-    that takes only the uses listed in `menu`. `failure_share` is the share of delta for outright failures, events in
-    which everything may be revealed (None: the default of the rule). `period` is the calendar period after which the
-    budget is renewed, or None.
+    that takes only uses no worse than one in the list `menu`. `failure_share` is the share of delta for outright
+    failures, events in which everything may be revealed (None: the default of the rule). `period` is the calendar
+    period after which the budget is renewed, or None.
     """
 
     name: str
@@ -367,8 +367,8 @@ class CurvePoints:
     """Task: one curve of the page that compares composition bounds, as brackets of the overall epsilon.
 
     `which` names the curve, which has about ten points. `along` says what the x axis is: the number of mechanisms, or
-    the share of them that is bounded-range. At each point, x replaces that number of `mixture`, and the y value is a
-    bracket of the overall epsilon of the resulting mechanisms.
+    the share of them that is bounded-range. At each point, x takes the place of this number or share in `mixture`, and
+    the y value is a bracket of the overall epsilon of the resulting mechanisms.
 
     >>> mixture = Mixture(number=20, share=0.0, epsilon=0.1, delta=1e-6)
     >>> found = CurvePoints(which=Curve.GAUSSIAN, along=Along.NUMBER, mixture=mixture).result()
@@ -395,7 +395,7 @@ def _points_along(along: Along, mixture: Mixture) -> list[tuple[float, Mixture]]
     """Return pairs (x, mechanisms) for about ten points of a curve; x is the value on the x axis.
 
     `along` says what x is: the number of mechanisms, up to the number in `mixture`, or the share of bounded-range
-    mechanisms, from 0 to 1. The mechanisms are those of `mixture` with x in place of that number.
+    mechanisms, from 0 to 1. The mechanisms are those of `mixture` with x in place of its own number or share.
     """
     match along:
         case Along.NUMBER:
