@@ -98,7 +98,10 @@ def _bar(share: float, width: int = _BAR) -> str:
 
 
 def print_statuses(statuses: Sequence["AccountStatus"]) -> None:
-    """Print what each of some accounts has left of its budget, one line each; `statuses` are their statuses."""
+    """Print how much each of some accounts has left of its budget, one line per account.
+
+    `statuses` are the statuses of these accounts.
+    """
     columns = ("account", "dataset", "promise", "left", "so far", "charges")
     rows = (
         (

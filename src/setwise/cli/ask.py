@@ -188,7 +188,7 @@ def _note_unread_cells(
 def _budget_words(common: CommonOptions) -> "BudgetWords":
     """Return the options in `common` that state the budget (such as epsilon and delta), by name.
 
-    `Session.budget` takes the result.
+    The result is passed to `Session.budget` as keyword arguments.
     """
     from setwise.analytics.budget import BudgetWords
 

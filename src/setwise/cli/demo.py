@@ -93,10 +93,10 @@ _PER_USER = (
 
 
 def _ask_sql(console: "Console", title: str, sql: str, session: "Session", truth: dict[object, int]) -> None:
-    """Ask the SQL question `sql` of the demo's table, which `session` has open, and print its rows under `title`.
+    """Ask the SQL question `sql` of the demo's table, which `session` has open, and print the answer under `title`.
 
-    The rows are printed to `console`. `truth` maps group keys to exact numbers of users, which are printed beside the
-    private ones; no exact numbers are printed if it is empty.
+    The answer's rows are printed to `console`. `truth` maps group keys to exact numbers of users, which are printed
+    beside the private ones; no exact numbers are printed if it is empty.
     """
     from setwise.cli.output import sql_table
 

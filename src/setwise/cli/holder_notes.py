@@ -62,7 +62,7 @@ def add_reading_advice(source: str, csv: "CsvOptions", types: "Mapping[str, Kind
 def _advice(source: str, csv: "CsvOptions", types: "Mapping[str, Kind]", user: str) -> str:
     """Return a sentence with all options that the CSV file `source` needs, and the command with them; "" if none.
 
-    The arguments are those of `add_reading_advice`.
+    `csv` and `types` are the options with which the file was read, and `user` is its user column.
     """
     from setwise.analytics.engines.files import files_of, magic_of
     from setwise.analytics.tables.check import check_table
@@ -89,7 +89,7 @@ def _advice(source: str, csv: "CsvOptions", types: "Mapping[str, Kind]", user: s
 
 
 def _with_options(command: Sequence[str], options: Sequence[str]) -> list[str]:
-    """Return the words of `command`, with `options` at their end in place of its own options for reading a file.
+    """Return the words of `command`, with `options` at the end in place of those that say how to read a file.
 
     Returns an empty list if `command` is empty.
     """
@@ -110,9 +110,10 @@ def joined_tables(
 ) -> "list[TableToScan]":
     """Return the tables that a SELECT joins, so that they can be scanned for cells that cannot be read.
 
-    `sources` maps their names to paths, and `users` the names of the private tables to their user columns. Keys of
-    `types` of the form TABLE.COLUMN give the kinds of their columns. The command's CSV options describe only the first
-    table, so a joined table is read as its description file says, which is written by `setwise check --save`.
+    `sources` maps the names of these tables to paths, and `users` maps the names of the private ones to their user
+    columns. A key TABLE.COLUMN of `types` gives the kind of a column, such as integer. The command's CSV options
+    describe only the first table, so a joined table is read as its description file says, which is written by `setwise
+    check --save`.
     """
     from setwise.analytics.engines.connect import types_of_joined
     from setwise.analytics.engines.files import CsvOptions
@@ -134,9 +135,9 @@ def note_unread_cells(tables: "Sequence[TableToScan]", question: str, *, free: b
     """Print to standard error how many lines and cells of `tables` a question cannot read, and which options help.
 
     `question` is the text of the question; only columns whose names occur in it are checked. `free` is True for a
-    preview, which charges nothing.
-    Raises: `UnsuitableTable` if a table has no readable line, or if at most half of a column's cells can be read,
-    unless the question is `free`. The message has all such notes.
+    preview, which charges nothing. Raises: `UnsuitableTable` unless `free`, if a table has no readable line, at most
+    half of a column's cells can be read, or dates that do not begin with the year are compared as text. Its message has
+    the notes on these tables.
     """
     from setwise.analytics.tables.unread_cells import unread_cells
 

@@ -340,10 +340,10 @@ def sign_head(
 
 
 def _head_file(path: Path | None, key: Path | None) -> "HeadFile | None":
-    """Return the file, outside the database, that keeps the last signed head, or None if neither argument is given.
+    """Return the file, outside the database, that keeps the last signed head; None if both arguments are None.
 
-    A head records where every account's hash chain ends. The file is at `path` if given, else beside the signing key
-    `key`.
+    A head records where every account's hash chain ends. The file is at `path`; if that is None, it is beside the
+    signing key `key`.
     """
     from setwise.ledger.audit.heads import HeadFile
 

@@ -81,7 +81,7 @@ def print_lines(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]
 def answer_rows(
     uses: Sequence[Use], answer: CertifiedBound, stated: tuple[str, float], missing: str
 ) -> list[tuple[str, str]]:
-    """Return rows (label, text) that explain a composition: the uses, their joint (epsilon, delta), and its theorem.
+    """Return rows (label, text) that explain a composition: its uses, its (epsilon, delta), and its theorem.
 
     `uses` are the composed mechanism uses. `stated` is the name and value of the given parameter, such as ("delta",
     1e-6); `missing` is the name of the other parameter, on which `answer` is a certified bound.
@@ -148,7 +148,10 @@ def left_in_words(status: "AccountStatus") -> str:
 
 
 def epsilon_left_in_words(status: "AccountStatus") -> str:
-    """Return the remaining epsilon (rounded down) and the budget of the account of `status`, as in "2.6 of 3"."""
+    """Return an account's remaining epsilon (rounded down) and its whole epsilon as text, as in "2.6 of 3".
+
+    `status` is the status of the account.
+    """
     return f"{rounded_down(status.epsilon_left or 0.0, 2)} of {rounded_up(status.epsilon.upper, 4)}"
 
 
@@ -384,9 +387,10 @@ def _cost_in_words(answer: "PrivateAnswer", status: "AccountStatus | None", allo
 
 
 def remaining_in_words(status: "AccountStatus") -> str:
-    """Return the remaining budget of the account of `status` as text: its remaining epsilon, or remaining uses.
+    """Return the remaining budget of an account as text: its remaining epsilon, or its remaining mechanism uses.
 
-    An account pays either from an epsilon or with mechanism uses that were registered when it was opened.
+    `status` is the status of the account. An account pays either from an epsilon or with mechanism uses that were
+    registered when it was opened.
     """
     if status.kind == "setwise":
         return f"left in {status.name}: {left_in_words(status)}"

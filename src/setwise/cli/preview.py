@@ -65,7 +65,8 @@ _COUNTS = re.compile(
 def accuracy_in_words(plan: "Plan") -> str:
     """Return a sentence that says how close the answer will be to the exact numbers, and which groups are found.
 
-    If bounds are still to be found, the sentence states the error for example bounds. The page "Ask" says the same.
+    If the clipping bounds of a column are found only when the question runs, the sentence states the error for example
+    bounds. The web page "Ask" shows the same sentence.
     """
     error = plan.error
     if error.expected_error is None:
@@ -88,7 +89,11 @@ def accuracy_in_words(plan: "Plan") -> str:
 
 
 def _mechanism_rows(plan: "Plan") -> list[tuple[str, str]]:
-    """Return rows (name, text) on the mechanism of `plan`: how it was chosen, its uses, and its error in numbers."""
+    """Return rows (name, text) that describe the mechanism of `plan`, for the details of a preview.
+
+    They say how the mechanism was chosen, which mechanism uses it is charged for at most, the epsilon of these uses,
+    how large the error is expected to be, and how large a count must be to be found.
+    """
     rows = [
         ("mechanism", plan.mechanism),
         ("why", plan.why),

@@ -59,11 +59,11 @@ def run(
 
 
 def _note_unread_cells(report: "Report", *, free: bool) -> None:
-    """Print to standard error how many cells of the columns that `report` uses cannot be parsed, and a remedy.
+    """Print to standard error how many cells of the columns in `report` cannot be parsed, and which options help.
 
-    `free` is True for a preview, which charges nothing.
-    Raises: `UnsuitableTable` if a table has no readable line, or if at most half of a column's cells can be read,
-    unless the run is `free`.
+    `free` is True for a preview, which charges nothing. Raises: `UnsuitableTable` unless `free`, if a table has no
+    readable line, at most half of a column's cells can be read, or dates that do not begin with the year are compared
+    as text.
     """
     from setwise.analytics.catalog import read_catalog
     from setwise.analytics.engines.files import CsvOptions
@@ -153,7 +153,10 @@ def _show(ran: "ReportRun", *, as_json: bool) -> None:
 
 
 def _rows_in_words(answer: "Answered", places: "Sequence[str]") -> str:
-    """Return a sentence: how many rows `answer` has, why there are no more, and to which `places` they were written."""
+    """Return a sentence that says how many rows `answer` has, why there are no more, and where they were written.
+
+    `places` are the names of the files and tables that the rows were written to; empty if there are none.
+    """
     from setwise.analytics.answer import PrivateAnswer
 
     private = answer if isinstance(answer, PrivateAnswer) else answer.answer

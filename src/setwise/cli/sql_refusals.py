@@ -73,12 +73,12 @@ def refused_by_type(
 def table_path(name: str, tables: dict[str, str], engine: str) -> str:
     """Return the path of the table that a statement calls `name` after FROM.
 
-    `tables` maps the names given with --table to paths; upper and lower case do not matter. If no file is called
-    `name`, its part after the last dot is looked up too, because BI tools and warehouses write a schema or project
-    before the dot. If there is no such table, `name` itself is returned as the path.
+    `tables` maps the names given with --table to paths; upper and lower case are not distinguished. If no file is
+    called `name`, its part after the last dot is looked up too, because BI tools and warehouses write a schema or
+    project before the dot. If --table gives no such name, `name` itself is returned as the path.
 
-    Raises: `InvalidParameter` if there is no such table, `name` is a plain identifier, the engine is DuckDB, and no
-    file is called `name`.
+    Raises: `InvalidParameter` if `name` is neither in `tables` nor a file, is a plain identifier, and `engine` is
+    DuckDB.
     """
     for known in (name, *([] if Path(name).exists() else [name.rpartition(".")[2]])):
         matching = [path for table, path in tables.items() if table == known or table.lower() == known.lower()]

@@ -121,7 +121,7 @@ class Client:
         return Steward(self)
 
     def me(self) -> PersonRecord:
-        """Return the name and role of the person whose token the client sends."""
+        """Return the name and role of the person who owns the client's token."""
         return self.request("GET", "/me")
 
     def datasets(self) -> list[DatasetRecord]:
@@ -283,7 +283,7 @@ class SeriesWords(TypedDict, total=False):
 class RemoteDataset(Askable):
     """A dataset of a service, and the account that pays for questions to it; `Client.dataset` returns one.
 
-    Its methods for questions are those of a session on a local table (`setwise.open`). If a call leaves out a
+    It has the same methods for asking as a local `Session` that an account pays for. If a call leaves out a
     contribution bound, the bound that the steward registered for the dataset applies.
     """
 
@@ -311,7 +311,7 @@ class RemoteDataset(Askable):
         return RemoteSeries(self._client, name)
 
     def standing(self) -> AccountRecord:
-        """Return the status of the account, with its odometers: bounds on the privacy loss of all answers so far."""
+        """Return the status of the paying account, with its odometers: bounds on the privacy loss of its answers."""
         return self._client.request("GET", f"/accounts/{self._account}")
 
     def read_domain(self, domain: Domain) -> tuple[Label, ...]:
@@ -319,7 +319,7 @@ class RemoteDataset(Askable):
         return read_domain(domain)
 
     def preview(self, query: Query, budget: AskedBudget) -> Plan:
-        """Return the plan of `query` under `budget`: its cost, and the planned error of its answer.
+        """Return the plan of `query` under `budget`: its cost, and the expected error of its answer.
 
         Nothing is charged, and no row is read.
         """
@@ -358,9 +358,9 @@ class RemoteDataset(Askable):
         )
 
     def explain(self, text: str, **words: Unpack[SqlWords]) -> Plan:
-        """Return the plan of the SELECT `text`: its mechanism, cost and accuracy. Free, and no data is read.
+        """Return the plan of the SELECT `text`: its mechanism, cost and accuracy. Costs nothing and reads no data.
 
-        The keyword arguments `words` (budget, contribution bound and the like) are those of `sql`.
+        The keyword arguments `words` are a budget, a contribution bound and the like, as in `sql`.
         """
         return Plan.from_dict(self._client.request("POST", "/preview", self._sql_body(text, words)))
 

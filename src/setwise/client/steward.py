@@ -75,9 +75,9 @@ class Steward:
         return self._client.request("DELETE", _path("people", name))
 
     def join_subject(self, name: str, subject: str) -> PersonRecord:
-        """Let the person `name` use single sign-on.
+        """Let the person `name` sign in by single sign-on.
 
-        `subject` is the claim `sub` by which the single sign-on provider identifies them.
+        `subject` is the value of the claim `sub` by which the identity provider identifies the person.
         """
         return self._client.request("PUT", _path("people", name, "subject"), {"subject": subject})
 
@@ -125,9 +125,9 @@ class Steward:
         bound), and `per_item` the most rows, or units of a summed column, that a user adds to one group. `types` has
         the kinds of CSV columns that are not text, and `csv` says how the file is written (separator, encoding, header,
         columns, skip_lines, format). `public` maps the names of tables without users, which SQL may join, to their
-        paths or table names. `apart` is the reason why the dataset does not share the cap (the joint budget of
-        accounts) of other datasets on the same table ("" if it does). `unit` is the unit of privacy of all accounts on
-        the dataset: "user", or a part of a user such as "user,day", which is a far weaker promise.
+        places. `apart` is the reason why the dataset does not share the cap (joint budget) of other datasets on the
+        same table ("" if it does). `unit` is the unit of privacy of all accounts on the dataset: "user", or a part of a
+        user such as "user,day", which is a far weaker promise.
 
         Raises `NameTaken`, `UnknownColumn`, `UnsuitableTable` or `InvalidParameter`.
         """
@@ -187,17 +187,19 @@ class Steward:
         return self._client.request("PUT", _path("datasets", dataset, "cap"), body)
 
     def reclaim(self, dataset: str, *, idle_hours: float = 0.0) -> ReclaimedRecord:
-        """Take back the unspent parts of the cap of `dataset` that idle accounts have reserved.
+        """Take back the unspent parts of the cap of `dataset` that idle accounts have reserved; return their number.
 
         The cap is the joint budget of all accounts on the dataset. An account is idle if it had no ledger entry, such
-        as a charge, for `idle_hours` hours. The result has the number of accounts whose reserved parts were taken back.
+        as a charge, in the last `idle_hours` hours. The result has the number of accounts that lost their reserved
+        part.
         """
         return self._client.request("POST", _path("datasets", dataset, "cap", "reclaim"), {"idle_hours": idle_hours})
 
     def joint(self, dataset: str, *, periods: int = 1) -> JointRecord:
         """Return the (epsilon, delta) of all accounts on `dataset` together, even if their analysts collude.
 
-        An account whose budget is renewed is counted with the budgets of `periods` calendar periods.
+        An account whose budget is renewed in every calendar period is counted with the budgets of `periods` such
+        periods.
         """
         return self._client.request("GET", f"{_path('datasets', dataset, 'joint')}?periods={periods}")
 
@@ -264,9 +266,9 @@ class Steward:
         return self._set_state(account, "closed", reason)
 
     def question_budget(self, account: str) -> QuestionBudgetRecord:
-        """Return the default budget of `account`, for SQL statements that state no budget, such as those of BI tools.
+        """Return the default budget of `account` for SQL statements over PostgreSQL's protocol that state no budget.
 
-        It is spent by each such statement that arrives over PostgreSQL's protocol.
+        BI tools send such statements. Each of them spends this budget.
         """
         return self._client.request("GET", _path("accounts", account, "question-budget"))
 

@@ -76,9 +76,9 @@ class Calendar:
         return [self.begins(place) for place in range(count)]
 
     def place_of(self, day: date) -> int:
-        """Return the number, from 0, of the period that contains `day`; negative for a day before `start`.
+        """Return the number, from 0, of the period that contains `day`; negative for a day before the first period.
 
-        A day after the last period gets the number of the period that would contain it if the periods went on.
+        A day after the last period gets the number of the period that would contain this day if the periods went on.
         """
         match self.every:
             case PeriodLength.DAY:
@@ -90,7 +90,7 @@ class Calendar:
                 return months - (day.day < self.start.day)
 
     def closed(self, until: date) -> int:
-        """Return how many periods have ended, which means that their last day is before the day `until`."""
+        """Return how many periods have ended by the day `until`: their last day is before that day."""
         return 0 if until <= self.start else min(self.place_of(until), self.periods)
 
     def days(self, first: date, until: date) -> Iterator[date]:

@@ -30,9 +30,9 @@ def recent_rows(terms: SeriesTerms, schema: Schema, low: date, high: date) -> "p
     """Return the rows of the days from `low` to the day before `high`, as a table in memory.
 
     The rows are those of the table of a live series (noisy user counts, released period by period) with these `terms`.
-    Only the columns that the series uses are read; `schema` has their kinds. The table must be local Parquet files, or
-    a Delta or Iceberg table. Returns None for any other table, for files read with special options, and if a needed
-    column is part of the file paths; the caller must then read the whole table.
+    Only the columns that the series uses are read; `schema` has the kinds (types) of all columns. The table must be
+    local Parquet files, or a Delta or Iceberg table. Returns None for any other table, for files read with special
+    options, and if a needed column is part of the file paths; the caller must then read the whole table.
 
     Raises `UnsuitableTable` if a file is damaged.
     """
@@ -71,8 +71,8 @@ def recent_rows(terms: SeriesTerms, schema: Schema, low: date, high: date) -> "p
 def _moment(day: date, kind: Kind) -> Any:  # noqa: ANN401 - a date or a time, as the column has it
     """Return midnight at the start of `day`, as a value that can be compared with a time column of this `kind`.
 
-    The result is a date for a column of dates, a UTC datetime for a column of instants, and otherwise a datetime
-    without a zone.
+    A column of dates gets a date. A column of instants (timestamps with a zone) gets a datetime in UTC, and any other
+    column a datetime without a zone.
     """
     if kind is Kind.DATE:
         return day

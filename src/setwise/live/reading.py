@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class UserGroups(Protocol):
     """Protocol of the table that a live series reads: an engine, or a wrapper that borrows an engine from a pool.
 
-    A live series counts the users of each group, period by period. The table states its columns, and returns the pairs
+    A live series counts the users of each group, period by period. The table tells its columns, and returns the pairs
     of user and group that occur on each day.
     """
 
@@ -45,9 +45,9 @@ class UserGroups(Protocol):
 
 
 def public_cells(labels: Sequence[Label]) -> tuple[str | int, ...]:
-    """Return the labels of public groups that are single values, as a live series counts them; tuples are left out.
+    """Return those of `labels` that are single values; tuples are left out, because a live series cannot have them.
 
-    `labels` are all labels of the public groups. A live series groups by one column, so no group of it is a tuple.
+    `labels` are the labels of public groups. A live series groups by one column, so none of its groups is a tuple.
     """
     return tuple(label for label in labels if not isinstance(label, tuple))
 
@@ -71,8 +71,8 @@ def open_table(source: object, options: Mapping[str, Any], engine: str | None = 
 def first_day_read(terms: SeriesTerms, first: int) -> date:
     """Return the first day whose rows an update reads, if its first unreleased period has the number `first` (from 0).
 
-    It is `late_days` days (a field of the series' `terms`) before the first day of that period, so that events that
-    arrived late are counted too.
+    This is `late_days` days (a field of the series' `terms`) before the first day of that period, so that events that
+    arrived late are counted too, but no day before the start of the series.
     """
     return max(terms.start, terms.calendar.begins(first) - timedelta(days=terms.late_days))
 
@@ -82,8 +82,8 @@ def aggregation_of(terms: SeriesTerms, schema: Schema, first: int, until: int) -
 
     `terms` say what the live series (noisy user counts, released period by period) counts, and `schema` has the columns
     of the table. Rows of the `late_days` days before these periods are read too, for events that arrived late. No
-    earlier rows are read, so an engine that can skip rows by their time reads little of the table. Raises an error of
-    the query if the columns or the filter do not fit the schema.
+    earlier rows are read, so an engine that can skip rows by their time reads little of the table. Raises the error
+    that a query would raise if the columns or the filter in `terms` do not fit the schema.
     """
     calendar = terms.calendar
     low = first_day_read(terms, first)
@@ -110,8 +110,8 @@ def read_candidates(terms: SeriesTerms, reader: UserGroups, first: int, until: i
 
     `terms` say what the live series (noisy user counts, released period by period) counts. The result is an Arrow table
     with the columns u (the user, or the user and day), g (the group), day, and period (the number of the period in
-    which the pair counts). An event of an earlier period that arrived late counts in the period `first`, because the
-    earlier period was released already.
+    which the pair counts). An event of an earlier period that arrived late is assigned to the period `first`, because
+    the earlier period was released already.
     """
     import pyarrow as pa
     import pyarrow.compute as pc

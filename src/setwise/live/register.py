@@ -57,7 +57,7 @@ def openings_of(ledger: Ledger) -> dict[str, tuple[Opening, bool]]:
     """Return every live series of the ledger by name: the record of its opening, and whether it was closed.
 
     A live series is a set of noisy user counts that is released period by period. If the audit log has several openings
-    of one name, the first one counts.
+    of one name, the first one is returned.
     """
     series_by_name: dict[str, tuple[Opening, bool]] = {}
     for record in ledger.acts(actions=(OPENED, CLOSED)):

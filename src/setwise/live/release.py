@@ -26,11 +26,11 @@ def release_texts(
 
     `earlier` are the texts of the first periods, which were released before. A text has the noisy values of the groups
     that were shown before, in the order in which they were first shown. For each group that is shown for the first
-    time, it has all noisy values up to that period. `totals` is the mechanism of the series, and `dates` are the first
-    days of its periods. If `public` is True, all groups are shown in the first period.
+    time, it has all noisy values up to that period. `totals` is the noise mechanism of the series, and `dates` are the
+    first days of its periods. If `public` is True, the groups are public, and all are shown in the first period.
 
-    Private groups that become visible together are sorted by their labels. The order in the history is that in which
-    users brought them into the data, which a single user may decide, so no release may repeat it.
+    Private groups that become visible together are sorted by their labels. The history has them in the order in which
+    users brought them into the data. A single user may decide that order, so no release may repeat it.
 
     Equal histories give equal texts, so that a repeated update releases the same numbers. Each text also has the random
     mark of its batch (the periods that one update counted). If a private state was copied and both copies are updated,
@@ -65,8 +65,8 @@ def release_texts(
 def is_same_release(one: str, other: str) -> bool:
     """Return whether two released texts of one period, `one` and `other`, have the same numbers.
 
-    The order in which they list new groups does not matter. Earlier versions of the program listed new groups in the
-    order of the data, and the series that those versions opened continue.
+    The order in which the texts list new groups is ignored. Earlier versions of the program listed new groups in the
+    order of the data, and series that those versions opened are still updated.
     """
     bodies: list[dict[str, Any]] = [json.loads(text) for text in (one, other)]
     for body in bodies:
@@ -75,11 +75,11 @@ def is_same_release(one: str, other: str) -> bool:
 
 
 def first_shown(totals: RunningTotals, history: History, noisy: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return, for each private group, the number of the first period that may show it; `NEVER` if there is none.
+    """Return, for each private group, the number of the first period that may show the group; `NEVER` if no period may.
 
     A group may be shown once it has a counted user in `history` and its estimate exceeds the threshold of the period,
-    which hides groups of one user. `totals` is the mechanism of the series, and `noisy` are the noisy values, with
-    groups in rows and periods in columns.
+    which hides groups of one user. `totals` is the noise mechanism of the series, and `noisy` are the noisy values,
+    with groups in rows and periods in columns.
     """
     has_users = np.cumsum(history.counts, axis=1) > 0
     passes = has_users & (totals.estimates(noisy) > totals.thresholds()[: history.periods])

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
 
 class LiveSeries:
-    """An opened live series: counts of users that are released period by period under one charge.
+    """An opened live series: noisy counts of users that are released period by period under one charge.
 
     `ledger` stores the charge and the releases, `opening` is the record of the series in its audit log, and `closed`
     says whether the series has ended. `update` releases the periods that have ended, `view` shows them, and `close`
@@ -267,8 +267,8 @@ class LiveSeries:
         """Return the counts and noise in the private `state`, after checking that the releases come from this state.
 
         `receipt` is that of the series' charge, and `released` are the texts released so far. Raises `InvalidParameter`
-        if the state is missing, belongs to another series, is older than the last release, or would not give the text
-        of the last release again.
+        if the state is missing, belongs to another series, is older than the last release, or if the text of the last
+        release cannot be computed again from it.
         """
         token = state.token()
         if token is None or receipt.answer != _opening_answer(token):
@@ -336,8 +336,9 @@ class LiveSeries:
 def _truncate(history: History, periods: int) -> History:
     """Return the first `periods` periods of a `history` (counts and noise), with all its groups.
 
-    Groups without users in these periods are kept too. The noise that one update draws covers all groups of the update,
-    including a group whose first user comes late in it. A group is not shown before its first user is counted.
+    Groups without users in these periods are kept too. The noise that one update draws covers all groups of that
+    update, including a group whose first user comes in a late period. A group is not shown before its first user is
+    counted.
     """
     return replace(
         history,

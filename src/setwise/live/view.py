@@ -55,12 +55,15 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeriesView:
-    """The released counts of a live series: running totals, or counts over windows if `window` is not None.
+    """The released counts of a live series: running totals, or counts over windows of `window` periods.
 
-    `window` is the number of periods of a window. `name`, `every`, `unit` and `contributions` are as in the terms of
-    the series. `periods` are the first days of the released periods, and `lines` has one `Line` per group. `epsilon`
-    and `delta` are the privacy promise, and `spent` the mechanism uses that the series was charged. `matrix` says in
-    words how a release weights earlier periods. `remaining` is the number of periods not released yet.
+    - `window` is None for running totals.
+    - `name` is the series' name, `every` the length of a period (such as "week"), `unit` the unit of privacy (such as
+      "user"), and `contributions` the most groups in which one user counts.
+    - `periods` are the first days of the released periods, and `remaining` is the number of periods not released yet.
+      `lines` has one `Line` per group.
+    - `epsilon` and `delta` are the privacy promise, and `spent` the mechanism uses that the series was charged.
+      `matrix` says in words how a release weights earlier periods.
     """
 
     name: str
@@ -147,10 +150,10 @@ class SeriesView:
         return json.dumps(self.to_dict())
 
     def to_csv(self) -> str:
-        """Return CSV text with one line for each group and period: period, item, value, low, high, measure.
+        """Return CSV text with one line for each group and period: period, item (the group), value, low, high, measure.
 
-        The column `measure` says what is counted, which groups of a user are left out, and which unit of privacy (a
-        user, or a day of a user) is protected.
+        The columns `low` and `high` are the ends of the 95% interval. The column `measure` says what is counted, which
+        groups of a user are left out, and which unit of privacy (a user, or a day of a user) is protected.
         """
         measure = f"{self.measure}. {self.left_out} {self.promise().partition('. ')[0]}"
         text = io.StringIO()
@@ -174,10 +177,10 @@ def view_of(
 ) -> SeriesView:
     """Return the view (estimates with intervals) of the `released` numbers of a live series.
 
-    `terms` say what the series counts, and `totals` is its noise mechanism. `epsilon` and `delta` are the promise to
-    show. If `window` is not None, counts over windows of that many periods are shown instead of running totals. If
-    `items` is not empty, only these groups are shown. Values are whole numbers of at least 0, because people are
-    counted, and lie within their intervals.
+    `terms` say what the series counts, and `totals` is its noise mechanism. `epsilon` and `delta` are the privacy
+    promise to show. If `window` is not None, counts over windows of that many periods are shown instead of running
+    totals. If `items` is not empty, only these groups are shown. Values are whole numbers of at least 0, because people
+    are counted, and lie within their intervals.
 
     Raises `InvalidParameter` for a window outside the series, and `UnknownName` for a group that is not shown.
     """

@@ -40,8 +40,8 @@ class Batch:
     `labels` are the groups that are new in this batch; in all arrays they come after the groups of earlier batches.
     `counts` and `noise` have a row for each group known by then and a column for each period of the batch. `earlier` is
     the noise of the new groups in the periods before the batch. `mark` is a random text that every release from the
-    batch repeats. If a state is copied and both copies are updated, their noise differs, and the marks tell their
-    releases apart. The mark is empty in states of earlier versions.
+    batch repeats. If a private state is copied and both copies are updated, their noise differs, and the marks tell
+    their releases apart. The mark is empty in states of earlier versions.
     """
 
     first: int
@@ -105,9 +105,9 @@ class History:
 
 
 def join_batches(batches: Iterable[Batch]) -> History:
-    """Return all counts and noise of a live series, from its consecutive `batches`, as one `History`.
+    """Return all counts and noise of a live series, joined from its consecutive `batches`, as one `History`.
 
-    A batch has the periods that one update of the series counted, with their counts and noise.
+    A batch has the counts and noise that one update of the series stored for some periods.
     """
     batch_list = list(batches)
     labels = tuple(label for batch in batch_list for label in batch.labels)

@@ -41,7 +41,8 @@ _PIECE = 50_000
 class ClickHouseState(MarkedState):
     """The private state (counted users and noise) of one live series in two tables of the ClickHouse database at `url`.
 
-    The tables are named by a digest of the series' `name`. Anybody who may read the whole database may read them.
+    A digest of the series' `name` is part of the tables' names. Anybody who may read the whole database may read the
+    two tables.
     """
 
     def __init__(self, url: str, name: str) -> None:
@@ -137,8 +138,9 @@ class ClickHouseState(MarkedState):
 
 
 def _texts(values: Sequence[str]) -> str:
-    """Return `values` (hexadecimal attempt numbers of updates) as a comma-separated list of SQL text literals.
+    """Return `values` (hexadecimal numbers of attempts to update) as a comma-separated list of SQL text literals.
 
-    The list goes into an IN clause. If `values` is empty, it is '' (the empty text), which no attempt number equals.
+    The list goes into an IN clause. If `values` is empty, the list is '' (the empty text), which equals no number of an
+    attempt.
     """
     return ", ".join(f"'{value}'" for value in values) or "''"

@@ -82,7 +82,8 @@ class DuckDBState(SeriesState):
     def _hide(self) -> None:
         """Make the state's file readable by its owner alone; it may have been created or copied with wider permissions.
 
-        This is done only once the file is known to be a state, because `--state` may name another database by mistake.
+        Call this only once the file is known to be a private state, because the option `--state` may name another
+        database by mistake.
         """
         with suppress(OSError):
             self._path.chmod(0o600)

@@ -41,8 +41,9 @@ TOKEN = -1
 class MarkedState(SeriesState):
     """A private state in a database without transactions over several tables.
 
-    An update stores its pairs of user and group under a random attempt number. They become valid when one record, the
-    marker, is written that names the attempt and has its counts and noise. Subclasses store pairs and markers.
+    An update stores the pairs of user and group that it counts under a random attempt number. The pairs become valid
+    when one record, the marker, is written; it names the attempt and has its counts and noise. Subclasses store pairs
+    and markers.
     """
 
     def __init__(self, name: str) -> None:

@@ -298,7 +298,7 @@ class SparkState(MarkedState):
         """Context manager that yields the Spark session, and turns errors of Spark and of files into `EngineFailed`.
 
         The original messages may quote users, so they are dropped. The session is started when it is first needed, and
-        `close` ends its use.
+        `close` releases it.
         """
         if self._session is None:
             self._session, self._leave = join_session(self._master)
