@@ -12,9 +12,9 @@ from setwise.accounting.guarantees import ApproxDP, BoundedRange, Gaussian, Pure
 
 
 def log_delta(xi: float, rho: float, epsilon: float, order_less_one: float) -> float:
-    """Return log delta, rounded up, for the delta that (xi, rho)-zCDP implies at `epsilon` through one Renyi order.
+    """Return the logarithm, rounded up, of the delta that (xi, rho)-zCDP implies at `epsilon` by one Renyi order.
 
-    The order is alpha = 1 + `order_less_one`.
+    The order is alpha = 1 + `order_less_one`. Every order implies a delta; the best order implies the smallest.
     """
     a = order_less_one
     alpha = 1.0 + a

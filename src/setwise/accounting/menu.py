@@ -81,7 +81,9 @@ class Menu:
 
     @classmethod
     def for_promise(cls, guarantees: Sequence[Guarantee], *, epsilon: float, delta: float) -> "Menu":
-        """Return the menu of these `guarantees` with the largest budget whose uses are together (epsilon, delta)-DP.
+        """Return the menu of `guarantees` with the largest budget for which all uses together are (epsilon, delta)-DP.
+
+        A menu has a cost, in whole units, for one use of each guarantee; the budget limits the sum of the costs.
 
         Raises: `InvalidParameter` if there are no guarantees or too many, or for a guarantee that is neither pure DP
         nor bounded range nor Laplace noise (continuous or on integers).

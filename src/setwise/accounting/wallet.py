@@ -122,8 +122,8 @@ def _sigma(size: float) -> float:
 def wallet_for(epsilon: float, delta: float) -> float:
     """Return the largest mu^2, rounded down, for which one Gaussian mechanism is (epsilon, delta)-DP.
 
-    Theorem: the analytic Gaussian mechanism (lem:AGM). The result was checked with an upper bound of the Gaussian's
-    delta.
+    Theorem: the analytic Gaussian mechanism (lem:AGM). The result is checked: an upper bound on the Gaussian's delta at
+    `epsilon` is at most `delta`.
     """
     import numpy as np
 

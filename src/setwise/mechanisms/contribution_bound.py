@@ -297,8 +297,8 @@ class ContributionSearch:
 def _radii(scale: Fraction, chance: Fraction) -> tuple[float, float]:
     """Return two radii, in users: for the Laplace noise of one bin, and for the sum of the noises of two bins.
 
-    The absolute value of the noise exceeds its radius with probability at most `chance` / 2, for one bin and for two.
-    `scale` is the noise scale of one bin, in units of 1 / `UNITS` users.
+    Each of the two noises exceeds its radius, in absolute value, with probability at most `chance` / 2. `scale` is the
+    noise scale of one bin, in units of 1 / `UNITS` users.
     """
     alone = LaplaceNoise(scale=scale).radius(1 - chance / 2)
     # Discrete noise is at most half a unit larger than continuous noise of the same scale.
@@ -310,8 +310,8 @@ def _radii(scale: Fraction, chance: Fraction) -> tuple[float, float]:
 def _standing_radii(scale: Fraction, bins: int, chance: Fraction) -> tuple[float, tuple[float, ...]]:
     """Return (radius for one bin, radii for sums), in users: the thresholds that the noise of bins rarely exceeds.
 
-    The i-th radius for sums is for the summed noise of bin i and all later bins. With probability 1 - `chance` no
-    absolute noise exceeds its radius: neither that of one of the `bins` bins nor one of the `bins` sums. `scale` is the
+    The i-th radius for sums is for the summed noise of bin i and all later bins. With probability 1 - `chance`, no
+    noise of one of the `bins` bins and none of the `bins` sums exceeds its radius in absolute value. `scale` is the
     Laplace noise scale of one bin, in units of 1 / `UNITS` users.
     """
     part = chance / (2 * bins)
@@ -364,8 +364,8 @@ _APART = 1.02
 class LaplaceSums:
     """Several sums of independent Laplace noises; `exceeding` bounds the probability that each sum is large.
 
-    Row i of `scales` has the noise scales of the i-th sum; they differ from each other. `factors` has the same shape.
-    The probability that the absolute i-th sum exceeds t is the sum over row i of factor * exp(-t / scale).
+    Row i of `scales` has the noise scales of the i-th sum, no two of them equal. `factors` has one factor for each
+    scale. The probability that the absolute i-th sum exceeds t is the sum over row i of factor * exp(-t / scale).
     """
 
     scales: NDArray[np.float64]

@@ -79,11 +79,11 @@ class Estimate:
 class Item:
     """One released label, with its count or with estimates of other statistics.
 
-    `noisy` is the exact count plus noise. It may be negative. For sums over items add up `noisy`, which is unbiased
-    apart from the selection of items.
+    `noisy` is the exact count plus noise. It may be negative. To sum the counts of several items, add up `noisy`: it is
+    unbiased, apart from the selection of items by their noisy counts.
 
     `count` is the number to show: `noisy`, raised to the least count that an item can have. If the order of the items
-    was released before counts with Gaussian noise, `count` is instead fitted to that order.
+    was released first, and then counts with Gaussian noise, `count` is instead fitted to that order.
 
     `interval` is a confidence interval of the exact count. `noisy`, `count` and `interval` are None if no count was
     released. `estimates` has one entry for each other statistic.

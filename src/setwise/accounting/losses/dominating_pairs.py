@@ -207,7 +207,7 @@ def _sums(noise: KnownNoise, count: int) -> _Sums | None:
 
 
 def loss_unit(noise: KnownNoise) -> float:
-    """Return the unit of the privacy loss of one use of `noise`: its atoms are whole multiples of the unit.
+    """Return the unit of the privacy loss of one use of `noise`, a number of which all atoms are whole multiples.
 
     An atom is a loss of positive probability. The result is 0 for a loss without atoms, such as that of a Gaussian. A
     `TwoPointLaw` is an exception: its two losses have no common unit, so the larger loss is returned.

@@ -273,7 +273,7 @@ class LatticeTail:
         return 8 * UNIT * (abs(self.top) + self.step * (self.mass.size - 1) + size)
 
     def delta(self, x: Floats) -> tuple[Floats, Floats]:
-        """Return the delta of this privacy loss at each epsilon in `x`, and a bound on each value's absolute error."""
+        """Return the delta of this privacy loss at each epsilon in `x`, and a bound on each delta's absolute error."""
         last = self.mass.size - 1
         index = np.ceil((self.top - x) / self.step) - 1.0
         at = np.clip(index, 0, last).astype(np.int64)
@@ -417,7 +417,7 @@ class Loss(Protocol):
     """Protocol of a privacy loss, of one or several mechanisms, whose delta can be computed at any epsilon."""
 
     def delta(self, x: Floats) -> tuple[Floats, Floats]:
-        """Return the delta of this privacy loss at each epsilon in `x`, and a bound on each value's absolute error."""
+        """Return the delta of this privacy loss at each epsilon in `x`, and a bound on each delta's absolute error."""
         ...
 
 

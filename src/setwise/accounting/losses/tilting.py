@@ -264,9 +264,9 @@ class Saddle:
 
         m and `variance` are the mean and variance of the loss under the `tilt`, the weight exp(tilt L) on each loss L.
         Chernoff's bound is C = E[exp(tilt L)] exp(-tilt m). The quotient d / C is the tilted average of exp(-tilt x) -
-        exp(-(tilt + 1) x) over losses m + x with x > 0. For a normal loss this average has a closed form. If most
-        losses are at their largest value, the loss takes few values, and the average for a uniform x is used instead,
-        but at most 1.
+        exp(-(tilt + 1) x) over losses m + x with x > 0. For a normal loss this average has a closed form. If the
+        variance is small, most losses are at their largest value, and the loss is far from normal. So the smaller the
+        variance, the more the result approaches the one for a uniform x, which is at least 0.
         """
         start = max(tilt, 0.0)
         deviation = math.sqrt(variance)

@@ -164,9 +164,9 @@ class CutPoints:
     `width` is the number of bits of the random words that are looked up in the table. Every entry is certified, and
     entries do not decrease.
 
-    Ensures: the table leaves out only values x in the far tails, for which F(x) is 0 or 1, or floor(F(x) 2^width) is 0
-    or 2^width - 1. In the second case the table keeps one entry of that value, so that a word that does not decide its
-    draw always equals an entry.
+    Ensures: the table leaves out only values x in the far tails. F(x) is 0 or 1 there, or the entry floor(F(x) 2^width)
+    is 0 or 2^width - 1. One entry of 0 and one of 2^width - 1 are kept if there are any, so that a word that does not
+    decide its draw always equals an entry.
     """
 
     smallest: int
