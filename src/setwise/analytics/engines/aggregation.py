@@ -304,13 +304,13 @@ def has_two_forms(aggregation: Aggregation) -> bool:
     """Return whether two different SQL statements can compute `aggregation`, so that an engine can take the faster one.
 
     The first statement groups the rows by user and item. The second numbers the rows with window functions
-    (`StatementBuilder.counts_of_rows`), and gives the same result. The second cannot be used, and False is returned, in
-    each of these cases:
+    (`StatementBuilder.counts_of_rows`), and gives the same result. False means that only the first can be used, for one
+    of these reasons:
 
-    - users keep all items, so that nothing has to be ranked;
-    - a column is summed (`value`);
-    - a measure (an integer that each user adds to a group) depends on all groups of a user;
-    - a measure lets one user add several integers to a group.
+    - Users keep all items, so that nothing has to be ranked.
+    - A column is summed (`value`).
+    - A measure (an integer that each user adds to a group) depends on all groups of a user.
+    - A measure lets one user add several integers to a group.
     """
     pairs_needed = aggregation.value is not None or any(
         measure.spans_groups or measure.is_spread for measure in aggregation.measures

@@ -536,10 +536,9 @@ def label_columns(aggregation: Aggregation) -> str:
 def _counted_groups(aggregation: Aggregation, columns: Iterable[str]) -> list[str]:
     """Return the SQL text of each of `columns` for a SELECT that has one row per user and group.
 
-    Column w<i> holds the number that a user adds by measure i of `aggregation`. If measure i counts the groups of a
-    user, the text is a window count of the user's rows, clipped to the measure's upper bound. If measure i is the
-    greatest number over the user's groups, the text is a window maximum. For other columns the text is the column's
-    name.
+    Column w<i> holds the number that a user adds by measure i of `aggregation`. For a measure that counts the groups of
+    a user, the text is a window count of the user's rows, clipped to the measure's upper bound. For the greatest number
+    over the user's groups, the text is a window maximum. For all other columns the text is the column's name.
     """
     spanning = {}
     for place, measure in enumerate(aggregation.measures):

@@ -107,16 +107,19 @@ def open_engine(
 ) -> Engine:
     """Return an engine that reads the table `source`, and the tables that are joined to it.
 
-    `engine` is "duckdb" (the default, for files and tables in memory), "spark" or a Spark master such as
-    "spark://host:7077" or "local[4]" (for files, catalogue tables and Spark's own data frames), or "postgresql://...",
-    "clickhouse://..." or "chdb:///folder" (for the table that `source` names). `table` names a table inside a database
-    file; `file::table` does the same.
+    `engine` is one of these:
 
-    `types` maps text columns, such as all columns of a CSV file, to the types as which they are read; a column of a
-    joined table is named TABLE.COLUMN. `csv` says how CSV files are written; None means the defaults of `CsvOptions`.
-    `joined` names the tables that are joined, and the derivation (computed columns, filters, groups per user) that is
-    applied to the joined rows. `memory` is DuckDB's memory limit, as in "4GiB"; None means DuckDB's default. `progress`
-    is called with the share of work done while a query runs.
+    - "duckdb", the default, for files and tables in memory;
+    - "spark" or a Spark master such as "spark://host:7077" or "local[4]", for files, catalogue tables and Spark's
+      frames;
+    - "postgresql://...", "clickhouse://..." or "chdb:///folder", for the table of the database that `source` names.
+
+    `table` names a table inside a database file; `file::table` does the same. `types` maps text columns, such as all
+    columns of a CSV file, to the types as which they are read; a column of a joined table is named TABLE.COLUMN. `csv`
+    says how CSV files are written; None means the defaults of `CsvOptions`. `joined` names the tables that are joined,
+    and the derivation (computed columns, filters, groups per user) that is applied to the joined rows. `memory` is
+    DuckDB's memory limit, as in "4GiB"; None means DuckDB's default. `progress` is called with the share of work done,
+    from 0 to 1, while a query runs.
 
     Raises: `InvalidParameter` for an unknown engine, `MissingExtra` if its driver is not installed, `UnsuitableTable`
     or `UnknownColumn` for a table that cannot be read, `EngineFailed` for a server that cannot be reached.
@@ -278,8 +281,8 @@ def _files(path: str) -> tuple[Path, ...]:
 def _name_of(path: str, engine: str) -> str:
     """Return the name of the table that `open_engine` would open for `path` on `engine`.
 
-    It is the name of the lake table (Delta Lake or Iceberg), of the folder if `path` is a folder or a glob, of the
-    catalogue table (not on DuckDB), or of the file without its ending.
+    A lake table (Delta Lake or Iceberg) and a catalogue table have names of their own; DuckDB has no catalogue tables.
+    For any other folder or glob the name is that of the folder, and for a file the file's name without its ending.
     """
     lake = lake_folder(path)
     if lake is not None:

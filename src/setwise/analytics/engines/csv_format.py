@@ -140,8 +140,8 @@ class _ConvertedStream:
 def _single_byte_converter(characters: dict[int, str]) -> Callable[[bytes], bytes]:
     """Return a function that converts bytes of a single-byte encoding to UTF-8.
 
-    `characters` maps each byte to its character, or to a lone surrogate if the encoding has no character for it; such a
-    byte becomes a byte that is not valid UTF-8.
+    `characters` maps each byte to its character. A byte that has no character in the encoding is mapped to a lone
+    surrogate, and is converted to a byte that is not valid UTF-8.
     """
     return lambda read: read.decode("latin-1").translate(characters).encode("utf-8", "surrogateescape")
 

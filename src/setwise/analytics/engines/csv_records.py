@@ -149,10 +149,10 @@ class Records:
     def _is_regular(self, block: bytes) -> bool:
         """Return whether a wrong number of cells is the only way in which a line of `block` can be malformed.
 
-        The result is False if the block has a quote that neither opens nor closes a quoted cell, a quoted cell that
-        goes on after the block, or a carriage return that does not end a line. It is also False if the block has more
-        bytes than the longest record may have. The first quote of a block opens a cell, the second closes it, and so
-        on; a doubled quote inside a cell closes the cell and opens it again.
+        The result is False in each of these cases: a quote neither opens nor closes a quoted cell, a quoted cell goes
+        on after the block, a carriage return does not end a line, or the block has more bytes than the longest record
+        may have. The first quote of a block opens a cell, the second closes it, and so on. A doubled quote inside a
+        cell closes the cell and opens it again.
         """
         if len(block) > self._layout.longest:
             return False
@@ -282,10 +282,10 @@ class _Lines:
     `layout` says how records are written. `ends` has the byte position after each line, and `odd` is True for a line
     with an odd number of quotes.
 
-    The other three attributes depend on whether a line begins inside a quoted cell. Each is a list of two arrays: [0]
-    supposes that every line begins outside quotes, and [1] that it begins inside a quoted cell ([1] is missing if no
-    line is odd). `sound` is True if all quotes of the line open or close a cell properly. `separators` is the number of
-    separators outside quotes. `bare` is True if a carriage return outside quotes does not end the line.
+    The other three attributes depend on whether a line begins inside a quoted cell. Each is a list of two arrays: the
+    first supposes that every line begins outside quotes, and the second that every line begins inside. The second is
+    missing if no line is odd. `sound` is True if all quotes of the line open or close a cell properly. `separators` is
+    the number of separators outside quotes. `bare` is True if a carriage return outside quotes does not end the line.
     """
 
     def __init__(self, block: Bytes, layout: Layout) -> None:

@@ -124,8 +124,8 @@ def cannot_fail(condition: exp.Expression, kinds: ColumnKinds) -> bool:
 
     `kinds` maps the table's columns to their types. A text column compared with a number would be converted to numbers,
     which fails for some texts. So an integer constant may be compared only with a column of numbers, and a constant
-    with a fraction only with a column of floats. A constant in quotes may be compared with a column of any known type,
-    because the database converts the constant, once for the statement, and not the values of the column.
+    with a fraction only with a column of floats. A constant in quotes may be compared with a column of any known type:
+    the database converts the constant, once for the statement, and not the values of the column.
     """
     match condition:
         case exp.And() | exp.Or():

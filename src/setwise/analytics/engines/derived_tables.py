@@ -221,10 +221,10 @@ _SOURCE_ROWS = "source_rows"
 def _visible(step: Step, observed: set[str], schema: Schema) -> Schema:
     """Return those columns of `schema`, the table before `step`, that the step may read and pass on.
 
-    Normally these are all columns. But if the values that `step` computes depend on the order of tied rows (rows that
-    are equal in an ORDER BY), they are only the columns in `observed`, which this step or a later one reads. Tied rows
-    are then sorted by these columns. Rows that are still tied are equal in every column that is read, so their order
-    changes no result.
+    Normally these are all columns. But some steps compute values that depend on the order of tied rows (rows that are
+    equal in an ORDER BY). Such a step has only the columns in `observed`, which this step or a later one reads, and
+    sorts tied rows by them. Rows that are still tied are equal in every column that is read, so their order changes no
+    result.
     """
     if not _sorts_ties(step):
         return schema
@@ -354,9 +354,9 @@ def _windows_sql(step: AddWindows, relation: str, schema: Schema, dialect: Diale
 
     `relation` is the SQL text, of `dialect`, after FROM. The result has the columns of `schema` and one per window
     function. Rows that are equal in the ORDER BY of a window are sorted by all columns of `schema`, in alphabetical
-    order of their names. Rows that are equal in all these columns may have any order, but all functions must use the
-    same one: otherwise their values in one row would depend on how the engine sorts. So if several functions depend on
-    the order of equal rows, the rows of each user are numbered first, and all functions sort by the number.
+    order of their names. Rows that are equal in all these columns may have any order, but the same order for all
+    functions. Otherwise the functions' values in one row would depend on how the engine sorts. So if several functions
+    depend on the order of equal rows, the rows of each user are numbered first, and all functions sort by the number.
     """
     user = schema.column(step.user)
     by_content = {(each.keys, each.order) for each in step.windows if _depends_on_ties(each)}
@@ -543,8 +543,8 @@ def _value_column(name: str, argument: RowExpression | None, value: Value, schem
     """Return the `Column` called `name`, typed for `dialect`, of the results of an aggregate or window function.
 
     `argument` is the function's argument, or None, and `value` the function's compiled SQL with the type of its result.
-    If `argument` is a date or time column of `schema` and the result has the same type, as MAX has, the returned column
-    has the SQL type and precision of the column `argument`.
+    If `argument` is a date or time column of `schema`, and the function keeps its type, as MAX does, the returned
+    column has the SQL type and precision of that column.
     """
     if isinstance(argument, ColumnValue):
         column = schema.column(argument.name)

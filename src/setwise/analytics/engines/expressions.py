@@ -108,9 +108,9 @@ class Measures:
     """Builder of the SQL expressions, in `dialect`, for the `measures` of one aggregation.
 
     A measure is a number that each user adds to a group. It is computed from one number of each row, the row value,
-    which is in one of the SQL columns v0, v1, ... Measures with the same row values share a column. Two measures of the
-    same table column have different row values if one of them counts values, or clips the value of each row instead of
-    a user's sum. `schema` has the columns of the table.
+    which is in one of the SQL columns v0, v1, ... Measures with the same row values share a column. Two measures of one
+    table column need different row values if one of them counts values, or if one of them clips the value of each row
+    and the other clips a user's sum. `schema` has the columns of the table.
     """
 
     measures: Sequence[Measure]
@@ -129,11 +129,11 @@ class Measures:
     def user_sums(self, over: str = "") -> dict[str, str]:
         """Return a dict from column names to SQL aggregates over the rows of one user in one group.
 
-        n is the number of rows. The other columns are about a row value v<i>, a number of each row from which a measure
-        (a number that each user adds to a group) is computed: c<i> is the number of rows where v<i> is not null, t<i>
-        its sum, l<i> its least and h<i> its greatest value. A sum is a float, unless a measure needs every digit. Only
-        the columns that some measure needs are returned. `user_values` refers to them by name, so that no engine sums a
-        column twice. `over` is appended to each aggregate: "" for a GROUP BY, or the SQL text of an OVER clause.
+        A measure is a number that each user adds to a group; it is computed from a row value v<i>, one number of each
+        row. The aggregate n is the number of rows. c<i> is the number of rows where v<i> is not null, t<i> the sum of
+        v<i>, and l<i> and h<i> are its least and greatest value. A sum is a float, unless a measure needs every digit.
+        Only the columns that some measure needs are returned. `user_values` refers to them by name, so that no engine
+        sums a column twice. `over` is appended to each aggregate: "" for a GROUP BY, or the SQL text of an OVER clause.
         """
         sums = {"n": f"COUNT(*){over}"} if any(each.column is None for each in self.measures) else {}
         for place, measures in enumerate(self._sources().values()):

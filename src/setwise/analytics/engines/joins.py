@@ -399,9 +399,9 @@ class ServerJoin:
 def _key_sql(column: Column, dialect: Dialect, private: bool) -> str:
     """Return a SQL expression for the key `column` in the form in which the two sides of a join are compared.
 
-    If the table that is joined is `private`, the key is the user column, and the form is `Dialect.user`, in which two
-    values are equal only for the same user. Otherwise the form is `Dialect.label` for text and `Dialect.operand` for
-    other types. `dialect` is the engine's.
+    The key of a `private` table is the user column. Its form is `Dialect.user`, in which two values are equal only for
+    the same user. For a public table the form is `Dialect.label` for text and `Dialect.operand` for other types.
+    `dialect` is the engine's.
     """
     if private:
         return dialect.user(column)

@@ -43,7 +43,7 @@ def measure_names(aggregation: Aggregation) -> list[str]:
 
     The first three are always cell, measure and users. Then come s<i> and n<i> for each measure i of `aggregation` that
     is summed: its sum over users, and the number of users who add. A measure is a number that each user adds to a
-    group; if users are counted for each such number, the measure has no columns of its own.
+    group. Instead of its sum, the users of each number can be counted; such a measure has no columns of its own.
     """
     summed = [place for place, measure in enumerate(aggregation.measures) if not measure.in_cells]
     return ["cell", "measure", "users", *(f"{kind}{place}" for place in summed for kind in ("s", "n"))]

@@ -141,8 +141,8 @@ class ClickHouseEngineQuery(SqlEngineQuery):
         `rows` is the SQL statement of the rows to aggregate. The statement collects each user's groups in an array, and
         sorts only the arrays of users who have more than `contributions` groups. It keeps the same groups as
         `StatementBuilder.kept_pairs`, whose window function sorts the pairs of all users and takes twice the processor
-        time. Only that window function leaves out pairs whose sum of values is not positive, so it is used if there is
-        a value column.
+        time. But if a value column is summed, that window function is used, because only it leaves out pairs whose sum
+        is not positive.
         """
         aggregation = self._aggregation
         if aggregation.value is not None:

@@ -117,8 +117,8 @@ class ClickHouseCatalogue:
         `table` is its name with or without a database. Columns that ClickHouse may compute while it reads rows are left
         out.
 
-        Raises: `UnsuitableTable` if there is no table or view of this name, or if ClickHouse converts or computes the
-        table's rows while it reads them, so that one row could make every query fail.
+        Raises: `UnsuitableTable` if there is no table or view of this name. Also if ClickHouse converts or computes
+        rows of the table while it reads them, because then one row could make every query fail.
         """
         definition = self._check_table(table)
         columns = tuple(clickhouse_column(name, column.native) for name, column in definition.stored.items())
@@ -162,7 +162,7 @@ class ClickHouseCatalogue:
     def _definition(self, table: str) -> _Definition:
         """Return the catalogue's definition of `table`, which may be a view.
 
-        Raises: `UnsuitableTable` if this login sees no table of this name.
+        Raises: `UnsuitableTable` if this login (the database user) sees no table of this name.
         """
         result = self._ask(_DEFINITION, _parts(table))
         if not result:
@@ -258,9 +258,9 @@ class ClickHouseCatalogue:
     def _check_policies(self, table: str, definition: _Definition) -> None:
         """Raise `UnsuitableTable` if a row policy (a filter that the server adds to every query) could fail on a row.
 
-        Also raised if this login may not list policies. The plan of a query shows the policies of a table, but only if
-        the table has rows, so a check of the plan would let the first row decide whether the table is refused. `table`
-        is the table's name, and `definition` its entry in the catalogue.
+        Also raised if this login (the database user) may not list policies. The plan of a query would show the table's
+        policies, too, but only if the table has rows, so that the first row would decide whether the table is refused.
+        `table` is the table's name, and `definition` its entry in the catalogue.
         """
         try:
             conditions = [str(condition) for condition in self._ask(_POLICIES, _parts(table)).get("condition", ())]

@@ -81,10 +81,10 @@ class DuckDBDialect(Dialect):
     def null_if(self, value: str, *others: str) -> str:
         """Return a SQL expression equal to the SQL expression `value`, but null if that equals one of `others`.
 
-        DuckDB expands NULLIF(x, y) to a CASE that contains x twice before it plans, so its planning time would double
-        with every nested call: seven nested sums took 17 s. Therefore the result is a CASE with `value` written twice
-        only if `value` contains neither a CASE nor a lambda function. Otherwise a lambda function filters a list of the
-        one element `value`, so that `value` is written once.
+        DuckDB expands NULLIF(x, y) to a CASE with x written twice, and plans the query afterwards. So the planning time
+        would double with every nested call: seven nested sums took 17 s. Therefore the result is a CASE with `value`
+        written twice only if `value` contains neither a CASE nor a lambda function. Otherwise a lambda function filters
+        a list of the one element `value`, so that `value` is written once.
         """
         is_short = "CASE " not in value and "lambda " not in value
         tested = value if is_short else "kept"

@@ -82,13 +82,13 @@ class DuckDBEngine(Engine):
     """A table that DuckDB reads inside this process.
 
     `memory` is DuckDB's memory limit, as in "4GiB", and `threads` its number of threads; None is DuckDB's default. A
-    query that would need more than half of this memory runs for one part of the users at a time; a hash of the user
-    chooses the part. Data that still does not fit is written to a private directory under `scratch`, of at most `spill`
-    bytes (None: half of the free space).
+    query that would need more than half of this memory is divided: it runs for one part of the users after the other,
+    and a hash of the user decides the part. Data that still does not fit is written to a private directory under
+    `scratch`, of at most `spill` bytes (None: half of the free space).
 
-    `progress` is called with the share of work done while a query runs. The function `salts` returns the secret numbers
-    by which users' items are chosen at random. `manifest` describes the prepared dataset (users' items, ranked and
-    stored in advance) if `table` is one, and is None otherwise.
+    `progress` is called with the share of work done, from 0 to 1, while a query runs. The function `salts` returns the
+    secret numbers by which users' items are chosen at random. `manifest` describes the prepared dataset (users' items,
+    ranked and stored in advance) if `table` is one, and is None otherwise.
     """
 
     @without_driver_error

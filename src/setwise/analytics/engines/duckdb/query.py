@@ -131,8 +131,8 @@ class DuckDBEngineQuery(SqlEngineQuery):
         """Return a SQL statement for the result over all users, who may be split into parts to save memory.
 
         `build` returns the statement for the current part of the users. If there is only one part, its statement is
-        returned. Otherwise the statement of each part is run, its result is stored in the temporary table `name`, and
-        the statement `merged`, which sums this table over the parts, is returned.
+        returned. Otherwise the statement of each part is run, and its result is stored in the temporary table `name`.
+        Then the statement `merged` is returned, which sums this table over the parts.
         """
         if self._parts == 1:
             self._begin_statement()
@@ -220,9 +220,12 @@ class DuckDBEngineQuery(SqlEngineQuery):
     def _text_codes(self) -> TextCodes | None:
         """Return the `TextCodes` by which hashes replace texts while a window function sorts rows, or None.
 
-        With None the texts themselves are sorted. The result is None if users keep all items, so that no window
-        function is needed; if no column is text; if the table has at most 100,000 rows or is costly to read twice; or
-        if two distinct texts have the same hash.
+        None means that the texts themselves are sorted, for one of these reasons:
+
+        - Users keep all items, so that no window function is needed.
+        - No column is text.
+        - The table has at most 100,000 rows, or is costly to read twice.
+        - Two distinct texts have the same hash.
         """
         ranks = self._aggregation.items_kept_per_user is not None
         if not ranks or not self._table.columnar or self._table_rows <= UNPROBED_ROWS:
@@ -250,9 +253,9 @@ class DuckDBEngineQuery(SqlEngineQuery):
         """Return whether to number rows instead of grouping them, because few rows repeat a (user, item) pair.
 
         How often rows repeat a pair is estimated from the rows of a sample of the users. The result is True for at most
-        2 rows per pair, or 4/3 if the query also sums values of rows (`summed`). False for tables of at most 100,000
-        rows, for tables that are costly to read twice, and if only the SQL that groups rows can compute the aggregation
-        (see `has_two_forms`).
+        2 rows per pair, or 4/3 if the query also sums values of rows (`summed`). It is False, without a sample, for
+        tables of at most 100,000 rows or that are costly to read twice. It is also False if only the SQL that groups
+        rows can compute the aggregation (see `has_two_forms`).
         """
         rows = self._table_rows
         if rows <= UNPROBED_ROWS or not has_two_forms(self._aggregation) or not self._table.columnar:

@@ -23,9 +23,9 @@ MOST_FILES = 200
 class DataIdentity:
     """Texts that identify a table's data, by which two names for the same data are recognised.
 
-    `reads` identifies the files, objects, folders or database tables that are read, and `within` all folders around
-    them. Two tables share data if they have a text of `reads` in common, or if a folder in `reads` of one is in
-    `within` of the other.
+    `reads` identifies the files, objects, folders or database tables that are read. `within` identifies all folders
+    that contain them. Two tables share data if they have a text of `reads` in common, or if a folder in `reads` of one
+    table is in `within` of the other.
     """
 
     reads: tuple[str, ...]

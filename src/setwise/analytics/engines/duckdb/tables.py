@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 class DuckDBTable(ABC):
     """A table that DuckDB reads in place, or through Arrow from an object store.
 
-    `files` are the only files that may be read. `origin` is the path or glob by which these files were found, and by
-    which a change of the table is noticed later; None for a table whose changes cannot be noticed, such as one in
+    `files` are the only files that may be read. `origin` is the path or glob by which these files were found; by it
+    later changes of the table are noticed. It is None for a table whose changes cannot be noticed, such as one in
     memory. `columnar` says whether one or two columns can be read again cheaply, without reading the others.
     """
 
@@ -91,8 +91,8 @@ class DuckDBTable(ABC):
 class DatabaseTable(DuckDBTable):
     """The table `table`, or a view of plain columns, of the DuckDB database file `path`, opened read-only.
 
-    Generated columns are left out and views that compute anything are refused (definitions.py): DuckDB evaluates both
-    while it reads, so that one row could make every query fail.
+    Generated columns are left out, and views that compute anything are refused (definitions.py). DuckDB evaluates both
+    while it reads rows, so that one row could make every query fail.
     """
 
     def __init__(self, path: Path, table: str) -> None:
@@ -301,8 +301,8 @@ def _missing(path: Path, table: str, tables: Sequence[str]) -> UnsuitableTable:
 class JoinedTable(DuckDBTable):
     """The join of a private table (the first of `tables`) with the other tables, by `joins`, on DuckDB.
 
-    `user` is the user column. If a key column of a public table is text, as every column of a CSV file is, its cells
-    are converted to the type of the column that the key is compared with.
+    `user` is the user column. Every column of a CSV file is text. So if a key column of a public table is text, its
+    cells are converted to the type of the column that the key is compared with.
     """
 
     def __init__(self, tables: Sequence[NamedTable[DuckDBTable]], joins: Sequence[Join], user: str) -> None:

@@ -251,9 +251,9 @@ class PostgresqlEngineQuery(SqlEngineQuery):
     def _rows_rarely_repeat(self) -> bool:
         """Return whether few users have several rows of one item, estimated from a sample of the users.
 
-        The estimate is made once for each user column and groups, and then reused. It decides only which of two
-        equivalent SQL forms is used, so an old estimate, or one that includes rows which a filter leaves out, does no
-        harm. False if the size of the table is not known.
+        The estimate is made by the first query of a user column and groups, and is reused by later ones. An old
+        estimate, or one that was made with another filter, does no harm, because it decides only which of two
+        equivalent SQL forms is used. False if the size of the table is not known.
         """
         if self._table_rows is None:
             return False

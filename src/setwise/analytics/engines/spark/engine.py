@@ -205,8 +205,8 @@ class SparkEngineQuery(SqlEngineQuery):
     def _hint(self) -> str:
         """Return the optimizer hint (SQL text) that sends all rows of a user to one partition.
 
-        The number of partitions grows with the size of the table, because a large partition takes longer to group and
-        sort for each row, and spills to disk.
+        The number of partitions grows with the size of the table. In a partition that is too large, grouping and
+        sorting take longer for each row, and data spills to disk.
         """
         size = int(str(self._table.sized_like._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
         parts = max(PARTS_PER_CORE * self._session.sparkContext.defaultParallelism, size // PART_BYTES)

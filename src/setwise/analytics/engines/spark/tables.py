@@ -71,7 +71,7 @@ class SparkTable:
     def sized_like(self) -> DataFrame:
         """The data frame by which Spark estimates the size of the table in bytes; for most tables it is `frame` itself.
 
-        For a join it is the frame of the private table, because Spark would estimate that a join has a row for each
+        For a join it is the frame of the private table. Spark would estimate that the join itself has one row for each
         pair of rows of its tables.
         """
         return self.frame if self.bytes_of is None else self.bytes_of
