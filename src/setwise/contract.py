@@ -341,7 +341,7 @@ class AuditRecord(TypedDict):
     """The result of verifying the ledger. It is sound (`verified`) if `faults`, a list of sentences, is empty.
 
     `accounts` and `entries` are the numbers of accounts and ledger entries that were checked. `head` is one digest of
-    the ends of all hash chains. Keep it: a later verification with this digest finds any change of present entries.
+    the ends of all hash chains. Keep it: with this digest, a later verification finds any change of these entries.
     """
 
     verified: Annotated[bool, Example(True)]

@@ -150,7 +150,7 @@ class Steward:
         return self._client.request("POST", "/datasets", body)
 
     def export_catalog(self) -> CatalogRecord:
-        """Return all datasets as a catalog: its TOML `text`, which the command line reads, and their names."""
+        """Return all datasets as a catalog: its TOML `text`, which the command line reads, and the datasets' names."""
         return self._client.request("GET", "/catalog")
 
     def import_catalog(self, text: str, *, apart: str = "") -> CatalogRecord:

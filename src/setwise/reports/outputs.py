@@ -287,10 +287,10 @@ def _section(question: ReportQuestion, answer: Answered) -> str:
 
 
 def _columns(question: ReportQuestion, answer: Answered) -> tuple[dict[str, list[Any]], list[str]]:
-    """Return (columns, statistics): the values of an answer's table by column name, and the names of some columns.
+    """Return (columns, statistics): the values of an answer's table by column, and which columns have statistics.
 
-    `statistics` has the names of the columns with statistics; the other columns have group labels. `question` names the
-    column of the labels if the answer does not.
+    Columns are given by their names. Those without statistics have group labels. `question` names the column of the
+    labels if the answer does not.
     """
     if isinstance(answer, SqlAnswer):
         named = [output.name for output in answer.outputs if output.statistic is not None or output.interval]

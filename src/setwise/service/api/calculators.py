@@ -21,7 +21,7 @@ router = APIRouter(prefix=API, tags=["calculators"], route_class=GuardedRoute)
 class ComposeBody(Body):
     """The mechanism uses to compose, and either `delta` or `epsilon`; the service computes the other one.
 
-    `uses` are written as in "pure:0.1x25", 25 uses of a 0.1-DP mechanism. The field of `delta` and `epsilon` that the
+    `uses` are written as in "pure:0.1x25", 25 uses of a 0.1-DP mechanism. Of `delta` and `epsilon`, the one that the
     service shall compute is None. `interaction` is what the analyst may choose after seeing answers, from nothing
     ("batch") to the mechanisms, their order and their parameters ("adaptive").
     """

@@ -47,7 +47,7 @@ async def metrics(request: Request) -> PlainTextResponse:
 
 @router.get("/audit")
 async def audit(request: Request) -> AuditRecord:
-    """Recompute every hash chain and every balance of the ledger, and name each entry that does not agree.
+    """Recompute every hash chain and every balance of the ledger, and report each entry that does not match them.
 
     If the service has a signing key, every head of the ledger (a record of where each account's hash chain ends) must
     be signed with that key, and the newest head must be recent. Answers, roles and datasets in the service's own tables

@@ -217,7 +217,7 @@ class People:
             )
 
     def lost_groups(self, subject: str) -> Person | None:
-        """Take a person's role back to analyst, the role with the fewest rights, and revoke all of the person's tokens.
+        """Make a person an analyst, whatever their role was, and revoke all of the person's tokens.
 
         Called when the identity provider no longer lists the person in a group that may sign in. `subject` is the
         provider's id of the person. Returns the person, or None if nobody has that subject.
@@ -280,8 +280,9 @@ class People:
     def issue(self, person: str, *, label: str = "", expires_at: float | None = None) -> NewToken:
         """Create a token for a person and return it with its secret, which cannot be read again.
 
-        `label` says what the token is for. `expires_at` is in seconds since 1970; None gives the number of days in the
-        settings. Raises `UnknownName` if there is no such person, and `InvalidParameter` for an expiry in the past.
+        `label` says what the token is for. `expires_at` is in seconds since 1970; with None the token ends after the
+        number of days in the settings. Raises `UnknownName` if there is no such person, and `InvalidParameter` for an
+        expiry in the past.
         """
         with at_field("person"):
             self.person(person)

@@ -92,7 +92,7 @@ async def _read_form(request: Request) -> dict[str, str]:
     """Return the fields of the submitted form by their names.
 
     Anybody may send a form, so a body that is longer than our forms is refused before it is parsed. Raises `Forbidden`
-    for a body that is not one of our forms; this counts as a failed sign-in of the request's address.
+    for a body that is not one of our forms; this counts as a failed sign-in from the request's IP address.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     body = await request.body()
@@ -131,8 +131,8 @@ def set_cookie(
 ) -> None:
     """Add to `response` a cookie `name` with this `value`, which scripts cannot read, for `seconds` seconds.
 
-    `same_site` and `path` are the cookie's attributes of these names. Browsers send the cookie over HTTPS only, if the
-    settings say so or this request came over HTTPS.
+    `same_site` and `path` are the cookie's attributes of these names. If the settings say so, or if this request came
+    over HTTPS, browsers send the cookie over HTTPS only.
     """
     secure = service_of(request).settings.secure_cookies or request.url.scheme == "https"
     response.set_cookie(
@@ -150,7 +150,7 @@ def _check_own_form(request: Request, token: str, expected: str) -> None:
     """Raise `Forbidden` unless the submitted form came from one of our pages, and not from another site.
 
     `token` is the random value in the submitted form, and `expected` the value with which our page was made. A refused
-    form counts as a failed sign-in of the request's address.
+    form counts as a failed sign-in from the request's IP address.
     """
     origin = request.headers.get("origin")
     elsewhere = origin is not None and urlsplit(origin).netloc != request.headers.get("host", "")

@@ -59,7 +59,7 @@ class ExactResults:
 
 
 def most_numbers(aggregation: Aggregation, limit: int | None) -> int | None:
-    """Return the largest number of numbers that an exact result of `aggregation` can have, whatever the rows are.
+    """Return the most numbers that an exact result of `aggregation` can have, whatever the rows are.
 
     An exact result has the counts and sums before noise. `limit` is the most groups that are read, or None if there is
     no limit. Returns None if the number of groups depends on the rows.

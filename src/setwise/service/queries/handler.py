@@ -124,7 +124,7 @@ class CheckedQuestion:
         return tasks[0] if len(tasks) == 1 else PlanStatement(parts=tasks)
 
     def complete_plan(self, planned: ExecutablePlan | JointPlan) -> ExecutablePlan | JointPlan:
-        """Return the plan `planned`, which the task of `to_plan` computed, with the question's filter if it lacks it.
+        """Return `planned`, the plan from the task of `to_plan`, with the question's filter added if it was left out.
 
         Raises `UnsuitableTable` for a filter that the columns do not allow.
         """
@@ -150,9 +150,10 @@ class Preview:
 
     `left` is the remaining budget of the account as mechanism uses. `shortage` is None if the account can pay.
     Otherwise it is a sentence that says what the account, or the cap of its dataset (the joint budget of all its
-    accounts), lacks to pay for the plan; it also suggests a smaller budget if one fits. The cap can be paid by two
-    rules: from a Gaussian wallet (a budget in mu squared), or as a sum of epsilons. A charge that only one of the two
-    rules can pay ends the other rule for all accounts. `warning` is then a sentence that says so, and None otherwise.
+    accounts), lacks to pay for the plan; it also suggests a smaller budget that can be paid, if one is found. The cap
+    can be paid by two rules: from a Gaussian wallet (a budget in mu squared), or as a sum of epsilons. A charge that
+    only one of the two rules can pay ends the other rule for all accounts. `warning` is then a sentence that says so,
+    and None otherwise.
     """
 
     plan: Plan

@@ -304,7 +304,7 @@ class Runner:
 
     The function `answer` checks, plans, charges and runs a query, and returns the text of the stored answer. `jobs` is
     the store of charged queries, `metrics` counts how queries end, and `store` are the threads for short work with the
-    database. `slots` are the replica's engine slots: the rights to read a table now, shared with live series.
+    database. `slots` are the replica's engine slots (rights to read a table), which updates of live series use too.
     """
 
     def __init__(

@@ -74,8 +74,8 @@ class RunningUpdate:
 class SeriesService:
     """Opens, updates, shows and closes live series (user counts that are released period by period).
 
-    An analyst may use the series that their own accounts have paid for. `slots` are the replica's engine slots: the
-    rights to read a table now, shared with queries.
+    An analyst may use the series that their own accounts have paid for. `slots` are the replica's engine slots (rights
+    to read a table), which queries use too.
     """
 
     def __init__(
