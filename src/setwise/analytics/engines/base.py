@@ -133,9 +133,9 @@ class WeightReader:
 class Engine(ABC):
     """One open table (or join) of one database engine, which bounds users' contributions where the data is stored.
 
-    `_schema` has the columns of the table, as they are stored. `_manifest` describes the prepared dataset (users'
-    ranked items) if the table is one, and is otherwise None. `_origin` is the path or table name by which later changes
-    of the rows are noticed; None if they cannot be, as for a join or a table in memory.
+    `_schema` has the columns of the table, as they are stored. `_manifest` describes the prepared dataset (random ranks
+    of users' items) if the table is one, and is otherwise None. `_origin` is the path or table name by which later
+    changes of the rows are noticed; None if they cannot be, as for a join or a table in memory.
 
     Methods raise `UnknownColumn` or `UnsuitableTable` for problems that the table's metadata shows, and `EngineFailed`
     when the engine fails while it runs. No error depends on a value in the table; an empty table is answered like any
@@ -153,7 +153,7 @@ class Engine(ABC):
     def describe(self) -> Schema:
         """Return the table's columns (name, kind and SQL type), read from the engine's metadata and never from rows.
 
-        For a prepared dataset (users' ranked items) these are the user, item and value columns of its source.
+        For a prepared dataset (random ranks of users' items) these are the user, item and value columns of its source.
         """
         return self._schema if self._manifest is None else self._manifest.schema()
 
@@ -169,8 +169,8 @@ class Engine(ABC):
         """Raise if the table's metadata shows that `aggregation` cannot be answered; called before budget is charged.
 
         Raises: `UnknownColumn` or `UnsuitableTable` if a column is missing or has the wrong type, or if the table was
-        redefined since it was opened. A prepared dataset (users' ranked items) also refuses an aggregation that it was
-        not prepared for, and every aggregation once its source has changed.
+        redefined since it was opened. A prepared dataset (random ranks of users' items) also refuses an aggregation
+        that it was not prepared for, and every aggregation once its source has changed.
         """
         self._check_definition()
         if self._manifest is None:
@@ -352,7 +352,7 @@ class Engine(ABC):
     def _fingerprint(self, origin: str) -> str:
         """Return a digest of the table or file `origin` (name or path) that changes whenever its rows change.
 
-        A prepared dataset (users' ranked items) stores the digest, so that a later change of its source is noticed.
+        A prepared dataset (random ranks of users' items) stores the digest; by it a change of the source is noticed.
         """
 
     @abstractmethod
@@ -367,7 +367,7 @@ class SqlEngineQuery(ABC):
     """One `aggregation` in the SQL of one engine: builds the statements, runs them and converts the results.
 
     `relation` is the SQL text, in `dialect`, of the table to read, and `schema` its columns. `manifest` describes the
-    prepared dataset (users' items, ranked and stored by `Engine.prepare`) if `relation` is one; otherwise it is None.
+    prepared dataset (random ranks of users' items, from `Engine.prepare`) if `relation` is one, and is otherwise None.
     """
 
     def __init__(

@@ -222,7 +222,7 @@ _WILDCARDS = frozenset("*?[")
 class Location:
     """Where a table is: its `name` ("" for a table in memory), and the local `files` that hold its rows.
 
-    `prepared` says that the table is a prepared dataset (users' items, ranked and stored in advance). Its `files`
+    `prepared` says that the table is a prepared dataset (random ranks of users' items, stored in advance). Its `files`
     include the files that it was prepared from.
     """
 
@@ -247,8 +247,8 @@ def location_of(source: Source, engine: str = "duckdb", table: str | None = None
     """Return the name and the local files of the table that `open_engine` would open with the same arguments.
 
     The name of a database's table is its own. A file has its name without endings, and a folder or glob the name of the
-    folder. A prepared dataset (users' items, ranked and stored in advance) has the name of the table it was prepared
-    from. A table in an object store has no local files.
+    folder. A prepared dataset (random ranks of users' items, stored in advance) has the name of the table it was
+    prepared from. A table in an object store has no local files.
 
     >>> [location_of(path).name for path in ("shop.duckdb::main.visits", "logs/visits.csv.gz", "visits/*.csv")]
     ['visits', 'visits', 'visits']

@@ -464,7 +464,7 @@ def _sort_sql(key: SortKey, schema: Schema, dialect: Dialect) -> tuple[str, str]
 
 
 def _key_sql(value: Value) -> str:
-    """Return the SQL of the compiled `value` as a sort key, group key or join key, in which -0.0 becomes 0.0.
+    """Return the SQL of `value`, a sort key, group key or join key, in which -0.0 becomes 0.0.
 
     MIN, MAX and arithmetic return 0.0 or -0.0, depending on the order of rows, and some engines treat the two as
     different keys.
@@ -542,9 +542,9 @@ def _aggregate_column(aggregate: UserAggregate, schema: Schema, dialect: Dialect
 def _value_column(name: str, argument: RowExpression | None, value: Value, schema: Schema, dialect: Dialect) -> Column:
     """Return the `Column` called `name`, typed for `dialect`, of the results of an aggregate or window function.
 
-    `argument` is the function's argument, or None, and `value` the function's compiled SQL with the type of its result.
-    If `argument` is a date or time column of `schema`, and the function keeps its type, as MAX does, the returned
-    column has the SQL type and precision of that column.
+    `argument` is the function's argument, or None, and `value` has the function's SQL and the type of its result. If
+    `argument` is a date or time column of `schema`, and the function keeps its type, as MAX does, the returned column
+    has the SQL type and precision of that column.
     """
     if isinstance(argument, ColumnValue):
         column = schema.column(argument.name)
@@ -580,7 +580,7 @@ def _aggregate(aggregate: UserAggregate, schema: Schema, dialect: Dialect, over:
 
 
 def _user_sum(function: UserFunction, value: Value, dialect: Dialect, over: str) -> Value:
-    """Return SQL of `dialect` for SUM or AVG (`function`) over the rows of one user; `value` is the compiled argument.
+    """Return SQL of `dialect` for SUM or AVG (`function`) over the rows of one user; `value` has the argument's SQL.
 
     Integers are summed exactly; a SUM of 2^53 or beyond is null. Other numbers are clipped to -2^42 .. 2^42, rounded to
     multiples of 2^-20 and then summed exactly. `over` is the SQL text of an OVER clause, or "".

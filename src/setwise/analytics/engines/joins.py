@@ -111,8 +111,8 @@ class Relation:
     """A table or join on a database server: its SQL `text` after FROM, and its columns (`schema`).
 
     `rows` is the approximate number of rows, or None if metadata does not state it. `manifest` describes a prepared
-    dataset (users' items, ranked and stored in advance), and is None for other tables. `origin` is the name under which
-    a table can be found again, and None for joins and derived tables.
+    dataset (random ranks of users' items, stored in advance), and is None for other tables. `origin` is the name under
+    which a table can be found again, and None for joins and derived tables.
     """
 
     text: str
@@ -125,7 +125,7 @@ class Relation:
         """Return the relation that `derivation` (computed columns, filters, groups per user) makes of this relation.
 
         If there are no steps, this relation is returned. `dialect` writes the SQL of the engine.
-        Raises: `UnsuitableTable` for a prepared dataset, which has users' ranked items and no rows to derive from.
+        Raises: `UnsuitableTable` for a prepared dataset, which has ranks of users' items and no rows to derive from.
         """
         if not derivation:
             return self
@@ -381,8 +381,8 @@ class ServerJoin:
         """Look up every table on the server, and return the join as one relation.
 
         `find_table` returns the relation of a table by its name, and `dialect` writes the SQL of the server.
-        Raises: `UnsuitableTable` if one of the tables is a prepared dataset (ranked items of users, without rows),
-        `InvalidParameter` or `UnknownColumn` if the join is not allowed.
+        Raises: `UnsuitableTable` if one of the tables is a prepared dataset (random ranks of users' items, without
+        rows), `InvalidParameter` or `UnknownColumn` if the join is not allowed.
         """
         relations = [find_table(each.table) for each in self.tables]
         if any(each.manifest is not None for each in relations):

@@ -41,7 +41,7 @@ TAKES_NO_FILTER = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """Description of a prepared dataset, which stores in advance each user's items in a random order (ranks).
+    """Description of a prepared dataset, which stores in advance the random ranks of users' items.
 
     `user`, `item` and `value` are the columns of the source that were read; `value` is None if the dataset counts rows
     instead of summing a column. `where` is the text of the filter, or None. `null_item` is the label of rows without an
@@ -62,7 +62,7 @@ class Manifest:
     def schema(self) -> Schema:
         """Return the columns that queries may name: user, item and, if the prepared dataset stores sums, value.
 
-        A prepared dataset has users' items, ranked and stored in advance. The schema's `version` is that of the source.
+        A prepared dataset stores random ranks of users' items. The schema's `version` is that of the source.
         """
         columns = (self.user, self.item) if self.value is None else (self.user, self.item, self.value)
         return Schema(columns, version=self.source_version, prepared=True)
@@ -70,7 +70,7 @@ class Manifest:
     def check(self, aggregation: Aggregation) -> None:
         """Raise unless this prepared dataset can answer `aggregation`.
 
-        The dataset has users' items, ranked in advance.
+        The dataset stores random ranks of users' items.
 
         Raises: `InvalidFilter` if `aggregation` has a filter. `UnsuitableTable` if it reads other columns, has another
         label for missing items, or has measures (numbers other than the counts or sums that the dataset stores).
@@ -105,8 +105,8 @@ class Manifest:
     def in_comment(cls, comment: str | None) -> "Manifest | None":
         """Return the manifest in `comment`, the comment of a server's table, or None if the comment has no manifest.
 
-        Only a prepared dataset (users' items, ranked in advance) has one; its comment begins with `MARK`. `comment` is
-        None if the table has no comment.
+        Only a prepared dataset (random ranks of users' items, stored in advance) has one; its comment begins with
+        `MARK`. `comment` is None if the table has no comment.
         """
         return cls.read(comment.removeprefix(MARK)) if comment and comment.startswith(MARK) else None
 
@@ -134,7 +134,7 @@ class Manifest:
 def read_prepared(directory: Path) -> Manifest | None:
     """Return the manifest of the prepared dataset in `directory`; None if the directory holds no prepared dataset.
 
-    A prepared dataset has users' items, ranked and stored in advance; its manifest describes it.
+    A prepared dataset stores random ranks of users' items; its manifest describes it.
     """
     manifest = directory / MANIFEST_NAME
     return Manifest.read(manifest.read_text()) if manifest.is_file() else None
@@ -143,7 +143,7 @@ def read_prepared(directory: Path) -> Manifest | None:
 def check_destination(path: Path) -> None:
     """Raise `InvalidParameter` if `path` exists and is not a prepared dataset; only such a dataset may be replaced.
 
-    A prepared dataset has users' items, ranked and stored in advance.
+    A prepared dataset stores random ranks of users' items.
     """
     if path.exists() and not (path / MANIFEST_NAME).is_file():
         raise not_replaceable(path)
@@ -152,7 +152,7 @@ def check_destination(path: Path) -> None:
 def not_replaceable(destination: str | Path) -> InvalidParameter:
     """Return the error for a `destination` that must not be overwritten, because it is not a prepared dataset.
 
-    A prepared dataset has users' items, ranked and stored in advance.
+    A prepared dataset stores random ranks of users' items.
     """
     return InvalidParameter(f"{destination} exists and is not a prepared dataset: name another destination")
 
@@ -160,7 +160,7 @@ def not_replaceable(destination: str | Path) -> InvalidParameter:
 def write_prepared(destination: Path, parts: "Iterable[pa.RecordBatchReader]", manifest: Manifest) -> None:
     """Write `parts`, the rows of a prepared dataset, and its `manifest` to the directory `destination`.
 
-    A prepared dataset has users' items, ranked in advance. The files are written to a temporary directory first, which
+    A prepared dataset stores random ranks of users' items. The files are written to a temporary directory first, which
     then replaces the destination. So a process that dies while it writes rows leaves the earlier dataset in place. Only
     the operating system's current user can read the directory.
 

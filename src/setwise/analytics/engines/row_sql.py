@@ -275,7 +275,7 @@ class _Compiler:
         )
 
     def _real_number(self, value: Value) -> Value:
-        """Return the compiled number `value` as a float; an integer of absolute value 2^53 or more becomes null.
+        """Return the number `value`, given as SQL, as a float; an integer of absolute value 2^53 or more becomes null.
 
         A value that is a float already is returned unchanged.
         """
@@ -284,9 +284,9 @@ class _Compiler:
         return Value(self._dialect.null_beyond(self._dialect.real(value.sql), LARGEST_INTEGER), Kind.FLOAT)
 
     def _without_tiny(self, value: Value) -> Value:
-        """Return the compiled number `value` with 0 in place of numbers nearer to 0 than `SMALLEST`, against underflow.
+        """Return the SQL of the number `value` with 0 for numbers nearer to 0 than `SMALLEST`, against underflow.
 
-        On engines where underflow is not an error, the value is returned unchanged.
+        On engines where underflow is not an error, `value` is returned unchanged.
         """
         if not value.tiny or not self._dialect.underflow_fails:
             return value
@@ -413,7 +413,7 @@ class _Compiler:
         return Value(f"CASE {branches}{last} END", kind, any(value.tiny for value in values))
 
     def _to_one_kind(self, expressions: Sequence[RowExpression], construct: str) -> tuple[list[Value], Kind]:
-        """Return (values, type): the compiled `expressions` converted to one type, and that type.
+        """Return (values, type): the SQL of each of `expressions`, converted to one type, and that type.
 
         Integers become floats if any expression is a float. `construct` is the word for the error message, such as
         CASE.
@@ -542,9 +542,9 @@ class _Compiler:
                 )
 
     def _round(self, value: Value, step: int = 1) -> Value:
-        """Return the compiled number `value` rounded to a multiple of `step`, halves away from 0.
+        """Return the SQL of the number `value` rounded to a multiple of `step`, halves away from 0.
 
-        The result is an integer, or null if it would be 2^53 or beyond.
+        The result is an integer, or null if its absolute value would be 2^53 or more.
         """
         number = self._without_tiny(value).sql
         rounded = f"FLOOR(ABS({number}) + 0.5)"
@@ -594,6 +594,6 @@ class _Compiler:
 
 
 def check_condition(expression: RowExpression, value: Value) -> None:
-    """Raise `InvalidParameter` unless the values of `expression`, compiled to `value`, are true or false."""
+    """Raise `InvalidParameter` unless the values of `expression`, whose SQL is `value`, are true or false."""
     if value.kind is not Kind.BOOLEAN:
         raise not_a_condition(expression, value.kind)

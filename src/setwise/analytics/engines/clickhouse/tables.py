@@ -1,6 +1,6 @@
 """Lookup of tables and views in ClickHouse's catalogue, and storage of prepared datasets.
 
-A prepared dataset (users' items, ranked at random in advance) is a MergeTree table whose comment is its manifest.
+A prepared dataset (random ranks of users' items, stored in advance) is a MergeTree table; its comment is the manifest.
 """
 
 import hashlib
@@ -78,8 +78,8 @@ class _Definition:
     """A table or view as ClickHouse's catalogue defines it.
 
     `engine` is the table engine, such as MergeTree, and `engine_text` the engine with its arguments. `rows` is the
-    number of rows, or None if unknown. `comment` is the table's comment, in which a prepared dataset (users' items,
-    ranked in advance) has its manifest. `select` is the SELECT statement of a view, or "" for a table.
+    number of rows, or None if unknown. `comment` is the table's comment, in which a prepared dataset (random ranks of
+    users' items, stored in advance) has its manifest. `select` is the SELECT statement of a view, or "" for a table.
     `current_database` is the database of a table name without a database. `columns` are the columns by name.
     `converted` says whether rows that are stored in an earlier type of a column are converted while they are read.
     """
@@ -303,8 +303,8 @@ def table_fingerprint(ask: Ask, table: str) -> str:
 def store_table(ask: Ask, table: str, prepared: str, parameters: dict[str, object], manifest: Manifest) -> None:
     """Store a prepared dataset: create `table` from the SQL statement `prepared`, with `manifest` as its comment.
 
-    A prepared dataset has users' items, ranked at random in advance; `manifest` describes it. `ask` runs a SQL
-    statement, and `parameters` are those of `prepared`. An earlier prepared dataset of that name is replaced.
+    A prepared dataset stores random ranks of users' items; `manifest` describes it. `ask` runs a SQL statement, and
+    `parameters` are those of `prepared`. An earlier prepared dataset of that name is replaced.
 
     Raises: `InvalidParameter` if `table` exists and is not a prepared dataset, so that no other table is overwritten.
     """

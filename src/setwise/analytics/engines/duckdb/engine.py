@@ -87,8 +87,8 @@ class DuckDBEngine(Engine):
     `scratch`, of at most `spill` bytes (None: half of the free space).
 
     `progress` is called with the share of work done, from 0 to 1, while a query runs. The function `salts` returns the
-    secret numbers by which users' items are chosen at random. `manifest` describes the prepared dataset (users' items,
-    ranked and stored in advance) if `table` is one, and is None otherwise.
+    secret numbers by which users' items are chosen at random. `manifest` describes the prepared dataset (random ranks
+    of users' items, stored in advance) if `table` is one, and is None otherwise.
     """
 
     @without_driver_error

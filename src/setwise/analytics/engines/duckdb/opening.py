@@ -40,8 +40,8 @@ def open_tables(request: OpenRequest) -> DuckDBEngine:
     """Return a DuckDB engine that reads the tables that `request` names.
 
     As `request` says, the tables are joined, and the joined rows are filtered, grouped per user or given computed
-    columns. If `request` has one path without joins or derivation, and the path holds a prepared dataset (users' items,
-    ranked and stored in advance), the engine reads that dataset.
+    columns. If `request` has one path without joins or derivation, and the path holds a prepared dataset (random ranks
+    of users' items, stored in advance), the engine reads that dataset.
     """
     tables = request.convert_tables(lambda table: duckdb_table(table.source, table.table, table.types, table.csv))
     table = JoinedTable(tables, request.joins, request.user) if request.joins else tables[0].table

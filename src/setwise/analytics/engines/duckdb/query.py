@@ -61,11 +61,11 @@ class OneSortBuilder(StatementBuilder):
 class DuckDBEngineQuery(SqlEngineQuery):
     """One `aggregation` of `table`, which has about `rows` rows, on a DuckDB `cursor` of its own.
 
-    `schema` has the table's columns. `manifest` describes the prepared dataset (users' items, ranked in advance) if
-    `table` is one. The users are split into `parts` parts, each with its own statement, so that each fits in memory.
-    `salt` is the secret number by which users' items are chosen at random. `hashes` remembers which text columns have
-    no hash collisions (text_codes.py). `errors` returns a context manager that replaces DuckDB's errors by Setwise's
-    own.
+    `schema` has the table's columns. `manifest` describes the prepared dataset (random ranks of users' items, stored in
+    advance) if `table` is one. The users are split into `parts` parts, each with its own statement, so that each fits
+    in memory. `salt` is the secret number by which users' items are chosen at random. `hashes` remembers which text
+    columns have no hash collisions (text_codes.py). `errors` returns a context manager that replaces DuckDB's errors by
+    Setwise's own.
     """
 
     def __init__(
@@ -102,8 +102,8 @@ class DuckDBEngineQuery(SqlEngineQuery):
     def rank(self) -> "Iterator[pa.RecordBatchReader]":
         """Yield the rows (item, n, rank, users) of a prepared dataset: one Arrow reader for each part of the users.
 
-        A prepared dataset has the items (groups) of users, ranked in advance. A row says that `users` users have the
-        item at this random rank and add n to it.
+        A prepared dataset stores random ranks of users' items (groups). A row says that `users` users have the item at
+        this random rank and add n to it.
         """
         for part in range(self._parts):
             self._begin_statement(part)

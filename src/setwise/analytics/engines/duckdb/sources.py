@@ -37,8 +37,8 @@ def file_source(path: str) -> DataIdentity:
 
     A file is identified by its resolved path, so that symbolic links make no difference, and by its inode, so that hard
     links make none. The table name after `::` is part of the identity for database files only, because readers of other
-    files ignore it. A prepared dataset (users' items, ranked and stored in advance) has the identity of the data that
-    it was prepared from. All versions of a lake table have the same identity.
+    files ignore it. A prepared dataset (random ranks of users' items, stored in advance) has the identity of the data
+    that it was prepared from. All versions of a lake table have the same identity.
 
     Raises: `UnsuitableTable` if there is no such file.
     """

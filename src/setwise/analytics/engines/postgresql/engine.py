@@ -86,7 +86,7 @@ class PostgresqlEngine(Engine):
     def relations(self) -> tuple[str, ...]:
         """Return the schema-qualified names of the tables that this engine reads; for a view, also of those below it.
 
-        By these names the same data is recognised under another name. A prepared dataset (users' items, ranked and
+        By these names the same data is recognised under another name. A prepared dataset (random ranks of users' items,
         stored in advance) has the names of the table that it was prepared from. The result is empty for a join.
         """
         origin = self._origin if self._manifest is None else self._manifest.origin
@@ -213,8 +213,8 @@ class PostgresqlEngineQuery(SqlEngineQuery):
     def prepared_statement(self) -> tuple[str, dict[str, object]]:
         """Return the SQL statement for a prepared dataset's rows (item, n, rank, users), and its parameters by name.
 
-        A prepared dataset has users' items, ranked at random in advance. The statement draws its secret salt itself,
-        unless the salt is given for tests.
+        A prepared dataset stores random ranks of users' items. The statement draws its secret salt itself, unless the
+        salt is given for tests.
         """
         statement, values = super().prepared_statement()
         return f"{self._secret} {statement}", values

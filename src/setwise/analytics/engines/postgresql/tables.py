@@ -86,7 +86,7 @@ _COUNTED = """
 def stored_manifest(connection: psycopg.Connection[Any], name: str) -> Manifest | None:
     """Return the manifest in the comment of the table `name`, read through `connection`, or None if there is none.
 
-    A manifest describes a prepared dataset (users' items, ranked and stored in advance); other tables have none.
+    A manifest describes a prepared dataset (random ranks of users' items, stored in advance); other tables have none.
     """
     row = connection.execute(_COMMENT, {"name": name}).fetchone()
     return Manifest.in_comment(None if row is None else row[0])
@@ -114,8 +114,8 @@ def store_table(
 ) -> None:
     """Store a prepared dataset: create the table `name` from the SQL `prepared`, with `manifest` as its comment.
 
-    A prepared dataset has users' items, ranked at random in advance; `manifest` describes it. `name` is quoted, and
-    `parameters` are those of `prepared`. An earlier prepared dataset of that name is replaced.
+    A prepared dataset stores random ranks of users' items; `manifest` describes it. `name` is quoted, and `parameters`
+    are those of `prepared`. An earlier prepared dataset of that name is replaced.
 
     Raises: `InvalidParameter` if `name` exists and is not a prepared dataset, so that no other table is overwritten.
     """

@@ -1,6 +1,6 @@
 """Tables that Spark can read: files wherever its session finds them, catalogue tables, and its own data frames.
 
-A prepared dataset (users' items, ranked at random in advance) is a catalogue table with its manifest as a property.
+A prepared dataset (random ranks of users' items, stored in advance) is a catalogue table; its manifest is a property.
 """
 
 import hashlib
@@ -50,8 +50,8 @@ class SparkTable:
 
     The function `narrowed` returns the frame with only the columns whose names it is given; it is None if Spark itself
     skips unused columns. `named` is the name under which the session finds the source again, or None. `manifest`
-    describes a prepared dataset (users' items, ranked in advance), and is None for other tables. `bytes_of` is another
-    frame of about the same size if Spark cannot estimate the size of `frame`, and otherwise None.
+    describes a prepared dataset (random ranks of users' items, stored in advance), and is None for other tables.
+    `bytes_of` is another frame of about the same size if Spark cannot estimate the size of `frame`, and otherwise None.
     """
 
     frame: DataFrame
@@ -160,7 +160,7 @@ def joined_tables(
     `joins` are the joins of the other tables, in order, and `user` is the user column. A text key of a public table is
     converted to the type of the key that it is compared with.
 
-    Raises: `UnsuitableTable` for a prepared dataset (ranked items of users, without rows), `InvalidParameter` or
+    Raises: `UnsuitableTable` for a prepared dataset (random ranks of users' items, without rows), `InvalidParameter` or
     `UnknownColumn` for a join that is not allowed.
     """
     opened: list[SparkTable] = []
@@ -199,7 +199,7 @@ def derived_table(session: SparkSession, table: SparkTable, derivation: Derivati
     """Return the table that `derivation` (computed columns, filters, groups per user) makes of `table`.
 
     If the derivation has no steps, `table` itself is returned. `session` is the Spark session that reads the table.
-    Raises: `UnsuitableTable` for a prepared dataset, which has users' ranked items and no rows to derive from.
+    Raises: `UnsuitableTable` for a prepared dataset, which has ranks of users' items and no rows to derive from.
     """
     if not derivation:
         return table
@@ -304,7 +304,7 @@ def frame_fingerprint(frame: DataFrame, source: str) -> str:
 def stored_manifest(frame: DataFrame, source: str) -> Manifest | None:
     """Return the manifest stored with the catalogue table `source`; None if the table is not a prepared dataset.
 
-    A prepared dataset has users' items, ranked in advance; its manifest describes it. A path is never a prepared
+    A prepared dataset stores random ranks of users' items; its manifest describes it. A path is never a prepared
     dataset. `frame` is any frame of the Spark session in which the table is looked up.
     """
     if is_path(source):
@@ -318,7 +318,7 @@ def stored_manifest(frame: DataFrame, source: str) -> Manifest | None:
 def store_frame(prepared: DataFrame, destination: str, manifest: Manifest) -> None:
     """Store a prepared dataset: write the rows of `prepared` to the catalogue table `destination`.
 
-    A prepared dataset has users' items, ranked in advance. `manifest`, the description of the dataset, becomes a
+    A prepared dataset stores random ranks of users' items. `manifest`, the description of the dataset, becomes a
     property of the table. An earlier prepared dataset of that name is replaced.
 
     Raises: `InvalidParameter` if `destination` exists and is not a prepared dataset, so that no other table is
