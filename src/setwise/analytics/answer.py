@@ -138,7 +138,8 @@ class PrivateAnswer(Exportable):
     It shows as a table in a notebook and converts to Arrow, pandas and Polars.
 
     - `kind` is the shape of the query, such as "top-k", and `measure` says what the numbers measure. `items` are the
-      released groups, each a label with its numbers, and `mechanism` names the mechanism that released them.
+      released groups, each a label with its numbers. `mechanism` names the mechanism that released them, and `why`
+      says how it was chosen.
     - `epsilon` is a bracket (lower, upper): the question is promised to cost at most the upper end, at `delta`, if the
       analyst chooses only what `interaction` allows. `method` names the computation of the bracket, and `statement` the
       theorem on which it rests.
@@ -146,16 +147,14 @@ class PrivateAnswer(Exportable):
       many mechanisms with this guarantee ran.
     - `complete` is True if no item that the question asked for can be missing. `reason` says why the list ends where it
       does, and `hint` says which parameters would have shown more items.
-    - `why` says how the mechanism was chosen.
     - `interval_note` says what the intervals promise at `confidence`, and why some intervals are wider than others.
     - `alone` is the (epsilon, delta) of this answer by itself, if an account pays and states `epsilon` at another
       delta; otherwise None.
     - `replayed` is True if the answer was stored before, so that nothing was charged for it now.
     - `groups` names the group columns if there are several, and is empty otherwise. `statistics` names the estimates of
       each item, and is empty if an item has a single count.
-    - `found` maps names to what private searches found: the bounds of each column whose bounds the question left open,
-      the contribution bound (the most groups in which one user counts), and `rounds`, the number of groups that each
-      round of a search for private groups found.
+    - `found` maps names to what private searches found: bounds of columns whose bounds the question left open, the
+      contribution bound (the most groups in which one user counts), and `rounds`, the number of groups per round.
     - `left_out` says which rows the numbers do not include because contributions are bounded. `brief` says this in one
       sentence, and `hidden` says which groups may be missing. `summary` contains both sentences.
     - `axes` says for each group column whether its labels are names, numbers or times.
@@ -203,7 +202,10 @@ class PrivateAnswer(Exportable):
         return "\n".join([*lines, *self.closing_lines()])
 
     def closing_lines(self) -> list[str]:
-        """Return the lines below a printed answer: what bounds leave out (if anything), why its list ends, its cost."""
+        """Return the lines below a printed answer: what contribution bounds leave out (if anything), and its cost.
+
+        The line with the cost also says why the list of items ends where it does.
+        """
         bounds = [self.brief or self.left_out] if self.left_out else []
         return [*bounds, f"({self.reason}; {epsilon_at_delta(*self.cost)})"]
 

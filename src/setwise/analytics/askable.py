@@ -153,8 +153,9 @@ class Askable(ABC):
         `item` is the column, or the columns, whose values are the items. At most `per_item` rows of each user count in
         an item, or each user adds 0 to `per_item` to the sum of `value`. `words` state the groups (see `Grouping`) and
         the budget (see `BudgetWords`). Asking again under the same `key` returns the same answer at no cost. If the
-        items are not public (no `domain`), `contributions` (the most items towards which one user counts) must be
-        given, and items with few users are left out.
+        items are not public (no `domain`), items with few users are left out, and `contributions` bounds the number of
+        items towards which one user counts. If this bound is left out, a local session finds it privately with a tenth
+        of epsilon (but not if an account pays for single mechanisms), and a service takes the bound of the dataset.
         """
         return self._ask("histogram", words, key, item=item, per_item=per_item, value=value)
 

@@ -125,7 +125,7 @@ class Within:
         return Total(epsilon=epsilon, from_accuracy=True, **words)  # type: ignore[arg-type]
 
     def to_dict(self) -> dict[str, object]:
-        """Return the accuracy as a dictionary for JSON: the fields of a `Total`, and `within`.
+        """Return the accuracy as a dictionary for JSON: the fields of a budget (epsilon, delta, ..), and `within`.
 
         There is no key `epsilon` if the epsilon is None.
         """

@@ -130,7 +130,7 @@ def execute(
     outcome stored. The caller then sees no noisy value, and a retry draws new noise; but the results in `searches` are
     used again.
 
-    Ensures: no row is read before the charge is stored. Draws that were charged but not made are returned to the
+    Ensures: no row is read before the charge is stored. Mechanisms that were charged but not run are refunded to the
     account, if it registered them in advance.
     Raises: the errors of `payer.charge`; after the charge, the errors of the engine (`EngineFailed`, `UnsuitableTable`,
     `UnknownColumn`), `StoreFailed` or `AnswerWithheld`, and nothing else.

@@ -329,9 +329,9 @@ class Query:
     def filled(self, *, contributions: int | None, per_item: int | None) -> "Query":
         """Return the query with the dataset's bounds filled in where the query itself states no bound.
 
-        `contributions` is the bound on the groups of a user, and `per_item` the bound on what one user adds to a group;
-        None if the dataset has no such bound. A query without groups is returned unchanged, because these bounds do
-        not apply to it.
+        `contributions` is the most groups towards which one user counts, and `per_item` the most that one user adds to
+        a group; each is None if the dataset has no such bound. A query without groups is returned unchanged, because
+        these bounds do not apply to it.
         """
         if self.item is None:
             return self

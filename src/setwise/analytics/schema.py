@@ -55,8 +55,8 @@ class Schema:
     """The columns of a table that can be read, in order.
 
     `left_out` maps the names of the other columns to the reason why they cannot be read, for error messages. `version`
-    names the version of a lake table that is read, and is "" for other tables.
-    `prepared` is True for a table that `Session.prepare` wrote, which does not tell users apart.
+    names the version of a lake table that is read, and is "" for other tables. `prepared` is True for a table that
+    `Session.prepare` wrote, whose rows do not say from which users they come.
 
     >>> schema = Schema((Column(name="user", kind=Kind.INTEGER), Column(name="word", kind=Kind.TEXT)))
     >>> schema.column("word").kind

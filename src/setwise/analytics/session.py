@@ -129,8 +129,7 @@ class Session(Askable):
     def paid_by(self, account: AccountPayer) -> "Session":
         """Return a session on the same table whose questions are charged to `account`.
 
-        Raises `InvalidParameter` if the account protects another unit of privacy (a user, or a part of a user) than the
-        session.
+        Raises `InvalidParameter` if the account's unit of privacy (a user, or a part of a user) is not the session's.
         """
         check_payer_unit(account.unit, self._unit, self.schema)
         return Session(
@@ -544,9 +543,10 @@ class Session(Askable):
 
     @property
     def spent(self) -> tuple[Use, ...]:
-        """The mechanisms for which all questions so far were charged: privacy guarantees, each with a number.
+        """The mechanisms that all questions so far were charged for.
 
-        If an account pays, these are all that the account was charged for, also by other sessions.
+        They are stated as privacy guarantees, each with the number of mechanisms that have it. If an account pays,
+        these are all that the account was charged for, also by other sessions.
         """
         if self._account is not None:
             return self._account.status().spent
@@ -556,8 +556,8 @@ class Session(Askable):
         """Return the certified cost, as an epsilon at the overall `delta`, of all questions so far together.
 
         `interaction` says what the analyst chose after seeing answers. By default (None) it is "adaptive": the
-        questions and their budgets. An analyst who fixed all uses (guarantees with parameters such as epsilon) before
-        the first answer may claim "batch" (the questions were fixed too), "ordered" (only the order of the uses was
+        questions and their budgets. An analyst who fixed all mechanisms (and parameters such as epsilon) before the
+        first answer may claim "batch" (the questions were fixed too), "ordered" (only the order of the mechanisms was
         fixed) or "setwise" (neither was fixed). The cost is the sum of the questions' budgets or, if lower, the bound
         for the interaction; for "adaptive" that is an odometer (a bound that may be read at any time, see
         `_on_the_fly`). With an account, the result is the account's own promise.

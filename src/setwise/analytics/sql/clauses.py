@@ -360,7 +360,7 @@ def _width(node: exp.Expr) -> Group | None:
 
 
 def _period(node: exp.Expr) -> Group | None:
-    """Return the group key for `node`, a call such as DATE_TRUNC(x, MONTH): the column x in periods of time.
+    """Return the group key for `node`, a call such as DATE_TRUNC(x, MONTH): the column x, grouped by periods of time.
 
     Returns None if x is not a column. Also returns None for weeks that begin on Sunday, because group keys have only
     weeks that begin on Monday.
@@ -378,7 +378,7 @@ def _period(node: exp.Expr) -> Group | None:
 
 
 def _part(node: exp.Expr) -> Group | None:
-    """Return the group key for `node`, a call such as EXTRACT(MONTH FROM x): the column x by a recurring part of time.
+    """Return the group key for `node`, such as EXTRACT(MONTH FROM x): the column x grouped by a recurring part of time.
 
     Here the keys are the months 1 to 12. Returns None if x is not a column, or if the query language cannot group by
     this part.

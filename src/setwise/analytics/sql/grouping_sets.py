@@ -260,8 +260,8 @@ def _in_set(node: exp.Expr, columns: Sequence[exp.Expr], absent: Sequence[exp.Ex
 
     `columns` are all group columns of the GROUP BY, and `absent` the group columns that this set leaves out. NULL
     replaces absent columns, except inside aggregates. A number replaces each GROUPING(..): it has one bit for each
-    argument, 1 if the argument is absent and 0 if not, and the last argument has the lowest bit. Raises:
-    `InvalidParameter` if an argument of GROUPING is not a group column.
+    argument, 1 if the argument is absent and 0 if not, and the last argument has the lowest bit.
+    Raises: `InvalidParameter` if an argument of GROUPING is not a group column.
     """
     if any(_same(node, column) for column in absent):
         return exp.null()

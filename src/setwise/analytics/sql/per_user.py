@@ -232,7 +232,7 @@ class PerUserReader:
         return steps
 
     def _replace_aliases(self, node: exp.Expr) -> exp.Expr:
-        """Return `node`, changed in place, with the expression in place of each alias of the SELECT that it names.
+        """Return `node`, changed in place, with each alias of the SELECT replaced by the expression that it stands for.
 
         A name that is also a column of the private rows means that column, and is not replaced.
         """

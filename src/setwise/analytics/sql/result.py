@@ -225,7 +225,7 @@ class SqlAnswer(Exportable):
     def _number_columns(self, labels: Sequence[str]) -> list[str]:
         """Return the names of the columns that hold numbers; statistics and columns with intervals come first.
 
-        `labels` are the columns that label the rows, which are left out.
+        The columns `labels`, which label the rows, are left out.
         """
         rows = self.rows
         numbers = [

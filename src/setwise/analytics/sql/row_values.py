@@ -361,7 +361,7 @@ class RowReader:
         return self._named_part(node.this.name, node.args["expression"])
 
     def _named_part(self, name: str, argument: exp.Expr) -> RowExpression:
-        """Return the row expression for the part `name`, such as YEAR, of `argument`: a time or a time difference."""
+        """Return the row expression (a value per row) for the part `name`, such as YEAR, of a time or duration."""
         field = FIELDS.get(name.upper())
         if field is None:
             raise unsupported(f"the unit {name.upper()}", f"write one of {', '.join(FIELDS)}")
@@ -399,7 +399,7 @@ class RowReader:
         return self.read(inner)
 
     def _moved_time(self, node: exp.Expr) -> RowExpression | None:
-        """Return the row expression for `node`, a time plus or minus an INTERVAL; None for any other node."""
+        """Return the row expression (a value per row) for `node`, a time plus or minus an INTERVAL; None otherwise."""
         if type(node) not in (exp.Add, exp.Sub):
             return None
         moment, interval = node.this, node.args["expression"]
@@ -412,7 +412,7 @@ class RowReader:
         return TimeShift(self._moment(moment), sign * shift[0], sign * shift[1])
 
     def _time_call(self, function: str, arguments: Sequence[exp.Expr]) -> RowExpression | None:
-        """Return the row expression for the call `function(arguments)`; None if it is no function of dates or times."""
+        """Return the row expression (a value per row) for `function(arguments)`; None unless it is a time function."""
         count = len(arguments)
         if function in FIELDS and count == 1:
             return self._named_part(function, arguments[0])
@@ -438,7 +438,7 @@ class RowReader:
         return None
 
     def _difference(self, function: str, arguments: Sequence[exp.Expr]) -> RowExpression:
-        """Return the row expression for `function(arguments)`, such as DATEDIFF: the number of units between two times.
+        """Return the row expression (a value per row) for a call such as DATEDIFF: the number of units between times.
 
         `arguments` are (unit, start, end), (end, start, unit), or (end, start) of DATEDIFF, which counts days.
         TIMESTAMPDIFF and TIMESTAMP_DIFF count complete units. The other functions count how often a new unit begins:
@@ -465,7 +465,7 @@ class RowReader:
         )
 
     def _shift(self, function: str, arguments: Sequence[exp.Expr]) -> RowExpression:
-        """Return the row expression for `function(arguments)`, such as DATE_ADD: a time moved by an interval."""
+        """Return the row expression (a value per row) for `function(arguments)`, such as DATE_ADD: a moved time."""
         sign = _SHIFTS.get(function, 1)
         if len(arguments) == 2 and (shift := interval_of(arguments[1])) is not None:
             return TimeShift(self._moment(arguments[0]), sign * shift[0], sign * shift[1])

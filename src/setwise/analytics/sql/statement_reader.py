@@ -448,10 +448,10 @@ class StatementReader:
         return isinstance(node, exp.Table) and len(node.parts) == 1 and node.name.lower() in known
 
     def _is_per_user(self, select: exp.Expr, *, top: bool) -> bool:
-        """Return whether every row of the SELECT over private rows is about one user, so that its result is private.
+        """Return whether the result of `select`, over private rows, is again a table of private rows of single users.
 
-        Every row is about one user if the SELECT is grouped by the user column or has no aggregates. Returns False for
-        the outermost SELECT (`top`), because its rows would be shown.
+        It is such a table if the SELECT is grouped by the user column or has no aggregates, so that each row is about
+        one user. Returns False for the outermost SELECT (`top`), because its rows would be shown.
         """
         user = self._settings.user
         group = select.args.get("group")

@@ -149,8 +149,9 @@ def _join_conditions(
 ) -> tuple[list[tuple[exp.Expr, exp.Expr]], list[exp.Expr]]:
     """Return (pairs, other conditions) of a join; the pairs (earlier, joined) are nodes that it compares for equality.
 
-    `alias` is the alias of the joined rows, `columns` are their columns, or None, and `scope` has the names of earlier
-    tables. The pair of user columns is left out, because rows are always joined by the user column `user`.
+    `alias` is the alias of the joined rows, `columns` are their columns, or None if they are not known, and `scope` has
+    the names of earlier tables. The pair of user columns is left out, because rows are always joined by the user column
+    `user`.
     Raises: `InvalidParameter` if the join does not compare the users.
     """
     using, condition = join.args.get("using") or (), join.args.get("on")
@@ -180,9 +181,9 @@ def _join_conditions(
 def _is_joined(node: exp.Expr, alias: str, scope: Scope, columns: Sequence[str] | None) -> bool | None:
     """Return whether the column `node` belongs to the joined rows (True) or to earlier tables (False).
 
-    `alias` is the alias of the joined rows, `columns` are their columns, or None, and `scope` has the names of earlier
-    tables. Returns None if the column has no qualifier, and both the joined rows and earlier tables have such a column,
-    or neither.
+    `alias` is the alias of the joined rows, `columns` are their columns, or None if they are not known, and `scope` has
+    the names of earlier tables. Returns None if the column has no qualifier, and both the joined rows and earlier
+    tables have such a column, or neither.
     """
     table = node.args.get("table")
     if table is not None:
@@ -391,9 +392,9 @@ def _key_name(place: int) -> str:
 def _scalar(inner: exp.Expr, keys: Sequence[tuple[exp.Expr, exp.Expr]], user: str) -> UserSubquery:
     """Return a scalar subquery about the user of a row, rewritten as a SELECT with one row per user and key values.
 
-    `inner` is the SELECT of the subquery, without the conditions that compared it with the outer row. These were the
-    equality of the column `user`, and `keys`: pairs (expression over the outer rows, expression over the subquery's
-    rows) that must be equal.
+    `inner` is the SELECT of the subquery, without the conditions that compared it with the outer row. These compared
+    the user columns (called `user`), and the two sides of each of `keys`: a pair (expression over the outer rows,
+    expression over the subquery's rows) that must be equal.
     Raises: `InvalidParameter` if the subquery may have several rows for one user.
     """
     if len(inner.expressions) != 1:

@@ -48,7 +48,7 @@ class Scope:
         return {alias.lower() for alias in self.tables} | {alias for alias, _ in self.joined}
 
     def left_key(self, node: exp.Expr) -> LeftKey | None:
-        """Return the key of a LEFT JOIN that the column `node` reads from the joined table; None for other columns."""
+        """Return the key of a LEFT JOIN that the column `node` reads from the joined table; None if it reads none."""
         alias = qualifier_of(node, self.aliases) if self.left_keys else None
         return None if alias is None else self.left_keys.get((alias.lower(), node.name.lower()))
 

@@ -213,7 +213,7 @@ def _equal(node: exp.Expr, alias: str, earlier: dict[str, str]) -> Key | None:
 
     One column belongs to the joined table with the alias `alias`, the other to an earlier table; either may come first.
     `earlier` maps the aliases of earlier tables to their names.
-    Raises: `InvalidParameter` if one of the two columns has no qualifier, or that of an unknown table.
+    Raises: `InvalidParameter` if one of the two columns has no qualifier, or has the qualifier of an unknown table.
     """
     if type(node) is not exp.EQ:
         return None

@@ -33,7 +33,8 @@ def close_statements(tree: exp.Expr) -> Iterator[exp.Expr]:
 def statements_about_values(tree: exp.Expr) -> Iterator[exp.Expr]:
     """Yield statements in place of `tree`, which selects values of single users, such as MIN(x) or ANY_VALUE(x).
 
-    The new statements return the first and last month that is released, or the number of rows of each value.
+    Instead of MIN and MAX of a time, a new statement returns the first and the last month that are released. Instead of
+    values, it returns the number of rows with each value.
     """
     rewrites = (_period_of_times, _counted_values)
     return (changed for rewrite in rewrites if (changed := rewrite(tree.copy())) is not None)
