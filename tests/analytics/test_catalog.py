@@ -61,6 +61,20 @@ def test_declared_bounds_are_used_and_told(folder):
         assert {row["name"] for row in joined} == {"Norway", "Sweden"}
 
 
+def test_a_count_of_rows_that_counts_users_says_so(folder):
+    """With one declared row of a user, COUNT(*) is the number of users, which nobody expects of it."""
+    (folder / "one.toml").write_text(TEXT.replace("rows_per_user = 6", "rows_per_user = 1"))
+    sentence = "COUNT(*) and COUNT(x) count each who at most once in a group"
+    with setwise.open("visits", catalog=folder / "one.toml") as session:
+        rows = session.sql("SELECT country, COUNT(*) AS n, AVG(minutes) AS m FROM visits GROUP BY 1", epsilon=50)
+        assert abs(rows.rows[0]["n"]["value"] - 1000) < 20
+        assert sentence in rows.summary
+        users = session.sql("SELECT country, COUNT(DISTINCT who) AS n FROM visits GROUP BY 1", epsilon=2)
+        assert sentence not in users.summary
+    with setwise.open("visits", catalog=folder / "catalog.toml") as session:
+        assert sentence not in session.sql("SELECT country, COUNT(*) AS n FROM visits GROUP BY 1", epsilon=2).summary
+
+
 def test_the_command_line_reads_it(folder):
     text = "SELECT country, COUNT(*) AS n FROM visits GROUP BY country ORDER BY n DESC"
     found = json.loads(run("sql", text, "--catalog", folder / "catalog.toml", "--epsilon", 1, "--json").stdout)

@@ -50,6 +50,11 @@ def test_sql_and_the_words_it_stands_for_are_one_request(team: Team):
     assert asked(team.ada, "words", structured)["rows"] is None
 
 
+def test_a_count_of_rows_on_a_dataset_with_one_row_of_a_user_says_that_it_counts_users(team: Team):
+    found = asked(team.ada, "sql-rows", body("SELECT word, COUNT(*) AS n FROM events GROUP BY word"))
+    assert any("count each user_id at most once in a group" in note for note in found["row_notes"]), found
+
+
 def test_the_clause_may_say_what_to_spend_but_nobody_says_it_twice(team: Team):
     clause = TOP.replace("SELECT", "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.2, delta = 1e-9)")
     inside, beside = (team.ada.post("/preview", json=each) for each in (body(clause, spend=None), body(TOP)))

@@ -188,8 +188,26 @@ class Statement:
         bounds = tuple(each for core, part in cores for each in stated_bounds(core, part.found))
         rows = self._rows(answer, answers, public)
         described = describe_parts(rows.answer, [core.query.groups for core in self.cores])
-        notes = (*rows.notes, *self._null_notes())
+        notes = (*rows.notes, *self._row_count_notes(answers), *self._null_notes())
         return replace(rows, answer=described, bounds=bounds, notes=notes, advice=self.advice)
+
+    def _row_count_notes(self, answers: Sequence[PrivateAnswer]) -> list[str]:
+        """Return a list of one sentence if a count of rows became a count of users; [] otherwise.
+
+        It does if the dataset or the catalog declares that only one row of a user counts in a group. `answers` are the
+        answers of the SELECTs over private rows; each names in `measure` what was counted.
+        """
+        for core, answer in zip(self.cores, answers, strict=False):
+            for statistic in core.query.statistics:
+                if isinstance(statistic, Count) and (statistic.is_auto or statistic in core.cataloged):
+                    where = " per item" if core.query.item is not None else ""
+                    users = Count(most=1, column=statistic.column).description((), where)
+                    if users in answer.measure.split("; "):
+                        return [
+                            f"COUNT(*) and COUNT(x) count each {self.user} at most once in a group, because the data "
+                            "holder declared that only 1 row of each counts."
+                        ]
+        return []
 
     def _null_notes(self) -> list[str]:
         """Return a list of one sentence, which names the group columns whose nulls form no group; [] if none do."""
