@@ -122,7 +122,7 @@ class GroupedHelp(TyperCommand):
     """A command whose help lists its options by group and ends with an example."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - the library keeps both types private
-        """Write the help text's arguments, then its groups of options, then the options that belong to no group.
+        """Write to the help text the command's arguments, then its groups of options, then the options in no group.
 
         `ctx` is the command's context, and `formatter` the object to write to, both of the command-line library.
         """
@@ -158,8 +158,9 @@ def _sections(
     """Yield the sections of a command's help: a heading, and below it pairs (option or argument, explanation).
 
     `parameters` are the command's arguments and options, and `ctx` is the context of the command-line library. The
-    groups are `own_groups`, or those of questions if the command asks about a table (has --user). Other commands have
-    few options, which are not grouped. Sections without an entry are skipped.
+    options are grouped as `own_groups` says. If that is empty, a command that asks about a table (has --user) has the
+    groups of all questions, and the options of any other command are not grouped. Sections without an entry are
+    skipped.
     """
     records = {parameter.name: parameter.get_help_record(ctx) for parameter in parameters}
     arguments = [parameter.name for parameter in parameters if parameter.param_type_name == "argument"]

@@ -82,7 +82,7 @@ class _Once(GroupedHelp):
         """Parse the command line `args`, and return the words that no option or argument took.
 
         `ctx` is the command-line library's context, in which it stores the values. Raises `InvalidParameter` for an
-        option that is given twice, and for a file after --csv or --json.
+        option that is given twice, and for a file name after the flag --csv or --json, which takes none.
         """
         # A SQL statement that begins with a comment is no option: a space before it makes it an argument.
         args = [f" {word}" if _SQL_COMMENT.match(word) else word for word in args]

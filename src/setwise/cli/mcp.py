@@ -93,11 +93,11 @@ def _open_catalog(
 ) -> "Catalog":
     """Open tables of the catalog file `path` for an agent, and return the object through which the agent asks them.
 
-    `tables` names the tables; if it is empty, all tables of the catalog are opened. `arguments` are the command's other
-    options; their account pays for all questions. Answers leave at `answer_step` seconds times a power of two (0: at
-    once), so that their time does not reveal how long the engine worked. `stack` closes the sessions, the account and
-    the ledger.
-    Raises: `InvalidParameter` if no account is given, or if the catalog has no tables.
+    `tables` names the tables; if it is empty, all tables of the catalog are opened. `arguments` are the values of the
+    command's other options by name; the account among them pays for all questions. An answer leaves after `answer_step`
+    seconds times a power of two (0: at once), so that the time does not reveal how long the engine worked. `stack`
+    closes the sessions, the account and the ledger. Raises: `InvalidParameter` if no account is given, or if the
+    catalog has no tables.
     """
     from setwise.agents import LocalTables
     from setwise.analytics.catalog import read_catalog

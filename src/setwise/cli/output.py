@@ -172,8 +172,8 @@ def show_answer(
     """Print an answer: its groups with their intervals, then what the numbers count, the privacy promise and the cost.
 
     `status` is the status of the account that paid, after the charge, or None if no account paid. `allowed` is the
-    largest epsilon that the caller allowed, or None. `details` adds the formal promise, the mechanism and the uses that
-    were spent.
+    largest epsilon that the caller allowed, or None. `details` adds the formal promise, the mechanism and the mechanism
+    uses that were spent.
     """
     from rich.console import Console
 
@@ -334,7 +334,7 @@ def _notes(
 
     `status` is the status of the account that paid, or None. `summary` are sentences about the numbers that are shown,
     and `advice` says how ratios can mislead and what to ask instead. `allowed` is the largest epsilon that the caller
-    allowed, or None. `details` adds the formal promise, the mechanism and the uses that were spent.
+    allowed, or None. `details` adds the formal promise, the mechanism and the mechanism uses that were spent.
     """
     from rich.table import Table
     from rich.text import Text

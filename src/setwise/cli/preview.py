@@ -22,11 +22,11 @@ def show_preview(
     as_json: bool,
     details: bool,
 ) -> None:
-    """Print a plan: what is released, how accurate and at which cost, and why an account cannot pay it.
+    """Print a plan: what is released, how accurate and at which cost, and why the account cannot pay if it cannot.
 
     The plan is printed as a table or, with `as_json`, as JSON. `queries` are the queries that the plan answers.
     `shortage` says what the account lacks, and is None if it can pay or if no account pays. `details` adds the
-    mechanism, how it was chosen, and the uses that are charged.
+    mechanism, how it was chosen, and the mechanism uses that are charged.
 
     A dataset's cap (the budget of all its accounts together) can be paid in two ways: from a Gaussian wallet (a budget
     in mu squared), or as a sum of epsilons. `warning` says which way the charge would close for all accounts; it is

@@ -55,9 +55,9 @@ def refused_by_type(
     """Return a better refusal of the statement `text`, one that takes the types of its columns into account.
 
     `refused` was raised without knowing the columns, so it may suggest a number where the column holds times. The
-    statement is parsed again with `user` and `facts`, as before, and with `schema`, its columns. Returns `refused`
-    itself if `schema` is None, if the statement names several tables, or if it is refused only because CSV columns need
-    other types.
+    statement is parsed again with the columns in `schema`; `user` (the user column) and `facts` (what is declared about
+    its tables) are those with which it was refused. Returns `refused` itself if `schema` is None, if the statement
+    names several tables, or if it is refused only because CSV columns need other types.
     """
     from setwise.analytics.sql.parser import parse_sql
     from setwise.analytics.sql.syntax import table_names

@@ -96,7 +96,7 @@ def _show(check: "TableCheck", description: Path | None) -> None:
 
 
 def prepare(**arguments: Any) -> None:  # noqa: ANN401 - each of its own type, as declared
-    """Store every user's items in a random order, so that top-k and histogram on DEST run at the engine's own speed.
+    """Store every user's items in a random order, so that top-k and histogram run faster on DEST than on the table.
 
     DEST is as private as the table. It answers questions about the same user, item and value columns, with any
     --contributions and --per-item, and is refused once the table has changed.

@@ -437,9 +437,9 @@ class Account:
     def status_by_entries(self) -> AccountStatus:
         """Return the account's status, computed from all its entries instead of from its balances alone.
 
-        The balances of a filter account are only sums. So the odometer (the epsilon of everything drawn so far) can be
-        smaller here than in `status`. `more_like_last` is the number of further charges like the last one that the
-        account can pay. The time grows with the number of entries; that of `status` does not.
+        The balances of a filter account have only sums over its charges, and the entries each use. So the odometer (the
+        epsilon of everything drawn so far) can be smaller here than in `status`. The field `more_like_last` is the
+        number of further charges like the last one that can be paid. The time grows with the number of entries.
         """
         status = self.status()
         charges: dict[str, tuple[tuple[Use, ...], float | None]] = {}

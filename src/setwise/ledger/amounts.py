@@ -171,7 +171,7 @@ class Totals:
         return {FAILURE: whole_units(failure, self.failure), RHO: whole_units(rho, self.rho)}
 
     def shortage(self, uses: Sequence[Use], spent: Mapping[str, int]) -> str | None:
-        """Return a sentence about the rho or failure probability that `uses` need and the budget lacks, or None.
+        """Return a sentence about the rho or failure probability that is missing to pay for `uses`, or None.
 
         `uses` are mechanism uses, and `spent` has the units spent so far, per balance name ("rho", "failure"; 2^60
         each).
@@ -221,7 +221,7 @@ class Totals:
         return math.inf if any(amounts.values()) else 0.0
 
     def as_uses(self) -> tuple[Use, ...]:
-        """Return one mechanism use that stands for the filter's whole budget: zCDP with a failure probability."""
+        """Return one zCDP mechanism use, with a failure probability, that reveals as much as the budget allows."""
         return (Use(ZeroConcentratedDP(rho=self.rho, delta=self.failure)),)
 
     def spent_as(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
@@ -548,7 +548,7 @@ def zcdp_totals(*, epsilon: float, delta: float, failure_share: float) -> Totals
 
 
 def _zero_concentrated(guarantee: Guarantee) -> ZeroConcentratedDP:
-    """Return the zCDP guarantee that a use is charged as: rho = epsilon^2/2 for pure DP and Laplace noise.
+    """Return the zCDP guarantee that is charged for `guarantee`: rho = epsilon^2/2 for pure DP and Laplace noise.
 
     The exact constants are smaller. They are not used, because entries of existing filter accounts (which pay for any
     use within a budget) were priced with epsilon^2/2 and would no longer verify.

@@ -173,11 +173,12 @@ class SharedCap:
                 lacking -= max(min(lacking, held), held // 2)
 
     def keep_rule(self, account: int, name: str, rule: Rule, at: int) -> bool:
-        """Drop the cap's other payment rule, so that only `rule` pays from now on; return whether this succeeded.
+        """Drop the cap's other payment rule, so that only `rule` pays from now on; return whether the rule was dropped.
 
         The rules are the Gaussian wallet (a budget in mu squared) and the sum of epsilons. Returns False if a rule was
-        dropped before. The decision is recorded as an entry of an account under the cap: `account` is its register
-        number (the number of its opening record), `name` its name, and `at` the timestamp in microseconds since 1970.
+        dropped before, or if the account is not open. The decision is recorded as an entry of an account under the cap:
+        `account` is its register number (the number of its opening record), `name` its name, and `at` the timestamp in
+        microseconds since 1970.
         """
 
         def drafts(connection: Connection) -> list[Draft]:

@@ -184,9 +184,10 @@ def pathwise_bound(terms: Terms, worth: Spent, largest: float, *, delta: float |
 
     With probability at least 1 - `delta`, the privacy loss exceeds neither of the two at any time. A `delta` of None
     stands for the delta in the account's `terms`. A part of `delta`, fixed at the account's opening, covers outright
-    failures. Without a failure the loss never exceeds the sum. It exceeds the odometer, which is computed from the zCDP
-    drawn (`worth`), with at most the remaining probability. The promised epsilon of a whole period is no such bound,
-    because (epsilon, delta)-DP allows a loss above epsilon with a larger probability than delta.
+    failures (events in which everything may be revealed). Without such a failure, the loss never exceeds the sum, and
+    exceeds the odometer, which is computed from the zCDP drawn (`worth`), with at most the remaining probability. The
+    promised epsilon of a whole period is no such bound, because (epsilon, delta)-DP allows a loss above epsilon with a
+    larger probability than delta.
 
     Theorem: WhitehouseRaRoWu23 (the odometer), DworkKeMcMiNa06 (the sum).
     """

@@ -363,8 +363,8 @@ def check_unit_of(connection: Connection, dataset: str, unit: str) -> None:
     """Raise `InvalidParameter` if the data of `dataset` is protected by another unit of privacy than `unit`.
 
     The unit of privacy is what is protected: a user, or a part such as a day of a user. Epsilons of two units cannot be
-    added up, so a joint promise, or a cap (the joint budget of a dataset's accounts), holds for one unit only. If
-    `dataset` is empty, nothing is checked, because accounts without a dataset have neither.
+    added up, so a joint promise, or a cap (the joint budget of a dataset's accounts), is about one unit only. If
+    `dataset` is empty, nothing is checked, because accounts without a dataset have neither joint promise nor cap.
     """
     others = units_on(connection, dataset) - {unit} if dataset else set()
     if others:

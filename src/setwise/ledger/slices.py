@@ -98,10 +98,10 @@ class CapTotals:
 
     @classmethod
     def for_promise(cls, *, epsilon: float, delta: float, failure_share: float, keep: Keep = "either") -> "CapTotals":
-        """Return the budget of a cap whose answers are together (epsilon, delta)-DP.
+        """Return the budget of a cap such that all answers paid from it are together (epsilon, delta)-DP.
 
-        A cap is the joint budget of a dataset's accounts. `failure_share` of delta is set aside for outright failures
-        (events in which everything may be revealed). Raises `InvalidParameter` for an unknown `keep`.
+        A cap is the joint budget of a dataset's accounts. The share `failure_share` of delta is set aside for outright
+        failures (events in which everything may be revealed). Raises `InvalidParameter` for an unknown `keep`.
         """
         if keep not in get_args(Keep):
             raise InvalidParameter(f"keep must be one of {', '.join(get_args(Keep))}, not {keep!r}")
@@ -144,8 +144,8 @@ class CapTotals:
 
         A slice is the part of the cap that is reserved for one account; `slice_units` are the units in it, of which a
         full balance has 2^60. `rule` says whether the Gaussian wallet (a budget in mu squared) pays, the sum of
-        epsilons, or both. Each use is priced by what remains in the slice after all of them, so their order does not
-        matter.
+        epsilons, or both. Each use is priced by what remains in the slice after all of them, so the price is the same
+        in whatever order they are asked.
 
         Theorem: docs/optimal-composition.md, "Slices".
         """
@@ -419,10 +419,11 @@ def _cost(uses: tuple[Use, ...], level: float) -> Fraction | None:
 
 
 def _platform_dependent_price(use: Use) -> Fraction:
-    """Return the price (mu^2) of a mechanism `use` that empties a Gaussian wallet; 0 if its price is fixed or infinite.
+    """Return the highest price (mu^2) of a mechanism `use`: that of a use after which the Gaussian wallet is empty.
 
-    A Gaussian wallet is a budget in mu^2. Prices that depend on the balance are computed with functions that platforms
-    round differently; a fixed price is the same on every platform.
+    A Gaussian wallet is a budget in mu^2. Returns 0 for a use whose price is infinite, or is the same at every balance.
+    Prices that depend on the balance are computed with functions that platforms round differently; the difference that
+    is accepted is a share of this price.
     """
     price = use.guarantee.price(0.0) if use.guarantee.price_varies else 0.0
     return use.count * Fraction(price) if price < math.inf else Fraction(0)

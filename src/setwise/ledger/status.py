@@ -354,8 +354,8 @@ def joint_of(
       (epsilon, delta)-DP mechanism. An interaction with that guarantee can be simulated from one answer of such a
       mechanism, given in advance.
 
-    Requires: the number of rounds is finite; one pair of neighbouring datasets is used by all accounts; and the
-    question of every use is fixed when it is charged, or the use was reserved.
+    Requires: the number of rounds of question and answer is finite; one pair of neighbouring datasets is used by all
+    accounts; and the question of every use is fixed when it is charged, or the use was reserved.
 
     Theorem: docs/optimal-composition.md, "Colluding analysts"; WhitehouseRaRoWu23 for filters, Lyu22 for interactions
     side by side.

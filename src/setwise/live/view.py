@@ -89,7 +89,7 @@ class SeriesView:
 
     @property
     def left_out(self) -> str:
-        """A sentence for readers: how many groups of each user (or user's day) count, and that others are left out."""
+        """A sentence for readers: how many groups of each user (or user's day) count, while others are left out."""
         counted = "user" if self.unit == Unit.USER else "day of a user"
         items = "1 item counts" if self.contributions == 1 else f"{self.contributions} items count"
         return f"Of each {counted} at most {items}, the first in order of time; others are left out."

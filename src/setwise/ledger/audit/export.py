@@ -118,8 +118,8 @@ class _Account:
     """An account while it is restored from an export; `record` is its opening.
 
     `row` is the account's row for the accounts table, in which each restored entry updates the last position and hash.
-    `cap` is the budget of the dataset's zCDP cap (a joint budget of its accounts), from which charges are paid as well,
-    or None.
+    `cap` is the budget of the dataset's zCDP cap (a joint budget of its accounts), from which the account's charges are
+    paid as well; None if there is no such cap.
     """
 
     def __init__(self, record: Record, cap: Totals | None) -> None:
@@ -217,7 +217,8 @@ class Restoration:
     def run(self, stream: TextIO) -> int:
         """Restore the export in `stream`: write every line into the ledger, and return the number of entries.
 
-        Raises `InvalidParameter` for an export that was changed, is cut short, or does not verify.
+        Raises `InvalidParameter` for an export that was changed or is cut short, or if verification of the restored
+        ledger finds a fault.
         """
         drop_triggers(self._connection)
         for table in self._tables.values():
@@ -390,7 +391,7 @@ class Restoration:
         self._put(table, {name: _from_json(value) for name, value in line["row"].items()})
 
     def _put(self, table: Table, row: dict[str, object]) -> None:
-        """Queue `row` for insertion into `table`; the whole queue is written once a table has 2000 rows in it."""
+        """Queue `row` for insertion into `table`; the whole queue is written once it has 2000 rows of one table."""
         rows = self._waiting.setdefault(table, [])
         rows.append(row)
         if len(rows) >= _BATCH:

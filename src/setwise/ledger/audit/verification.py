@@ -33,7 +33,7 @@ from setwise.ledger.terms import WHOLE_LIFE, Terms
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Anchor:
-    """The ends of all hash chains of a ledger at some time, each as a number and a hash.
+    """The ends of all hash chains of a ledger at some time, each as the last position in the chain and its hash.
 
     `openings` is the end of the register (the chain of openings and audit events), and `accounts` maps the name of each
     account to the end of its chain of entries. Kept outside the database, an anchor shows whether the past was
@@ -79,7 +79,7 @@ class Anchor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
-    """The result of a verification of the ledger, which is sound if `faults` is empty.
+    """The result of verifying a ledger; the ledger is sound if `faults` is empty.
 
     `entries` is the number of entries read, and `anchor` says where every hash chain of the ledger ends now.
     """
@@ -371,9 +371,9 @@ def _check_rules(terms: dict[int, Terms], tally: Tally, chains: dict[str, Chain]
     """Yield a fault for every charge that was paid by one payment rule alone, unless the cap has only that rule now.
 
     A cap (the joint budget of a dataset's accounts) has two payment rules, a Gaussian wallet (a budget in mu squared)
-    and the sum of epsilons. Each charge is paid by both rules, until a use fits only one; the cap then keeps only that
-    rule for good. `terms` has the terms of accounts and caps by register number (the number of the record that opened
-    each), `tally` the units spent, and `chains` the recomputed chains of accounts by name.
+    and the sum of epsilons. Each charge is paid by both rules, until only one of them can pay for a charge; the cap
+    then keeps only that rule for good. `terms` has the terms of accounts and caps by register number (the number of the
+    record that opened each), `tally` the units spent, and `chains` the recomputed chains of accounts by name.
     """
     for account_terms in terms.values():
         if account_terms.slices and account_terms.name in chains:

@@ -36,7 +36,8 @@ class Movement:
 def write_moves(movements: Iterable[Movement]) -> str:
     """Return the balance changes `movements` as a JSON list of [register number, period, balance name, amount].
 
-    Their order is kept. A register number is the number of the record that opened an account or a cap.
+    The list has the order of `movements`. A register number is the number of the record that opened an account or a cap
+    (the joint budget of a dataset's accounts).
     """
     return canonical([[move.holder, move.period, move.balance_name, move.amount] for move in movements])
 

@@ -56,7 +56,7 @@ def connect_to_read(url: str) -> Store:
 
 
 def _version(store: Store) -> int:
-    """Return the schema version of a store; raise `StoreFailed` if a later Setwise wrote it."""
+    """Return the schema version of a store; raise `StoreFailed` if a later version of Setwise wrote the store."""
     with store.reading() as connection:
         version = version_of(connection)
     check_version(version, store.address)

@@ -204,7 +204,7 @@ def version_of(connection: Connection) -> int:
 
 
 def check_version(version: int, address: str) -> None:
-    """Raise `StoreFailed` if the schema `version` of a ledger is higher than this Setwise knows.
+    """Raise `StoreFailed` if the schema `version` of a ledger is higher than this version of Setwise knows.
 
     `address` names the store in the message.
     """
