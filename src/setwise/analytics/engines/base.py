@@ -577,7 +577,7 @@ INTERVAL = 0.1
 
 
 class Poller:
-    """Context manager: while its block runs, a thread calls `look` every 0.1 s, and stops once `look` returns True."""
+    """Context manager to watch a query: a thread calls `look` every 0.1 s until the block ends or `look` is True."""
 
     def __init__(self, look: Callable[[], bool]) -> None:
         self._look = look

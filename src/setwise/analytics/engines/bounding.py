@@ -456,11 +456,11 @@ class StatementBuilder:
         return Measures(aggregation.measures, self.schema, self.dialect)
 
     def counts_of_rows(self, aggregation: Aggregation, rows: str, salt: str) -> str:
-        """Return SQL for the (labels, count) of every item of `aggregation` that numbers rows instead of grouping them.
+        """Return SQL that counts each item of `aggregation`, (labels, count); it numbers rows and does not group them.
 
         `rows` is the SQL statement of the rows, and `salt` the SQL expression of the salt that ranks each user's items.
         The counts equal those of `pairs`, `rank_items`, `keep_items` and `counts`, applied in turn. In the window's
-        order the rows of one user and item are adjacent, so DENSE_RANK numbers the user's distinct items, and
+        order the rows of one user and item are adjacent. So DENSE_RANK numbers the user's distinct items, and
         ROW_NUMBER - RANK numbers the rows of one item from 0. This form is faster if users rarely have several rows of
         one item. It cannot leave out items whose sum of values is not positive, so it is for counts of rows only.
         """

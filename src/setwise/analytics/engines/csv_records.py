@@ -257,9 +257,9 @@ class _ForwardReader:
     def pieces(self, place: int, layout: Layout) -> Iterator[bytes]:
         """Yield the bytes of the file from offset `place` on, in pieces whose sizes double from `layout.step`.
 
-        The reader's position moves past a piece only when the next piece is requested. So if the caller stops early,
-        the position is before the last piece that it got. A later call whose `place` is inside this piece can then go
-        on reading forwards; otherwise the file would have to be read again from its start.
+        The reader's position moves past a piece only when the next piece is requested. So a caller that stops early
+        leaves the position before the last piece that it got. A later call whose `place` is inside this piece can then
+        go on reading forwards. Otherwise the file would have to be read again from its start.
         """
         self.skip_to(place)
         size = layout.step

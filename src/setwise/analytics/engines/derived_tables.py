@@ -237,7 +237,7 @@ def _sorts_ties(step: Step) -> bool:
 
 
 def _columns_before(step: Step, wanted: set[str]) -> set[str]:
-    """Return the names of the columns that the table before `step`, such as a filter, must have.
+    """Return the names of the columns before `step` (such as a filter) from which it can compute the columns `wanted`.
 
     `wanted` names the columns that are read after the step.
     """

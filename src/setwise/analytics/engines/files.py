@@ -177,8 +177,8 @@ def magic_of(file: TableFile) -> bytes | None:
 class LakeFolder:
     """The folder of a lake table, its `format` (Delta, Iceberg or Hudi), and the version to read.
 
-    `place` is the absolute path of the folder, or its address in an object store without a slash at the end. `version`
-    None means the current version.
+    `place` is the absolute path of the folder, or its address in an object store without a slash at the end. If
+    `version` is None, the current version is read.
     """
 
     place: str

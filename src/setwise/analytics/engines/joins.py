@@ -441,7 +441,8 @@ def column_of(table: str, schema: Schema, name: str) -> Column:
 def check_comparable(left: Column, right: Column, key: Key, part: JoinInput) -> None:
     """Raise `InvalidParameter` unless values of the two key columns `left` and `right` can be compared exactly.
 
-    Their types decide. `key` names the two columns of a join, and `part` is the joined table, for the message.
+    Only the types of the columns decide. `key` names the two columns of a join, and `part` is the joined table; both
+    are for the message.
     """
     if left.kind is not right.kind:
         raise InvalidParameter(

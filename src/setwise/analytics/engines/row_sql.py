@@ -69,7 +69,7 @@ _UPPER, _LOWER = "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz"
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A row expression compiled to SQL: its SQL text (`sql`) and the type of its values (`kind`).
+    """A row expression (a value computed from one row) as SQL: its SQL text (`sql`) and the type of the value (`kind`).
 
     `tiny` says that a value may be nearer to 0 than `SMALLEST` without being 0. Computing with it could underflow.
     """

@@ -197,9 +197,9 @@ class DuckDBEngine(Engine):
     def _running_on(self, rows: int) -> Iterator[duckdb.DuckDBPyConnection]:
         """Context manager that yields a new cursor for a query that reads about `rows` rows.
 
-        `Engine.cancel` interrupts the query. A query of at most 100,000 rows (`SMALL_ROWS`) that is not a join runs on
-        one DuckDB thread, because it ends within milliseconds. For any other query, a thread of this process reports
-        the progress, and interrupts the query if the spill directory exceeds its limit.
+        `Engine.cancel` interrupts the query. A query that is not a join and reads at most 100,000 rows (`SMALL_ROWS`)
+        runs on one DuckDB thread, because it ends within milliseconds. During any other query, a thread of this process
+        reports the progress, and interrupts the query if the spill directory exceeds its limit.
         """
         small = rows <= SMALL_ROWS and not isinstance(self._table, JoinedTable)
         cursor = self._connection.cursor()

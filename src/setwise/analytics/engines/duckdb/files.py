@@ -168,9 +168,9 @@ class ParquetFiles(DuckDBTable):
     def _needs_care(self, name: str, kind: "pa.DataType", columns: Sequence[str] | None) -> bool:
         """Return whether DuckDB could fail on a cell of the column `name`, so that Arrow must read the column instead.
 
-        `kind` is the Arrow type of the column. `columns` are the columns that a query reads; None means that the table
-        is only described and no cell is read, so the result is False. The first call for a text column reads the whole
-        column, to see whether all cells are UTF-8. For other columns the type decides.
+        `kind` is the Arrow type of the column, which decides for all columns but text. The first call for a text column
+        reads the whole column, to see whether all cells are UTF-8. `columns` are the columns that a query reads. None
+        means that the table is only described and no cell is read, so the result is False.
         """
         from setwise.analytics.engines.duckdb.arrow_cells import (
             is_only_looked_at_for_null,

@@ -149,7 +149,7 @@ class LakeTable(DuckDBTable):
         return name
 
     def describe(self, cursor: "duckdb.DuckDBPyConnection") -> Schema:
-        """Return the lake table's columns with DuckDB's types; the schema's `version` is the version that is read."""
+        """Return the lake table's columns with the types that DuckDB states through `cursor`, and its `version`."""
         return replace(super().describe(cursor), version=str(self.version))
 
     def rows(self, cursor: "duckdb.DuckDBPyConnection") -> int | None:

@@ -32,8 +32,8 @@ class DistinctHashes:
     def of(self, column: str, look: Callable[[], bool]) -> bool:
         """Return whether all distinct texts of the column named `column` have distinct hashes.
 
-        `look` computes the answer. It is called only if the answer for this column and this version of the files is not
-        cached.
+        The answer is taken from the cache if it is there for this version of the table's files. Otherwise `look`
+        computes it.
         """
         key = files_version(self._files), column
         if key not in self._seen:
