@@ -229,8 +229,8 @@ class Engine(ABC):
         """Return an Arrow table with one row for each user and each group of `aggregation` in which the user has a row.
 
         Columns are u (the user as text), g0, g1, ... (labels). Contributions are not bounded: all groups of a user are
-        in the result. The rows are as private as the table. Only the private state of a live series (a report that is
-        repeated as rows arrive) stores them.
+        in the result. The rows are as private as the table. They are stored only in the private state of a live series
+        (user counts that are released period by period).
 
         Raises: `UnsuitableTable` for a prepared dataset, whose stored ranks no longer distinguish users.
         """

@@ -48,7 +48,7 @@ TAIL_BYTES = 65536
 
 
 def files_of(path: str) -> tuple[TableFile, ...]:
-    """Return the files that a path, a glob, a directory or an address in an object store names, in a fixed order.
+    """Return the files that a path, a glob, a directory or an address in an object store names, sorted.
 
     A directory or prefix gives its Parquet files, or its CSV files if it has no Parquet files. The folder of a lake
     table (Delta, Iceberg or Hudi) gives all Parquet files in it; the table's metadata decides which of them are read.
