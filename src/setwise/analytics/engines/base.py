@@ -269,12 +269,12 @@ class Engine(ABC):
     ) -> Manifest:
         """Rank each user's items at random, store the ranks as a prepared dataset, and return its description.
 
-        `user`, `item` and `value` name columns. The number n of a user and an item is the sum of `value` over the
-        user's rows of the item, or the number of these rows if `value` is None. A stored row (item, n, rank, users)
-        says how many users have this item at this rank with this number. A later histogram of k items per user reads
-        only ranks 1 to k. `where` filters the rows (None: all rows). `null_item` labels rows without an item (None:
-        they are left out). `destination` is a directory for DuckDB and a table name for other engines. Queries of the
-        dataset are refused once the source has changed.
+        `user`, `item` and `value` name columns. A user has a number n for each item: the sum of `value` over the user's
+        rows of the item, or the number of these rows if `value` is None. A stored row (item, n, rank, users) says how
+        many users have this item at this rank with this number. A later histogram of k items per user reads only ranks
+        1 to k. `where` filters the rows (None: all rows). `null_item` labels rows without an item (None: they are left
+        out). `destination` is a directory for DuckDB and a table name for other engines. Once the source has changed,
+        queries of the dataset are refused.
         """
         aggregation = Aggregation(user=user, item=item, value=value, where=where, null_item=null_item)
         check_suitable(aggregation, self.describe())

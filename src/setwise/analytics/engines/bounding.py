@@ -421,9 +421,10 @@ class StatementBuilder:
 
         The result is a dict of common table expressions by name, and a list of SELECTs to be joined by UNION ALL.
         `kept` is the SQL statement with one row per user and kept group, and `labels` its label columns. `sums` maps
-        column names to SQL sums over users. For each value of the columns of `kept` named in `celled`, the users are
-        counted. If the engine supports MATERIALIZED, `kept` is stored and read by one SELECT for all sums and one for
-        each column of `celled`, which is faster. Otherwise a single SELECT with GROUPING SETS computes everything.
+        column names to SQL sums over users. `celled` names columns of `kept`; for each value of such a column, the
+        users who have it are counted. If the engine supports MATERIALIZED, `kept` is stored, and read by one SELECT for
+        all sums and one for each column of `celled`, which is faster. Otherwise a single SELECT with GROUPING SETS
+        computes everything.
         """
         added = "".join(f", {value} AS {name}" for name, value in sums.items())
         users = self.dialect.int64("COUNT(*)")

@@ -41,7 +41,8 @@ class OpenRequest:
 
     `address` is the engine's address, such as "duckdb" or "postgresql://host/shop", and `user` the user column.
     `derivation` (computed columns, filters, groups per user) is applied to the joined rows. `memory` is DuckDB's memory
-    limit, as in "4GiB", or None. `progress` is called with the share of work done while a query runs.
+    limit, as in "4GiB"; None means DuckDB's default. `progress` is called with the share of work done, from 0 to 1,
+    while a query runs.
     """
 
     address: str

@@ -239,9 +239,9 @@ def _year_first(text: str, functions: TextFunctions, grammar: CellGrammar) -> st
     """Return a SQL expression that rewrites a date, or date and time, so that it begins with the date as 2024-01-02.
 
     `text` is the SQL expression of a text cell, and `functions` are the engine's SQL templates. `grammar.date_format`
-    is the format of the date; if it is None, `text` is returned. A cell that does not match the format is left
-    unchanged, because dates that begin with the year are also read. But if the format itself begins with the year, such
-    a cell becomes null.
+    is the format of the date; if it is None, `text` is returned. A cell in another format is left unchanged, because it
+    may be a date that begins with the year, which is also read. But if the format itself begins with the year, a cell
+    in another format becomes null.
     """
     if grammar.date_format is None:
         return text

@@ -60,8 +60,8 @@ def duckdb_table(
     """Return `source` (a path, folder, glob, address or table in memory) as a table that DuckDB can read.
 
     `table` names a table of a database file, and is None for other sources. `types` maps text columns to the types as
-    which they are read, and `csv` says how CSV files are written. If `csv` is None or has only defaults, a description
-    file beside the first file states types and options.
+    which they are read, and `csv` says how CSV files are written. If `csv` is None or has only defaults, further types
+    and the options are taken from a description file beside the first file, if there is one.
     Raises: `UnsuitableTable` for a source that cannot be read, `InvalidParameter` for an object of an unknown type.
     """
     types, options = apply_description(source, types, csv or CsvOptions())

@@ -451,10 +451,10 @@ class SqliteTable(DuckDBTable):
     ) -> dict[str, Kind] | None:
         """Return the columns of the table or view `name`, with types by name; None if there is no such table or view.
 
-        `source` is the connection to the file, and `schema` the schema in the view's SQL, which must be empty or main.
-        `views` maps the name of each table to None, and the name of each view to its SQL. All columns get the type
-        integer: SQLite converts values when it compares them and never fails, so any constant may be compared with any
-        column.
+        `source` is the connection to the file. `schema` is the schema that a view's SQL states for `name`; it must be
+        empty or main. `views` maps the name of each table to None, and the name of each view to its SQL. All columns
+        get the type integer: SQLite converts values when it compares them and never fails, so any constant may be
+        compared with any column.
         Raises: `UnsuitableTable` for a view that computes anything.
         """
         statement = next((text for each, text in views.items() if each.lower() == name.lower()), "")

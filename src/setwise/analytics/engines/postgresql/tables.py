@@ -29,8 +29,8 @@ def sound_relation(connection: psycopg.Connection[Any], relation: str, columns: 
     """Return SQL, to stand after FROM, that reads `relation` with null for text that cannot be sent as UTF-8.
 
     `relation` is SQL text after FROM, and `columns` are its columns. `connection` is asked for the database's encoding.
-    If all text can be sent, `relation` is returned unchanged: the encoding is UTF-8, or has one byte per character and
-    a character for every byte.
+    In two cases all text can be sent, and `relation` is returned unchanged: the encoding is UTF-8, or it has one byte
+    per character and a character for every byte.
 
     Raises: `UnsuitableTable` if the database's encoding uses several bytes per character and is not UTF-8.
     """

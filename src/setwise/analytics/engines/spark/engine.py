@@ -65,9 +65,9 @@ _GROUP_PROPERTIES = ("spark.jobGroup.id", "spark.job.description", "spark.job.in
 class SparkEngine(Engine):
     """Engine for `table`, a table of a Spark session, which is read where the session runs.
 
-    `progress` is called with the share of work done while a query runs. The function `salts` returns the secret numbers
-    by which the items (groups) that each user keeps are chosen at random. The function `leave` is called once, when the
-    engine is closed, to release the session; it is None if the session belongs to the caller.
+    `progress` is called with the share of work done, from 0 to 1, while a query runs. The function `salts` returns the
+    secret numbers by which the items (groups) that each user keeps are chosen at random. The function `leave` is called
+    once, when the engine is closed, to release the session; it is None if the session belongs to the caller.
     """
 
     @without_driver_error
