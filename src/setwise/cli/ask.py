@@ -159,8 +159,8 @@ def _note_unread_cells(
 ) -> None:
     """Print to standard error how many cells of the question's columns cannot be parsed, and which options would help.
 
-    Checked are the user column, and the columns whose names occur in the text `question`. `types` are the types that
-    the question takes for columns. `common` has the CSV options of the first table, and `entry` is the catalog's entry
+    Checked are the user column, and the columns whose names occur in the text `question`. `types` maps columns to the
+    types that the question assumes. `common` has the CSV options of the first table, and `entry` is the catalog's entry
     for that table, or None. `joined` maps the names of the tables that the question joins to their paths, and `users`
     maps the names of private tables to their user columns. Nothing is printed with --no-scan, or if the engine is not
     DuckDB.

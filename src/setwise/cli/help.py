@@ -143,9 +143,9 @@ class GroupedHelp(TyperCommand):
 
 
 def _own_groups(ctx: Any) -> dict[str, tuple[str, ...]]:  # noqa: ANN401
-    """Return the option groups of the command of the context `ctx` from `OWN_GROUPS`: option names by heading.
+    """Return the command's own groups of options, from `OWN_GROUPS`: lists of option names, keyed by heading.
 
-    Empty if the command has no groups of its own.
+    `ctx` is the command's context. The result is empty if the command has no groups of its own.
     """
     return OWN_GROUPS.get(ctx.command_path.removeprefix("setwise "), {})
 

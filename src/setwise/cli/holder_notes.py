@@ -60,9 +60,10 @@ def add_reading_advice(source: str, csv: "CsvOptions", types: "Mapping[str, Kind
 
 
 def _advice(source: str, csv: "CsvOptions", types: "Mapping[str, Kind]", user: str) -> str:
-    """Return a sentence with all options that the CSV file `source` needs, and the command with them; "" if none.
+    """Return a sentence with the options that the CSV file `source` needs, and the command with these options.
 
-    `csv` and `types` are the options with which the file was read, and `user` is its user column.
+    Returns "" if the options in use are the right ones, or if none can be found. `csv` and `types` are the options with
+    which the file was read, and `user` is its user column.
     """
     from setwise.analytics.engines.files import files_of, magic_of
     from setwise.analytics.tables.check import check_table
@@ -135,9 +136,10 @@ def note_unread_cells(tables: "Sequence[TableToScan]", question: str, *, free: b
     """Print to standard error how many lines and cells of `tables` a question cannot read, and which options help.
 
     `question` is the text of the question; only columns whose names occur in it are checked. `free` is True for a
-    preview, which charges nothing. Raises: `UnsuitableTable` unless `free`, if a table has no readable line, at most
-    half of a column's cells can be read, or dates that do not begin with the year are compared as text. Its message has
-    the notes on these tables.
+    preview, which charges nothing.
+
+    Raises: `UnsuitableTable` unless `free`, if a table has no readable line, at most half of a column's cells can be
+    read, or dates that do not begin with the year are compared as text. The message has the notes on these tables.
     """
     from setwise.analytics.tables.unread_cells import unread_cells
 

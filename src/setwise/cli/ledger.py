@@ -194,7 +194,7 @@ def cap(
     ledger: LedgerUrl = DEFAULT_LEDGER,
     as_json: AsJson = False,
 ) -> None:
-    """Limit for good what all accounts on a dataset may spend together; only before the first account is opened."""
+    """Limit for good what all accounts on a dataset may spend together; possible only before the first is opened."""
     with open_ledger(ledger) as opened:
         opened.set_cap(
             dataset,
@@ -219,7 +219,7 @@ def keep(
 ) -> None:
     """Fix how the cap of a dataset is paid from now on: by a Gaussian wallet (any noise), or by the sum of epsilons.
 
-    Only for a cap that was set with --keep either and can still be paid in both ways.
+    This works only for a cap that was set with --keep either and can still be paid in both ways.
     """
     with existing_ledger(ledger) as opened:
         opened.keep_rule(dataset, rule, by=by)  # type: ignore[arg-type]  # checked there
@@ -232,7 +232,7 @@ def reclaim(
     idle: Annotated[float, typer.Option(help="Only from accounts without a charge for this many hours.")] = 0.0,
     ledger: LedgerUrl = DEFAULT_LEDGER,
 ) -> None:
-    """Return to a dataset's cap the budget that accounts have reserved of it and not used."""
+    """Return to a dataset's cap the parts of it that accounts have reserved and not used."""
     with existing_ledger(ledger) as opened:
         count = opened.reclaim(dataset, idle=timedelta(hours=idle))
     typer.echo(f"{count} account{'' if count == 1 else 's'} gave back what they held of the cap of {dataset}")

@@ -96,8 +96,9 @@ def _open_catalog(
     `tables` names the tables; if it is empty, all tables of the catalog are opened. `arguments` are the values of the
     command's other options by name; the account among them pays for all questions. An answer leaves after `answer_step`
     seconds times a power of two (0: at once), so that the time does not reveal how long the engine worked. `stack`
-    closes the sessions, the account and the ledger. Raises: `InvalidParameter` if no account is given, or if the
-    catalog has no tables.
+    closes the sessions, the account and the ledger.
+
+    Raises: `InvalidParameter` if no account is given, or if the catalog has no tables.
     """
     from setwise.agents import LocalTables
     from setwise.analytics.catalog import read_catalog

@@ -22,7 +22,7 @@ def show_preview(
     as_json: bool,
     details: bool,
 ) -> None:
-    """Print a plan: what is released, how accurate and at which cost, and why the account cannot pay if it cannot.
+    """Print a plan: what is released, how accurate it is, what it costs, and what the account lacks if it cannot pay.
 
     The plan is printed as a table or, with `as_json`, as JSON. `queries` are the queries that the plan answers.
     `shortage` says what the account lacks, and is None if it can pay or if no account pays. `details` adds the
@@ -91,8 +91,8 @@ def accuracy_in_words(plan: "Plan") -> str:
 def _mechanism_rows(plan: "Plan") -> list[tuple[str, str]]:
     """Return rows (name, text) that describe the mechanism of `plan`, for the details of a preview.
 
-    They say how the mechanism was chosen, which mechanism uses it is charged for at most, the epsilon of these uses,
-    how large the error is expected to be, and how large a count must be to be found.
+    They say how the mechanism was chosen, which mechanism uses are charged at most and what epsilon these have
+    together, how large the error is expected to be, and how large a count must be to be found.
     """
     rows = [
         ("mechanism", plan.mechanism),

@@ -187,7 +187,7 @@ class Steward:
         return self._client.request("PUT", _path("datasets", dataset, "cap"), body)
 
     def reclaim(self, dataset: str, *, idle_hours: float = 0.0) -> ReclaimedRecord:
-        """Take back the unspent parts of the cap of `dataset` that idle accounts have reserved; return their number.
+        """Take back the unspent parts of the cap of `dataset` that idle accounts have reserved.
 
         The cap is the joint budget of all accounts on the dataset. An account is idle if it had no ledger entry, such
         as a charge, in the last `idle_hours` hours. The result has the number of accounts that lost their reserved
@@ -268,7 +268,7 @@ class Steward:
     def question_budget(self, account: str) -> QuestionBudgetRecord:
         """Return the default budget of `account` for SQL statements over PostgreSQL's protocol that state no budget.
 
-        BI tools send such statements. Each of them spends this budget.
+        BI tools send such statements, and each statement spends this budget.
         """
         return self._client.request("GET", _path("accounts", account, "question-budget"))
 

@@ -532,8 +532,8 @@ class Account:
         """Return an upper bound on the odometer that the account would show if only `uses` had been drawn.
 
         The odometer is a bound on the epsilon of all draws so far. `uses` are mechanism uses (guarantees with counts).
-        It is quick, because only parameters are added up, and 0 for no uses. For a filter account it may be below the
-        odometer of `status`, whose balances are rounded up.
+        The bound is quick, because it only adds parameters up, and 0 for no uses. For a filter account it may be below
+        the odometer of `status`, whose balances are rounded up.
         """
         merged_uses = merged(uses)
         largest = largest_loss((use.guarantee, use.count) for use in merged_uses)

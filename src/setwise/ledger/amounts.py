@@ -171,7 +171,7 @@ class Totals:
         return {FAILURE: whole_units(failure, self.failure), RHO: whole_units(rho, self.rho)}
 
     def shortage(self, uses: Sequence[Use], spent: Mapping[str, int]) -> str | None:
-        """Return a sentence about the rho or failure probability that is missing to pay for `uses`, or None.
+        """Return a sentence about the rho or failure probability that `uses` lack, or None if nothing is missing.
 
         `uses` are mechanism uses, and `spent` has the units spent so far, per balance name ("rho", "failure"; 2^60
         each).

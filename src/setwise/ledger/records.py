@@ -102,8 +102,8 @@ def write_amounts(amounts: Mapping[str, int]) -> str:
     """Return `amounts` as the JSON text of an entry that moves units between a dataset's cap and an account's slice.
 
     The cap is the joint budget of the dataset's accounts, and the slice the part of it that is reserved for this
-    account. `amounts` maps the name of a balance, such as "wallet" (of 2^60 units), to units. Positive ones move into
-    the slice, negative ones return to the cap.
+    account. `amounts` maps the name of a balance, such as "wallet" (2^60 units when full), to units. Positive ones move
+    into the slice, negative ones return to the cap.
     """
     return canonical(amounts)
 

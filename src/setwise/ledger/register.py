@@ -344,7 +344,7 @@ def units_on(connection: Connection, dataset: str) -> set[str]:
     """Return the units of privacy that are protected for the data of `dataset`, such as {"user"}; empty if unknown.
 
     They are the units of all registrations, caps (the joint budgets of datasets' accounts) and accounts on the data,
-    also under its other names. Closed accounts count too, because the answers that they paid for stay in the joint
+    also under its other names. Closed accounts are included, because the answers that they paid for stay in the joint
     (epsilon, delta) promise.
     """
     names = same_data(connection, dataset)

@@ -88,7 +88,7 @@ class CapTotals:
     `wallet` is the mu^2 of the cap's Gaussian wallet. `limit` is the epsilon that bounds the sum of the largest losses
     of all mechanism uses. `failure` is the probability of outright failure (an event in which everything may be
     revealed). `keep` says how the cap is paid: only from the "wallet", only by the "sum" of losses, or "either", that
-    is, both ways until a use fits only one of them.
+    is, in both ways until only one of them can pay for a use.
     """
 
     wallet: float
@@ -315,9 +315,9 @@ class CapTotals:
     def paying(self, amounts: Mapping[str, int]) -> tuple[str, ...]:
         """Return the names of the cap's balances that can fund another mechanism use: "wallet", "sum", or both.
 
-        While both are returned, a charge takes units from both. Once a use fits only one of the two balances, the other
-        is dropped for good. `amounts` has the units spent so far, per balance name (such as "wallet": mu squared, 2^60
-        units when full).
+        While both are returned, a charge takes units from both. Once only one of the two balances can pay for a use,
+        the other is dropped for good. `amounts` has the units spent so far, per balance name (such as "wallet": mu
+        squared, 2^60 units when full).
         """
         return {Rule.BOTH: (WALLET, SUM), Rule.WALLET: (WALLET,), Rule.SUM: (SUM,)}[self.rule_of(amounts[RULE])]
 

@@ -27,7 +27,8 @@ class Calendar:
     """The periods of a live series: their number `periods`, their length `every`, and the first day `start`.
 
     A live series is a set of noisy user counts that is charged once and released period by period. All dates are in
-    UTC. Raises `InvalidParameter` for months that begin after the 28th, or periods beyond the year 9999.
+    UTC. Raises `InvalidParameter` if periods of a month begin on a day after the 28th, or if a period lies beyond the
+    year 9999.
 
     >>> months = Calendar(every=PeriodLength.MONTH, start=date(2026, 1, 1), periods=12)
     >>> months.begins(1), months.end

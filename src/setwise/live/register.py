@@ -72,7 +72,7 @@ def openings_of(ledger: Ledger) -> dict[str, tuple[Opening, bool]]:
 def is_recorded(ledger: Ledger, opening: Opening) -> bool:
     """Return whether the ledger's audit log already has this `opening` of a live series.
 
-    Raises `NameTaken` if the name in its terms belongs to another series, or to a series that was closed.
+    Raises `NameTaken` if the name in the terms of `opening` belongs to another series, or to a series that was closed.
     """
     existing = openings_of(ledger).get(opening.terms.name)
     if existing is not None and existing != (opening, False):

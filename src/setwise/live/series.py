@@ -283,8 +283,8 @@ class LiveSeries:
     def _is_source(self, history: History, released: Sequence[str]) -> bool:
         """Return whether the last release can be computed again from the counts and noise in `history`.
 
-        `history` was read from the private state, and `released` are the texts released so far. If they do not agree,
-        the releases came from another private state than this one.
+        `history` was read from the private state, and `released` are the texts released so far. If the last text and
+        the history do not agree, the releases came from another private state than this one.
         """
         dates, public = self._dates(len(released)), self.terms.domain is not None
         try:
@@ -319,7 +319,7 @@ class LiveSeries:
 
         `engine` is the address of the table's server with its password; None takes the recorded address. If possible,
         the engine gets only the rows that an update of periods `first` to `until` - 1 reads, so that it need not scan
-        the others.
+        the other rows.
         """
         terms = self.terms
         if source is not None:

@@ -58,8 +58,8 @@ class Chain:
     `head` and `at` are the hash and the timestamp (microseconds since 1970) of the last entry. `count` is the number of
     entries, `charges` the number of charges among them, and `period` the latest budget period of an entry. The
     dataset's cap (the joint budget of its accounts) is normally paid by two rules at once, the Gaussian wallet (a
-    budget in mu squared) and the sum of epsilons. `by_one_rule` has (position, rule) of each charge that paid by only
-    one.
+    budget in mu squared) and the sum of epsilons. `by_one_rule` has (position, rule) of each charge that was paid by
+    only one of them.
     """
 
     head: str

@@ -293,9 +293,9 @@ class Restoration:
             self._connection.execute(insert(accounts), account.row)
 
     def _append(self, line: dict[str, Any]) -> None:
-        """Queue the entry in `line` and its balance changes for insertion; record it in its account's row as last.
+        """Queue the entry in `line`, with its balance changes, for insertion; note it in its account's row.
 
-        The row of an account in the database keeps the position and hash of the account's last entry.
+        The row of an account in the database has the position and hash of the account's last entry.
         """
         account = self._accounts[line["account"]]
         row = account.row

@@ -53,7 +53,7 @@ def read_key(path: Path) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class KeptHead:
-    """The identity of a signed head, kept outside the database to detect that an older copy of it was put back.
+    """The identity of a signed head; kept outside the database, it shows if an older copy of the database was put back.
 
     A signed head is a signed record of where every account's chain of entries ended. Its identity is its number in the
     register (the chain of openings and audit events), its timestamp `at` in microseconds since 1970, and its hash.

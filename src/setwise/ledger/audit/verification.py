@@ -216,8 +216,8 @@ def _read_seal(records: list[Record]) -> tuple[dict[str, tuple[int, str]], list[
 class _States:
     """The states of all accounts after the audit events of the register, and when each account was frozen or closed.
 
-    `records` are all records of the register (the chain of openings and audit events). When means at which positions in
-    the account's chain of entries, as ranges. `faults` lists the events that the account's state at that time did not
+    `records` are all records of the register (the chain of openings and audit events). The times of an account are
+    ranges of positions in its chain of entries. `faults` lists the events that the account's state at that time did not
     allow.
     """
 
@@ -394,10 +394,10 @@ _PLACE = ("holder", "period", "what")
 
 
 def _check_balances(connection: Connection, tally: Tally, terms: dict[int, Terms]) -> Iterator[Fault]:
-    """Yield a fault for every stored balance that differs from the sum over the entries, or is outside its limits.
+    """Yield a fault for every stored balance that is not the sum of its changes by entries, or is outside its limits.
 
-    `tally` has the sums over the entries, and `terms` the terms of accounts and caps (the joint budgets of datasets'
-    accounts) by register number (the number of the record that opened each).
+    `tally` has these sums, and `terms` the terms of accounts and caps (the joint budgets of datasets' accounts) by
+    register number (the number of the record that opened each).
     """
     rows = {(row.holder, row.period, row.what): row for row in connection.execute(select(balances))}
     last = and_(balances.c.movement == movements.c.number, *(balances.c[x] == movements.c[x] for x in _PLACE))

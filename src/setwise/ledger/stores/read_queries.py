@@ -85,10 +85,11 @@ def pricing_state(connection: Connection, holder: int, period: str) -> PricingSt
 
 
 def locked_spent_of(connection: Connection, holder: int) -> dict[str, int]:
-    """Return the units spent of each balance that has no periods, and lock these rows until the transaction ends.
+    """Return the units spent of each balance without periods; lock the rows of these balances.
 
-    `holder` is the register number (the number of the opening record) of the account or cap that has the balances. The
-    keys are balance names (such as "wallet": mu squared, 2^60 units when full).
+    The rows stay locked until the transaction ends. `holder` is the register number (the number of the opening record)
+    of the account or cap that has the balances. The keys are balance names (such as "wallet": mu squared, 2^60 units
+    when full).
     """
     query = select(balances.c.what, balances.c.spent).where(balances.c.holder == holder, balances.c.period == "")
     return {row.what: row.spent for row in connection.execute(query.order_by(balances.c.what).with_for_update())}
@@ -135,7 +136,7 @@ def spent_by(
     A register number is the number of the record that opened an account, and `holders` is a SELECT of the register
     numbers of the accounts to read. A period is a calendar period, such as "2026-11", or "" for an account whose budget
     is never renewed. Only the given `periods` are read; if None, all periods in which something was spent. A balance is
-    a named part of a budget, such as "wallet", of 2^60 units.
+    a named part of a budget, such as "wallet" (2^60 units when full).
     """
     spent_units: dict[tuple[int, str], dict[str, int]] = {}
     columns = (balances.c.holder, balances.c.period, balances.c.what, balances.c.spent)

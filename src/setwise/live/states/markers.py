@@ -125,6 +125,6 @@ class MarkedState(SeriesState):
 
         The pairs are stored under the attempt number `attempt` of this update. `valid` are the attempt numbers of the
         earlier updates that became valid. A pair is new if it is stored under none of these, and if its group is among
-        the first `contributions` groups of its user. The pairs are durable when this returns, but count only once a
-        marker (the record that makes an update valid) names `attempt`.
+        the first `contributions` groups of its user. The pairs are durable when this returns, but become valid only
+        when a marker (the record that makes an update valid) names `attempt`.
         """
