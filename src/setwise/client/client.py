@@ -129,7 +129,7 @@ class Client:
         return self.request("GET", "/datasets")
 
     def accounts(self) -> list[AccountRecord]:
-        """Return the status of each of the person's accounts; a steward gets every account.
+        """Return the status of each account of the person who owns the client's token; a steward gets every account.
 
         The odometers (the epsilon spent so far), which take time to compute, are left out.
         """
@@ -142,7 +142,7 @@ class Client:
                 return accounts
 
     def live(self) -> list[SeriesRecord]:
-        """Return the record of each live series that the person's accounts have paid for.
+        """Return the record of each live series that an account of the person behind the client's token paid for.
 
         A live series is a set of noisy user counts that is charged once and released period by period.
         """
@@ -158,8 +158,8 @@ class Client:
     def dataset(self, name: str, *, account: str | None = None) -> "RemoteDataset":
         """Return a handle to ask the dataset `name`; questions are paid by `account`.
 
-        If `account` is None, the person's only account on the dataset pays. Raises `InvalidParameter` if the person has
-        no account on the dataset, or several.
+        If `account` is None, the person who owns the client's token pays with their only account on the dataset. Raises
+        `InvalidParameter` if the person has no account on the dataset, or several.
         """
         if account is None:
             names = [record["account"] for record in self.accounts() if record["dataset"] == name]
@@ -426,7 +426,7 @@ class RemoteSeries:
         return released["released"]
 
     def cancel_update(self) -> bool:
-        """Stop the running update of the series; return False if the replica that gets the request runs none."""
+        """Stop the running update of the series; return False if the replica that gets the request runs no update."""
         stopped: CancelledRecord = self._client.request("DELETE", f"/live/{quote(self.name)}/update")
         return stopped["cancelled"]
 

@@ -53,7 +53,7 @@ class AuditEvent:
 
     @classmethod
     def read(cls, body: str) -> "AuditEvent":
-        """Return the audit event from the canonical JSON text that `body` returned."""
+        """Return the audit event from `body`, the canonical JSON text that the method `body` returned."""
         return cls(**json.loads(body))
 
 

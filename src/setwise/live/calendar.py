@@ -91,7 +91,7 @@ class Calendar:
                 return months - (day.day < self.start.day)
 
     def closed(self, until: date) -> int:
-        """Return how many periods have ended by the day `until`: their last day is before that day."""
+        """Return how many periods have ended by the day `until`, that is, have their last day before that day."""
         return 0 if until <= self.start else min(self.place_of(until), self.periods)
 
     def days(self, first: date, until: date) -> Iterator[date]:

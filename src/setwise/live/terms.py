@@ -45,15 +45,15 @@ class SeriesTerms:
 
     `name` is the name of the series, `table` the table, `user` its column of users, and `at` its column with the time
     of an event. Counting starts on the day `start`, for `periods` periods, each as long as `every` says ("day", "week"
-    or "month"). Each user counts in at most `contributions` groups, the earliest ones. `purpose` says which estimates
-    get the smallest error ("totals", "periods" or "windows" of `window` periods). `where` is a filter of rows, or None.
-    `domain` lists the groups if they are public, and is None for private groups. With `unit` "user,day", each day of a
-    user is a unit of privacy by itself, and days of users are counted.
+    or "month"). Each user is counted in at most `contributions` groups, the earliest ones. `purpose` says which
+    estimates get the smallest error ("totals", "periods" or "windows" of `window` periods). `where` is a filter of
+    rows, or None. `domain` lists the groups if they are public, and is None for private groups. With `unit` "user,day",
+    each day of a user is a unit of privacy by itself, and days of users are counted.
 
     An update reads the last `late_days` days before the first unreleased period again, for events that arrived late.
     `source` has the engine and the options with which the table is opened. `user_type` is the type of the user column
-    at the opening, such as "integer". The private state knows users by their text, and another type could write the
-    same user in another way. It is None for series that earlier versions opened.
+    at the opening, such as "integer", or None for series that earlier versions opened. The private state knows users by
+    their text, and another type could write the same user in another way.
 
     Raises `InvalidParameter` for a wrong field.
     """

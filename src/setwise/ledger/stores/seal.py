@@ -14,7 +14,7 @@ from setwise.ledger.stores.schema import openings
 
 
 def moves_digest(moves: Iterable[str]) -> str:
-    """Return one digest over `moves`, the balance changes of an account's entries, as one JSON text for each entry."""
+    """Return one digest over the balance changes of an account's entries; `moves` has one JSON text for each entry."""
     return digest("\n".join(moves))
 
 
