@@ -90,8 +90,8 @@ def dots(
 ) -> None:
     """Draw open markers without a line at the points (x, y), so that a curve under or over them can be seen.
 
-    `axes` is the panel to draw in. Only the colour of `stroke` is used; `marker` is matplotlib's name of the marker,
-    and `label` is the entry in the legend.
+    `axes` is the panel to draw in. `stroke` gives the colour only. `marker` is matplotlib's name of the marker, and
+    `label` is the entry in the legend.
     """
     axes.plot(
         x, y, marker, color=stroke.color, markerfacecolor="none", markersize=4.5, markeredgewidth=1.2, label=label

@@ -19,9 +19,9 @@ _WIDTHS = (1e-6, 1e-5, 3e-5, 1e-4, 3e-4, 1e-3)
 
 
 def mixture(epsilon: float, uses: int, pure: int) -> tuple[Use, ...]:
-    """Return guarantees with counts, `uses` in all and of one epsilon: `pure` of epsilon-DP, the others bounded range.
+    """Return `uses` guarantees of the same `epsilon`: `pure` of them epsilon-DP, and the others epsilon-bounded-range.
 
-    In the paper's letters, m = `pure` of k = `uses`.
+    In the paper's letters, m = `pure` of k = `uses`. The result has each guarantee once, with its count.
     """
     uses_made = []
     if pure:
@@ -34,8 +34,9 @@ def mixture(epsilon: float, uses: int, pure: int) -> tuple[Use, ...]:
 def paper_epsilon(uses: tuple[Use, ...], delta: float) -> float:
     """Return the paper's set-wise bound on the overall epsilon of `uses` at `delta`.
 
-    `uses` are guarantees with counts. The bound depends only on the sums of the means and of the squared sub-Gaussian
-    parameters of the privacy losses, so it holds for any adaptive order.
+    `uses` are guarantees with counts. The bound depends on the privacy losses only through the sum of their means and
+    the sum of their squared sub-Gaussian parameters. Neither sum depends on the order, so the bound holds for any
+    adaptive order.
 
     Theorem: eq:setWiseCompEps2.
     """
@@ -172,8 +173,9 @@ def batch_range_delta(uses: int, epsilon: float, g: float) -> float:
 def batch_delta(uses: int, pure: int, epsilon: float, g: float) -> float:
     """Return the optimal delta, at overall epsilon `g`, of `uses` mechanisms of the same epsilon, chosen up front.
 
-    `pure` of the uses are pure DP and the others bounded range. The formula is a maximum of a double sum over k + m + 1
-    candidates for the parameter t of the bounded-range uses, where k = `uses` and m = `pure`.
+    `pure` of the mechanisms are pure DP and the others bounded range. The formula is the maximum of a double sum over k
+    + m + 1 candidates for t, where k = `uses`, m = `pure`, and t is the parameter of the randomized responses that
+    stand for the bounded-range mechanisms.
 
     Theorem: thm:opt_nonadaptive.
     """
@@ -185,8 +187,9 @@ def batch_delta(uses: int, pure: int, epsilon: float, g: float) -> float:
 def batch_delta_at(t: float, ranges: int, pure: int, epsilon: float, g: float) -> float:
     """Return the double sum in the formula for the batch optimum (thm:opt_nonadaptive) at one candidate `t`.
 
-    A batch is chosen up front. t is the parameter of the randomized responses that stand for the bounded-range uses.
-    The batch has `ranges` bounded-range and `pure` pure-DP uses of epsilon, and `g` is the overall epsilon.
+    A batch is a set of mechanisms chosen up front: here `ranges` bounded-range and `pure` pure-DP mechanisms of
+    `epsilon`. t is the parameter of the randomized responses that stand for the bounded-range mechanisms, and `g` is
+    the overall epsilon.
     """
     q, p = keep(epsilon, t), keep(2 * epsilon, epsilon)
     return math.fsum(
@@ -202,10 +205,10 @@ def batch_delta_at(t: float, ranges: int, pure: int, epsilon: float, g: float) -
 def alpha(i: int, j: int, ranges: int, pure: int, p: float) -> float:
     """Return alpha_{i,j}, the weight of one term in the double sum of the batch optimum (thm:opt_nonadaptive).
 
-    A batch is chosen up front. It is the weight of the event that `i` of the `ranges` bounded-range and `j` of the
-    `pure` pure-DP uses flip their answer; `p` is q_{2 epsilon, epsilon}, the probability that a pure-DP use does not.
-    The probabilities of the bounded-range uses are other factors of the term. The paper defines alpha before
-    lem:deriv_zero.
+    A batch is a set of mechanisms chosen up front: here `ranges` bounded-range and `pure` pure-DP mechanisms. The term
+    stands for the event that `i` of the former and `j` of the latter flip their answer. `p` is q_{2 epsilon, epsilon},
+    the probability that a pure-DP mechanism does not flip its answer. The probabilities of the bounded-range mechanisms
+    are other factors of the term. The paper defines alpha before lem:deriv_zero.
     """
     return comb(ranges, i) * comb(pure, j) * p ** (pure - j) * (1 - p) ** j
 
@@ -213,9 +216,9 @@ def alpha(i: int, j: int, ranges: int, pure: int, p: float) -> float:
 def partial_sum(t: float, last: int, ranges: int, pure: int, epsilon: float, g: float, *, power: str) -> float:
     """Return F_ell(t), the sum of the first terms, up to ell = `last`, in the double sum of the batch optimum.
 
-    The batch, chosen up front, has `ranges` bounded-range and `pure` pure-DP uses of `epsilon`; `t` is the parameter of
-    the randomized responses that stand for the bounded-range uses, and `g` the overall epsilon. `power` is the exponent
-    of the last factor: "i", which is right, or "j", as the paper prints it.
+    The batch, chosen up front, has `ranges` bounded-range and `pure` pure-DP mechanisms of `epsilon`. `t` is the
+    parameter of the randomized responses that stand for the bounded-range mechanisms, and `g` the overall epsilon.
+    `power` is the exponent of the last factor: "i", which is right, or "j", as the paper prints it.
 
     Theorem: lem:deriv_zero, which says where the derivative of F_ell is zero.
     """
@@ -235,9 +238,9 @@ def partial_sum_slope(t: float, last: int, ranges: int, pure: int, epsilon: floa
     """Return the derivative of F_ell (see `partial_sum`) at `t` for ell = `last`, by the formula of lem:deriv_zero.
 
     F_ell is the sum of the first terms in the formula for the optimal delta of a batch, mechanisms chosen up front. The
-    batch has `ranges` bounded-range and `pure` pure-DP uses of `epsilon`, and `g` is the overall epsilon. The formula
-    has the factor (`uses` - i), where `uses` should be the number of bounded-range uses. The last line of the paper's
-    proof has the number of all uses instead.
+    batch has `ranges` bounded-range and `pure` pure-DP mechanisms of `epsilon`, and `g` is the overall epsilon. The
+    formula of the lemma has the factor (`uses` - i), where `uses` should be the number of bounded-range mechanisms. The
+    last line of the paper's proof has the number of all mechanisms instead.
     """
     q, p = keep(epsilon, t), keep(2 * epsilon, epsilon)
     front = (exp(g - epsilon * (pure - last) - t * ranges) - exp(t - epsilon)) / (1 - exp(-epsilon))

@@ -31,7 +31,7 @@ def claims() -> tuple[Claim, ...]:
 
 
 def _introduction() -> tuple[Claim, ...]:
-    """Return the checks of the paper's introduction, which compares how bounded-range uses and pure-DP uses compose."""
+    """Return the checks of the paper's introduction, which compares bounded-range and pure-DP composition."""
     budget = compose([f"pure:{_EPSILON}x100"]).epsilon(_DELTA).upper
     uses_that_fit = bisect_right(range(501), budget, key=lambda count: _ranges(count) if count else 0.0) - 1
     batch = compose([f"bounded-range:{_EPSILON}x100"], "batch").epsilon(_DELTA).upper
@@ -56,12 +56,15 @@ def _introduction() -> tuple[Claim, ...]:
 
 
 def _ranges(count: int) -> float:
-    """Return the overall epsilon at delta = 1e-6 of `count` bounded-range uses of epsilon 0.1, in any order."""
+    """Return the overall epsilon at delta = 1e-6 of `count` bounded-range mechanisms of epsilon 0.1, in any order."""
     return compose([Use(BoundedRange(epsilon=_EPSILON), count)]).epsilon(_DELTA).upper
 
 
 def _moments() -> tuple[Claim, ...]:
-    """Return the checks of statements about means and sub-Gaussian parameters of privacy losses, and about zCDP."""
+    """Return the checks of what the paper says about zCDP, and about the means of privacy losses and their variation.
+
+    The variation is measured by sub-Gaussian parameters.
+    """
     alpha = 0.5
 
     def mean(t: float) -> float:
@@ -148,7 +151,7 @@ def _recursion(order: str, epsilon: float, g: float) -> Bracket:
 def _orders() -> tuple[Claim, ...]:
     """Return the checks of statements about the order of pure-DP (DP) and bounded-range (BR) mechanisms.
 
-    The place of a single BR mechanism does not matter (prop:sbr-ord), and BR mechanisms at the end are the worst order
+    Delta is the same wherever a single BR mechanism stands (prop:sbr-ord), and it is largest if BR mechanisms come last
     (lem:bad_order).
     """
     epsilon, g = 0.5, 0.6
@@ -233,9 +236,9 @@ def _noises() -> tuple[Claim, ...]:
 
 
 def pure_delta_in_order(epsilons: tuple[float, ...], g: float) -> float:
-    """Return the optimal delta at overall epsilon `g` of pure-DP uses with these `epsilons` in this order.
+    """Return the optimal delta at overall epsilon `g` of pure-DP mechanisms with these `epsilons`, in this order.
 
-    Computed in plain floats by the paper's recursion over the mechanisms, first to last.
+    The delta is computed in plain floats by the paper's recursion over the mechanisms, first to last.
 
     Theorem: lem:adap_recursion_hetero.
     """
@@ -247,7 +250,7 @@ def pure_delta_in_order(epsilons: tuple[float, ...], g: float) -> float:
 
 
 def _pure_orders() -> tuple[Claim, ...]:
-    """Return the checks that the order of pure-DP uses with different parameters does not matter."""
+    """Return the checks that delta is the same for every order of pure-DP mechanisms with different parameters."""
     parameters, g = (0.05, 0.2, 0.5, 0.9, 1.3), 0.8
     values = [pure_delta_in_order(order, g) for order in permutations(parameters)]
     exact = compose([PureDP(epsilon=epsilon) for epsilon in parameters]).delta(g).upper
@@ -285,9 +288,9 @@ def corrections() -> tuple[Claim, ...]:
 def _partial_sums() -> tuple[Claim, ...]:
     """Return the corrections of lem:deriv_zero, about partial sums F_ell in the formula for the batch optimum.
 
-    A batch is chosen up front. The lemma says at which t the slope of F_ell is 0. Evaluated for k = 5 uses, of which m
-    = 2 are pure DP, with epsilon = 0.5 and overall epsilon 0.7, at ell = 3 and the parameter t = 0.2 of the
-    bounded-range uses.
+    A batch is chosen up front. The lemma says at which t the slope of F_ell is 0. It is evaluated for k = 5 mechanisms,
+    of which m = 2 are pure DP, with epsilon = 0.5 and overall epsilon 0.7, at ell = 3 and t = 0.2, where t is the
+    parameter of the bounded-range mechanisms.
     """
     ranges, pure, epsilon, g, t, last = 3, 2, 0.5, 0.7, 0.2, 3
 
@@ -340,7 +343,7 @@ def _partial_sums() -> tuple[Claim, ...]:
 
 
 def _one_range() -> Claim:
-    """Return the correction of the paper's corollary about one bounded-range use among k - 1 pure-DP uses.
+    """Return the correction of the paper's corollary about one bounded-range mechanism among k - 1 pure-DP mechanisms.
 
     The corollary follows prop:sbr-ord. Evaluated for k = 4, epsilon = 0.5 and overall epsilon 0.6.
     """

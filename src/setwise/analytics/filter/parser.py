@@ -84,7 +84,8 @@ _TOKEN = re.compile(
 def tokens(text: str) -> list[FilterToken]:
     """Return the tokens of a filter's text; a token of the kind `END` follows the last one.
 
-    Raises: `InvalidFilter` for text that is too long or, with the position, for text that cannot be split into tokens.
+    Raises: `InvalidFilter` if the text is too long or cannot be split into tokens. The message for the second case
+    names the position of the first character that starts no token.
     """
     if len(text) > LONGEST:
         raise InvalidFilter(f"a filter must be at most {LONGEST} characters long, not {len(text)}")

@@ -39,11 +39,12 @@ _COUNTED = "pure:E, gaussian:S or discrete-laplace:B"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountMechanism:
-    """The `mechanism` of a question that an account's registered uses pay for, and its `name` in the answer.
+    """The mechanism that answers a question whose budget is stated as guarantees that an account registered in advance.
 
-    `account_names` has pairs (guarantee of the mechanism, guarantee that the account registered and charges). It has a
-    pair only if the two guarantees are written differently. For example, discrete Laplace noise is charged as `pure:E`,
-    because it satisfies pure DP with epsilon E.
+    `mechanism` is the mechanism, and `name` its name in the answer. `account_names` has pairs (guarantee of the
+    mechanism, guarantee that the account registered and charges). It has a pair only if the two guarantees are written
+    differently. For example, discrete Laplace noise is charged as `pure:E`, because it satisfies pure DP with epsilon
+    E.
     """
 
     mechanism: HistogramMechanism | GroupStatistics
@@ -52,17 +53,20 @@ class AccountMechanism:
 
 
 def mechanism_from_draws(bounds: Bounds, draws: Draws, status: AccountStatus) -> AccountMechanism:
-    """Return the mechanism of a histogram or top k with the given `bounds` whose uses have the guarantees in `draws`.
+    """Return the mechanism of a histogram or top k whose picks and noisy counts have exactly the guarantees in `draws`.
 
-    - bounded-range:E pays for a pick of a group by the exponential mechanism (Gumbel noise).
-    - pure:E pays for a count with discrete Laplace noise of scale at least per_item/E, which is E-DP. Here per_item is
+    The account that pays registered these guarantees in advance. `bounds` are the query's contribution bounds, and
+    `status` is the status of the account.
+
+    - bounded-range:E is the guarantee of one pick of a group by the exponential mechanism (Gumbel noise).
+    - pure:E is the guarantee of one count with discrete Laplace noise of scale at least per_item/E. Here per_item is
       the most that one user adds to one count.
-    - gaussian:S pays for a count with Gaussian noise of standard deviation at most per_item * S before rounding. If one
-      user changes m counts, m uses of gaussian:S cost as much as one use of gaussian:S/sqrt(m), which pays for all m
-      counts. The counts share a part of the noise where sharing makes the noise of each count smaller.
+    - gaussian:S is the guarantee of one count with Gaussian noise of standard deviation at most per_item * S before
+      rounding. If one user changes m counts, m uses of gaussian:S cost as much as one use of gaussian:S/sqrt(m), which
+      pays for all m counts. The counts share a part of the noise where sharing makes the noise of each count smaller.
 
-    If groups are private, a threshold hides small groups. Its delta comes from `draws`, or from the account with the
-    status `status` (see `_threshold`).
+    If groups are private, a threshold hides small groups. Its delta comes from `draws` or, if `draws` has none, from
+    the account (see `_threshold`).
 
     Raises: `InvalidParameter` if `draws` pays for picks but the query has no `k`, or if a guarantee is of the wrong
     kind.
@@ -95,11 +99,11 @@ def statistics_from_draws(
 
     - `bounds` are the query's contribution bounds: to how many groups one user adds, and how much.
     - `wanted` has one release per statistic, whose noise is chosen here.
-    - `draws.counts` is the guarantee that pays once for each noisy number: one for a count or a sum, two for a mean,
-      three for a variance.
-    - `draws.discover` pays once for a quantile. Several quantiles of the same values are found by bisection, and it
-      pays once for each level of the bisection.
-    - `status` is the status of the account.
+    - `draws.counts` is the guarantee of each noisy number. It is charged once for a count or a sum, twice for a mean,
+      and three times for a variance.
+    - `draws.discover` is the guarantee of each pick of a quantile, and is charged once for a single quantile. Several
+      quantiles of the same values are found by bisection; it is then charged once for each level of the bisection.
+    - `status` is the status of the account that pays.
 
     If the group keys are private, the groups are found by their numbers of users. A top k picks them by the exponential
     mechanism. Any other query releases the groups whose noisy counts exceed a threshold, and these counts also answer a
@@ -224,8 +228,8 @@ def _count_noise(guarantee: Guarantee, per_item: int) -> tuple[Counts, AccountNa
 
     - `per_item`, the most that one user adds to one count, is the sensitivity.
     - The kind of noise is "laplace" or "gaussian".
-    - The account names are empty, except for pure:E. There the mechanism's own guarantee is discrete Laplace noise, and
-      the pair (own guarantee, `guarantee`) says under which name the account is charged.
+    - The account names are pairs (guarantee of the noise, guarantee that the account is charged), and empty if the two
+      are the same. They differ only for pure:E, whose noise is discrete Laplace noise.
     Raises: `InvalidParameter` unless `guarantee` is pure DP, or the guarantee of Gaussian noise, or of Laplace noise of
     the sensitivity `per_item`.
     """
@@ -275,11 +279,12 @@ def _in_notation(guarantee: Guarantee) -> str:
 
 
 def check_planned(uses: tuple[Use, ...], status: AccountStatus) -> None:
-    """Raise unless the account of `status` can pay for `uses`, which the planner chose for a question with an epsilon.
+    """Raise unless the account of `status` can pay for `uses`, mechanism runs planned for a question with an epsilon.
 
-    An account with a budget can pay for any uses here; its balance is checked when it is charged. An account that
-    registered its uses in advance must have registered these guarantees often enough. The account that `setwise run`
-    opens for a report has done so, because the report is planned before the account is opened.
+    An account with a budget passes for any `uses` here; its balance is checked later, when it is charged. An account
+    that registered its mechanism runs in advance must have registered each of these guarantees often enough. The
+    account that `setwise run` opens for a report has done so, because the report is planned before the account is
+    opened.
     Raises: `InvalidParameter` if a guarantee was not registered; `BudgetExhausted` if it was registered too few times.
     """
     registered = {use.guarantee for use in status.terms.uses}
@@ -292,12 +297,14 @@ def check_planned(uses: tuple[Use, ...], status: AccountStatus) -> None:
 
 
 def check_registered(uses: tuple[Use, ...], status: AccountStatus) -> None:
-    """Raise unless the account of `status` registered at least as many uses of each guarantee as `uses` needs.
+    """Raise unless the account of `status` registered each guarantee in `uses` at least as many times as `uses` has it.
 
-    A guarantee that was not registered is allowed only if the account has a wallet, a budget for uses that are not
-    known in advance. This check comes before the cost of `uses` is computed, which is fast for registered uses but may
-    be slow for arbitrary uses in a request.
-    Raises: `InvalidParameter` for a guarantee that was not registered, `BudgetExhausted` for too many uses.
+    `uses` are the mechanism runs that a question needs, as guarantees with counts. A guarantee that was not registered
+    is allowed only if the account also has a wallet, which is a budget for mechanism runs that are not known in
+    advance. This check comes before the joint cost of `uses` is computed: computing the cost is fast for registered
+    guarantees, but may be slow for arbitrary guarantees in a request.
+    Raises: `InvalidParameter` for a guarantee that was not registered; `BudgetExhausted` for one that was registered
+    too few times.
     """
     registered = status.terms.uses
     counts = {use.guarantee: use.count for use in registered}

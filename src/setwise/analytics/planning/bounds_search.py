@@ -70,8 +70,9 @@ class FoundBounds:
       noisy numbers from which they were chosen.
     - `contributions` is the contribution bound (the most groups in which one user counts), and `left_out` the noisy
       share of (user, group) pairs that it leaves out. Both are None if the query states its contribution bound.
-    - `rows` has, for each of `Search.row_measures`, the most rows of a user that count in a group, and the share of
-      rows that this bound leaves out. The share is measured only in the group in which a user has the most rows.
+    - `rows` has, for each of `Search.row_measures`, a bound on how many rows of one user count in a group, and the
+      noisy share of rows that this bound leaves out. The share is measured only in the group in which a user has the
+      most rows.
     """
 
     bounds: tuple[tuple[Fraction, Fraction], ...] = ()
@@ -87,12 +88,12 @@ class Search:
 
     - `remaining` is the (epsilon, delta) budget of the answer after the search. All of it is charged beforehand, as one
       use, so that the answer is paid for no matter which bounds are found.
-    - `bounds` is the mechanism that finds clipping bounds, and `measures` are the numbers of each user to which it is
-      applied. Statistics of the same numbers share their bounds.
+    - `bounds` is the mechanism that finds clipping bounds. It is applied to each of `measures`, numbers of each user
+      such as the user's sum of a column. Statistics of the same numbers share their bounds.
     - `groups` is the mechanism that finds the contribution bound (the most groups in which one user counts); None if
       the query states that bound.
-    - `rows` is the mechanism that finds how many rows of a user count in a group, and `row_measures` are the numbers to
-      which it is applied: of all rows, or of rows that have a value in a column.
+    - `rows` is the mechanism that bounds how many rows of one user count in a group. It is applied to each of
+      `row_measures`: a user's number of all rows, or of rows that have a value in a column.
     """
 
     query: Query
@@ -104,9 +105,10 @@ class Search:
     row_measures: tuple[Measure, ...]
 
     def uses(self) -> tuple[Use, ...]:
-        """Return the mechanism uses charged for a question with a search: the uses of the search, and one more.
+        """Return the mechanism uses (guarantees with counts) that a question with a search for bounds is charged for.
 
-        A use is a guarantee with a count. The last use is the whole (epsilon, delta) that remains for the answer.
+        The last use stands for the answer after the search: it is the whole (epsilon, delta) that remains for it. The
+        uses before it are those of the search.
         """
         epsilon, delta = float_below(self.remaining.epsilon), float_below(self.remaining.delta)
         answer = ApproxDP(epsilon=epsilon, delta=delta) if delta else PureDP(epsilon=epsilon)
@@ -133,8 +135,8 @@ class Search:
         """Add noise to the exact counts in `table`, and return the bounds that are chosen from the noisy counts.
 
         `table` has the counts that `aggregation` requests: for each number whose bounds are open, how many users are in
-        each bin of that number. A bound on a user's rows in a group is at most `steps` rows. `randomness` is the source
-        of the noise.
+        each bin of that number. No bound on a user's rows in a group is chosen above `steps` rows. `randomness` is the
+        source of the noise.
         """
         groups = None
         if self.groups is not None:
@@ -173,10 +175,10 @@ class Search:
     def _noise_of_row(self, contributions: int) -> float:
         """Estimate how much noise, in rows of one group, is added if one more row of each user counts in every group.
 
-        `contributions` is the most groups in which a user counts. The search compares this noise with the rows that a
-        bound leaves out. These rows are known for one group only, the one in which a user has the most rows; in all
-        groups of the user the bound leaves out between 1 and `contributions` times as many. So the noise of all groups
-        is divided by the middle of these two factors.
+        `contributions` is the most groups in which a user counts. The search weighs this noise against the rows that a
+        bound leaves out. It knows the left-out rows of one group only, the one in which a user has the most rows. In
+        all groups of the user together, the bound leaves out between 1 and `contributions` times as many rows. So the
+        noise in all groups is divided by the midpoint of these two factors.
         """
         groups = (1 + min(contributions, self._group_count)) / 2
         return self._noise_at(contributions) / groups
@@ -274,8 +276,8 @@ def has_open_bounds(query: Query) -> bool:
 def budgeted_query(query: Query, steps: int) -> Query:
     """Return `query` with bounds that cost at least as much as any bounds that a search can find.
 
-    This query is planned before the charge. If its cost fits the budget, so does the cost of the query with any found
-    bounds. Only open bounds are replaced:
+    The returned query is planned before the charge. If its cost is within the budget, so is the cost of the query with
+    any bounds that are found later. Only open bounds are replaced:
     - The contribution bound (the most groups in which one user counts) becomes the largest that can be found.
     - After the search, the larger bound of a sum is at most `steps` rounding steps, and at most `steps` rows of a user
       are counted. In the returned query both limits are `_STEPS_MARGIN` times higher, so that its noise scale is at

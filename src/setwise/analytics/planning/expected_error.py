@@ -21,9 +21,9 @@ def releases_of(statistics: Sequence[Statistic]) -> list[StatisticRelease]:
 def statistics_error(choice: StatisticsChoice) -> ErrorEstimate:
     """Return the expected error of the planned mechanism `choice`, computed without reading rows.
 
-    `expected_error` and `radius` (the half-width of intervals) are those of the first statistic, and None if they
-    depend on the rows. `detectable` and `shortfall` say which groups are likely to be found (see `ErrorEstimate`); they
-    are None if no groups have to be found.
+    In the result, `expected_error` and `radius` (the half-width of intervals) are those of the first statistic. They
+    are None if that error depends on the rows. `detectable` and `shortfall` say which groups are likely to be found
+    (see `ErrorEstimate`); they are None if no groups have to be found.
     """
     discovery = choice.mechanism.discovery
     discovery_error = None if discovery is None else discovery.preview()

@@ -62,10 +62,12 @@ class Plan:
 
     - `mechanism` is the name of the mechanism, and `why` a sentence that compares it with other mechanisms.
     - `uses` are the mechanism uses (guarantees with counts) that the question can spend at most.
-    - `epsilon` is a bracket (lower and upper end) of the epsilon of these uses at `delta`. The upper end is promised,
-      to an analyst who decides, after seeing answers, only what `interaction` allows. `method` names the computation of
-      epsilon, and `statement` the theorem behind it.
+    - `epsilon` brackets the epsilon of these uses at `delta` between a lower and an upper end. The upper end is a
+      certified promise. `interaction` says how freely an analyst may choose later questions after earlier answers so
+      that the promise still holds.
+    - `method` names the computation of `epsilon`, and `statement` the theorem behind it.
     - `delta` is the delta of the account that pays, or else the delta of the question.
+    - `error` is the expected error.
     - `alone` is the (epsilon, delta) of the uses at the question's delta, if an account pays and the question states an
       epsilon; otherwise None.
     """
@@ -211,7 +213,10 @@ class ExecutablePlan:
 
     @property
     def most(self) -> int | None:
-        """How many groups the mechanism reads from the engine, highest exact numbers first; None if it reads all."""
+        """How many groups the mechanism reads from the engine; None if it reads all.
+
+        It reads the groups with the highest exact counts or sums.
+        """
         return None if isinstance(self.mechanism, GroupStatistics) else groups_read(self.mechanism)
 
     def in_account_names(self, spent: Sequence[Use]) -> tuple[Use, ...]:
@@ -263,9 +268,9 @@ class BoundsSearch:
 
 
 def groups_read(mechanism: Mechanism) -> int | None:
-    """Return how many groups a mechanism reads from the engine, highest exact numbers first; None if it reads all.
+    """Return how many groups a mechanism reads from the engine; None if it reads all.
 
-    A mechanism whose `limit` is n reads n + 1 groups.
+    It reads the groups with the highest exact counts or sums. A mechanism whose `limit` is n reads n + 1 groups.
     """
     match mechanism:
         case UnknownGumbel(limit=limit) | TwoPhaseTopK(discovery=UnknownGumbel(limit=limit)):
@@ -295,11 +300,14 @@ def plan_query(
 ) -> ExecutablePlan:
     """Return the executable plan of `query` within `budget`; no row of the table is read.
 
-    `user` is the user column and `schema` describes the table's columns. `status` is the status of the account that
-    pays; None if the question brings its own budget. `where` is the query's filter, already parsed; if it is None, the
-    filter is parsed here. `charge` is the cost of uses that are charged instead of the mechanism's own uses; the noise
-    of a `GroupStatistics` is then only estimated, and the plan must not be executed before it is planned again with its
-    own cost. Raises an error that says what is wrong with the query or its budget.
+    - `user` is the user column, and `schema` describes the table's columns.
+    - `status` is the status of the account that pays; None if the question brings its own budget.
+    - `where` is the query's filter, already parsed; if it is None, the filter is parsed here.
+    - `charge` is given if other mechanism uses than those of this plan are charged, and is their cost; the cost of this
+      plan is then not computed. In that case the noise of a `GroupStatistics` is only estimated, and the plan must not
+      be executed before it is planned again with its own cost.
+    Raises: an error such as `InvalidParameter`, `InvalidFilter` or `UnsuitableTable` that says what is wrong with the
+    query or its budget.
     """
     _check_encodable(query)
     if where is None and query.where is not None:
@@ -381,13 +389,14 @@ def _example_error(search: Search, user: str, schema: Schema, where: Filter | No
 def _plan_costliest(
     search: Search, user: str, schema: Schema, where: Filter | None, charge: Charge
 ) -> tuple[ExecutablePlan, int]:
-    """Return (plan, steps) of the costliest query to which `search` can lead.
+    """Return (plan, steps) of the costliest query to which the private search for bounds `search` can lead.
 
     `steps` is the most rounding steps that the larger bound of a sum may have. It is `FINE_STEPS`, or `COARSE_STEPS` if
     a plan with `FINE_STEPS` fails because noise of that many steps cannot be sampled. `user` is the user column,
-    `schema` has the table's columns, and `where` is the parsed filter or None. `charge` is the cost of the search and
-    of the whole remaining budget, which is charged whatever bounds are found; so the plan only checks that such a query
-    can be planned, and its own cost is not certified.
+    `schema` has the table's columns, and `where` is the parsed filter or None.
+
+    `charge` is the cost of the search and of the whole remaining budget, which is charged whatever bounds are found. So
+    the returned plan only shows that such a query can be planned; its own cost is not certified.
     """
     for steps in (FINE_STEPS, COARSE_STEPS):
         try:
@@ -402,10 +411,10 @@ def _plan_costliest(
 def _promise(uses: tuple[Use, ...], total: Total, status: AccountStatus | None) -> Charge:
     """Return (cost, delta, alone) of the mechanism uses `uses` of a question with the budget `total`.
 
-    The cost is a certified epsilon at `delta`. `delta` is that of the account that pays, or that of `total` if no
-    account pays (`status` is None). `alone` is the (epsilon, delta) of the same uses at the delta of `total`; None
-    without an account. The question's delta counts as 0 if the uses cost at most the epsilon of `total` without any
-    delta.
+    - The cost is a certified epsilon at `delta`.
+    - `delta` is that of the account that pays, or the question's delta if no account pays (`status` is None).
+    - `alone` is the (epsilon, delta) of the same uses at the question's delta; None if no account pays.
+    The question's delta is that of `total`, or 0 if the uses satisfy pure DP with at most the epsilon of `total`.
     """
     is_pure = certified_price(uses, 0.0, Interaction.SETWISE).upper <= total.epsilon
     question_delta = 0.0 if is_pure else float_below(total.delta)
@@ -422,10 +431,11 @@ def _promise(uses: tuple[Use, ...], total: Total, status: AccountStatus | None) 
 def promise_of(uses: tuple[Use, ...], budget: Budget, status: AccountStatus | None) -> Charge:
     """Return (cost, delta, alone) of `uses`, the mechanism uses of several queries together.
 
-    The cost is a certified epsilon at `delta`. `delta` is that of the account that pays, or that of `budget` if no
-    account pays (`status` is None). `alone` is the (epsilon, delta) of the uses at the delta of `budget`; None unless
-    an account pays and `budget` is a `Total`.
-    Raises: `InvalidParameter` if `budget` names registered uses and no account pays.
+    - The cost is a certified epsilon at `delta`.
+    - `delta` is that of the account that pays, or that of `budget` if no account pays (`status` is None).
+    - `alone` is the (epsilon, delta) of the uses at the delta of `budget`; None unless an account pays and `budget` is
+      a `Total`, that is an (epsilon, delta).
+    Raises: `InvalidParameter` if `budget` names registered guarantees and no account pays.
     """
     if isinstance(budget, Total):
         return _promise(uses, budget, status)

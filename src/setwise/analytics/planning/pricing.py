@@ -54,7 +54,7 @@ class WeightedQuery(Protocol):
 class Priced:
     """The result of `price`: the budgets (`totals`) and `plans` of the queries, in order, and their joint cost.
 
-    `promise` is the certified cost of all queries together, an epsilon at the given delta.
+    `promise` is the certified cost of all queries together: an epsilon at the delta that `price` was given.
     """
 
     totals: tuple[Total, ...]
@@ -153,10 +153,10 @@ class _BudgetCandidates:
     ) -> _BudgetCandidate:
         """Return a candidate whose queries together cost at most `epsilon`, with about the largest scale.
 
-        `price` takes the merged uses of all queries and their delta, and returns their cost as an epsilon. The search
-        starts at the scale `first`; if that is None, at the scale where the epsilons of the queries add up to
-        `epsilon`. Each next scale is chosen as if the cost were proportional to the scale. The search stops once the
-        cost is between `_CLOSE * epsilon` and `epsilon`.
+        `price` is a function that takes the mechanism uses of all queries and the delta of all queries together, and
+        returns their joint cost as an epsilon. The search starts at the scale `first`; if that is None, at the scale
+        where the epsilons of the queries add up to `epsilon`. Each next scale is chosen as if the cost were
+        proportional to the scale. The search stops once the cost is between `_CLOSE * epsilon` and `epsilon`.
         Raises: `Unattainable` if no scale that was tried costs at most `epsilon`.
         """
         best: _BudgetCandidate | None = None

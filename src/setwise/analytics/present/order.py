@@ -88,11 +88,12 @@ _MONTH_COLUMNS = ("month", "mon", "monat", "mois", "mes")
 
 
 def month_numbers(name: str, cells: Sequence[Cell]) -> dict[Cell, float]:
-    """Return the numbers by which `cells`, labels of the text column `name`, are sorted as months; {} if they are none.
+    """Return the numbers by which `cells`, labels of the text column `name`, are sorted as months; {} if not months.
 
-    Labels are months if all of them, except null, are written as 2026-1, as an English name (Jan or January), or as 1
-    to 12. The numbers 1 to 12 count as months only if the column's name says month, or if all twelve are there, because
-    they may also be names. The labels were released, so that their order reveals nothing more.
+    Labels are months if all of them, except null, are written in one of three ways: as 2026-1, as an English name (Jan
+    or January), or as a number from 1 to 12. The numbers 1 to 12 count as months only if the column's name says month,
+    or if all twelve are there, because they may also be names. Sorting reveals nothing more, because the labels were
+    already released.
 
     >>> month_numbers("at", ["2026-10", "2026-9"])
     {'2026-10': 24322.0, '2026-9': 24321.0}

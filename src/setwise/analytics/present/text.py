@@ -114,10 +114,11 @@ def brief_bounds_note(
 
 
 def _share_in_brief(left_out: LeftOutShare | None) -> str:
-    """Return the share that a bound leaves out, in parentheses; "" if `left_out` is None, for a bound that was given.
+    """Return, in parentheses, the noisy share of a user's rows or groups that a found bound leaves out.
 
-    If the share cannot be told from its noise, the text says so. Without that text, readers took a bound that left out
-    four of five rows for one that leaves out little.
+    Returns "" if `left_out` is None, which stands for a bound that the analyst stated. If the share cannot be told from
+    its noise, the text says so. Without that text, readers took a bound that left out four of five rows for one that
+    leaves out little.
     """
     if left_out is None:
         return ""
@@ -127,9 +128,10 @@ def _share_in_brief(left_out: LeftOutShare | None) -> str:
 
 
 def _clipped_in_brief(clipped: ClippedShare | None) -> str:
-    """Return the share of clipped users, in parentheses; "" if `clipped` is None, for bounds that were given.
+    """Return, in parentheses, the noisy share of users whose values are clipped by bounds that a private search found.
 
-    If the share cannot be told from its noise, the text says so.
+    Returns "" if `clipped` is None, which stands for bounds that the analyst stated. If the share cannot be told from
+    its noise, the text says so.
     """
     if clipped is None:
         return ""
@@ -141,8 +143,9 @@ def _clipped_in_brief(clipped: ClippedShare | None) -> str:
 def _share_interval(share: LeftOutShare | ClippedShare) -> str:
     """Return a noisy share with its interval, such as "3.2% [2%, 5%]", or the interval alone, such as "0% to 14%".
 
-    The interval stands alone if noise may be as large as the share. A bound is chosen because its noisy share is small,
-    so the share itself tends to be too low: readers took "0.2% [0%, 14%]" for nothing, where the exact share was 7%.
+    The share is what a bound leaves out or clips. It is not shown if noise may be as large as the share. A bound is
+    chosen because its noisy share is small, so this share tends to be lower than the exact one: where the exact share
+    was 7%, readers of "0.2% [0%, 14%]" took the bound to leave out almost nothing.
     """
     lower, upper = _percent(share.lower, math.floor), _percent(share.upper, math.ceil)
     if noise_may_dominate(share.share, (share.lower, share.upper)):
@@ -177,8 +180,9 @@ def _difference(statistics: Sequence[Statistic]) -> str:
 def hidden_groups_note(query: Query, detectable: int | None, complete: bool) -> str:
     """Return a sentence that says which private groups an answer to `query` may hide; "" if it hides no group.
 
-    A group whose count is at least `detectable` is found with the confidence of the plan; None if the plan has no such
-    number. `complete` is True if the answer has all groups that were asked for; a top k then needs no sentence.
+    A group whose exact count is at least `detectable` is found with the plan's confidence (a probability such as 95%);
+    `detectable` is None if the plan knows no such count. `complete` is True if the answer has all groups that were
+    asked for; a top k then needs no sentence.
     """
     if query.item is None or query.domain is not None or detectable is None or (query.k is not None and complete):
         return ""
@@ -277,11 +281,14 @@ def interval_note(
 ) -> str:
     """Return sentences about what the intervals of `release` promise, and why some are wider than the noise requires.
 
-    Intervals are wider if items were listed because of their noisy counts: the highest counts, or counts above a
-    threshold, tend to have been raised by noise. `number` is the phrase for the number that the intervals contain.
-    `intervals` are the release's intervals at `confidence`, one for each item; if it is None, they are computed here.
-    An item whose exact count is at least `detectable` is listed with that confidence; None if it is not known. Returns
-    "" if the release has no counts. The sentences depend only on released values, so they reveal nothing more.
+    - Intervals are wider if items were listed because of their noisy counts: the highest counts, or counts above a
+      threshold, tend to have been raised by noise.
+    - `number` is the phrase for the number that the intervals contain.
+    - `intervals` are the release's intervals at `confidence`, one for each item; if it is None, they are computed here.
+    - An item whose exact count is at least `detectable` is listed with probability `confidence`; None if that count is
+      not known.
+
+    Returns "" if the release has no counts. The sentences depend only on released values, so they reveal nothing more.
     """
     computed = release.intervals(confidence) if intervals is None else intervals
     present_intervals = [interval for interval in computed if interval is not None]

@@ -166,8 +166,8 @@ class AddWindows:
     A derivation step is an operation on the rows of each user. `user` is the user column. Rows that are equal in the
     ORDER BY of a window (ties) are sorted further, by the values of all columns that this step, a later step or the
     question reads, in alphabetical order of their names. So the result depends only on the content of the user's rows.
-    Without this rule it would depend on how an engine happens to sort ties, and so on the rows of other users. Columns
-    by which ties are not sorted are dropped.
+    Without this rule it would depend on how an engine happens to sort ties, and so on the rows of other users. The
+    other columns of the table are dropped.
 
     `ties` are the names, in lower case, of all columns that the statement names. After SELECT *, ties are sorted only
     by columns with these names. A name that the table lacks is ignored.
@@ -329,7 +329,7 @@ NOT_DERIVED = Derivation()
 
 
 def _expressions(step: Step) -> Iterator[RowExpression]:
-    """Yield every expression that `step`, such as a filter, computes from rows: conditions, columns, keys, user."""
+    """Yield every expression that `step`, such as a filter, computes from rows, including the user column."""
     match step:
         case AddColumns(columns) | SelectColumns(columns=columns):
             yield from (column.expression for column in columns)
@@ -410,7 +410,7 @@ def _window_with_released(window: UserWindow, values: Mapping[int, float | None]
 
 
 def _step_text(step: Step) -> str:
-    """Return `step`, such as a filter on private rows, as text; different steps have different texts.
+    """Return a derivation step, such as a filter on private rows, as text; different steps have different texts.
 
     The text becomes a part of the text by which a charged query is recognised when it is asked again.
     """
@@ -464,11 +464,11 @@ def _window_text(window: UserWindow) -> str:
 def columns_computed_with(derivation: Derivation) -> Iterator[tuple[str, bool]]:
     """Yield (column name, flag) for each use of a column in the derivation, so that a service can check permissions.
 
-    The flag is True if the column is used only as a number there: in arithmetic, or as the argument of an aggregate. It
-    is False if rows are filtered, grouped, sorted or joined by the column, or if a step renames it. A column that a
-    step passes on under its own name is left out, because its use in a later step is yielded. The user column is left
-    out in places that compare only rows of one user: by itself in PARTITION BY or ORDER BY of a window, in COUNT, or on
-    both sides of a join condition.
+    The flag is True if the column is used only as a number there: in arithmetic, or as the argument of an aggregate. In
+    every other use it is False: for example, if rows are filtered, grouped, sorted or joined by the column, or if a
+    step renames it. A column that a step passes on under its own name is left out, because its use in a later step is
+    yielded. The user column is left out in places that compare only rows of one user: by itself in PARTITION BY or
+    ORDER BY of a window, in COUNT, or on both sides of a join condition.
     """
     for step in derivation.steps:
         if isinstance(step, JoinUserRows):

@@ -12,7 +12,7 @@ from setwise.errors import InvalidParameter
 def not_a_number(statement: str, argument: RowExpression, kind: Kind) -> InvalidParameter:
     """Return the error for `argument`, whose values are of `kind`, where only a number is allowed.
 
-    `statement` begins the message and says where, as in "ROUND takes a number".
+    `statement` is the beginning of the message and says where the number is needed, as in "ROUND takes a number".
     """
     return InvalidParameter(f"{statement}, not {kind} values{_advice(argument, kind, Kind.FLOAT)}").needing(
         _declarable_types(argument, kind, Kind.FLOAT)
@@ -22,8 +22,8 @@ def not_a_number(statement: str, argument: RowExpression, kind: Kind) -> Invalid
 def not_comparable(left: tuple[RowExpression, Kind], right: tuple[RowExpression, Kind]) -> InvalidParameter:
     """Return the error for a comparison of values of different types.
 
-    `left` and `right` are the two sides, each as (expression, its type). If a side is a column of text, the message
-    advises to declare its type.
+    `left` and `right` are the two sides, each as a pair (expression, kind of its values). If a side is a column of
+    text, the message advises to declare its type.
     """
     message = f"{left[1]} and {right[1]} values cannot be compared: convert one of them"
     for (side, kind), (_, other) in ((left, right), (right, left)):
@@ -41,9 +41,10 @@ def not_a_condition(expression: RowExpression, kind: Kind) -> InvalidParameter:
 
 
 def _declarable_types(expression: RowExpression, kind: Kind, wanted: Kind) -> dict[str, str]:
-    """Return the `wanted` type by column name if `expression` is a column of text; otherwise an empty dictionary.
+    """Return {column name: `wanted`}, the type to declare for a text column so that an expression is allowed.
 
-    `kind` is the kind of the expression's values.
+    `expression` is the expression that is not allowed, and `kind` the kind of its values. The result is empty unless
+    the expression is a column of text.
     """
     return {expression.name: wanted} if isinstance(expression, ColumnValue) and kind is Kind.TEXT else {}
 
@@ -51,8 +52,8 @@ def _declarable_types(expression: RowExpression, kind: Kind, wanted: Kind) -> di
 def _advice(expression: RowExpression, kind: Kind, wanted: Kind) -> str:
     """Return the end of an error message that advises to declare the type `wanted` of a column of text.
 
-    `expression` is the expression in the error, and `kind` its type. The result is "" if `expression` is not a column,
-    or if `kind` is not text.
+    `expression` is the expression in the error, and `kind` the kind of its values. The result is "" if `expression` is
+    not a column, or if `kind` is not text.
     """
     needed = _declarable_types(expression, kind, wanted)
     return "".join(f"; if {name!r} is of a CSV file, give its type, as in --type {name}={wanted}" for name in needed)

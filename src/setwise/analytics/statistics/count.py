@@ -27,8 +27,8 @@ class Count(Statistic):
     """The number of users in a group, or the number of its rows with at most `most` rows of each user.
 
     It counts users if `most` is 1 or None and `bounds` is None. It counts rows if `most` is above 1, or if `bounds` is
-    "auto"; a private search then finds `most`. If `column` is given, only rows count in which the column is not null,
-    and only users who have such a row.
+    "auto"; a private search then finds `most`. If `column` is given, rows in which the column is null are not counted,
+    nor are users who have only such rows.
     """
 
     kind: ClassVar[str] = "count"
@@ -106,9 +106,10 @@ class Count(Statistic):
         return None if self.column is not None or self.is_auto else self.most or 1
 
     def ranking_words(self, *, grouped: bool) -> dict[str, object]:
-        """Return the bound on a user's rows as a query states it in JSON if its main number is this count.
+        """Return the bound on a user's rows, as in the JSON of a query whose only number is this count.
 
-        The key is `per_item` if the query has groups (`grouped`), and `per_user` otherwise.
+        The key is `per_item` if the query has groups (`grouped`), and `per_user` otherwise. The value is None if the
+        query counts users.
         """
         return {"per_item" if grouped else "per_user": self.most}
 
@@ -131,8 +132,8 @@ class Count(Statistic):
     def release(self, among: Sequence[Statistic]) -> "StatisticRelease":
         """Return the mechanism that releases this count, with a placeholder noise scale until the planner chooses one.
 
-        The mechanism that finds the groups releases their numbers of users anyway. So a plain number of users needs no
-        mechanism of its own and costs nothing more. `among` is not used.
+        The mechanism that finds the groups releases their numbers of users anyway. So a number of users without further
+        conditions needs no mechanism of its own and adds nothing to the cost. `among` is not used.
         """
         from setwise.mechanisms.statistics import UsersFound
 
@@ -147,8 +148,8 @@ class Count(Statistic):
         """Return the half-width, in users or rows, of the 95% interval that this count is planned to have.
 
         `release` is the mechanism with the noise scale that the planner chose; no row is read. The result is None for a
-        plain number of users: it has no mechanism of its own, because the mechanism that finds the groups counts their
-        users.
+        number of users without further conditions, which has no mechanism of its own: the mechanism that finds the
+        groups counts their users.
         """
         return total_radius(release, Fraction(1))
 
@@ -208,8 +209,7 @@ def total_radius(release: "StatisticRelease", step: Fraction) -> Fraction | None
     """Return the half-width, in units of the column, of the 95% interval that a noisy sum is planned to have.
 
     `release` is the mechanism of the sum, whose noise scale is in rounding steps. `step` is the size of a rounding step
-    in units of the column. The result is None if `release` is another mechanism, such as that of a plain number of
-    users.
+    in units of the column. The result is None if `release` is not the mechanism of a noisy sum.
     """
     from setwise.mechanisms.intervals import CONFIDENCE
     from setwise.mechanisms.statistics import NoisyTotal

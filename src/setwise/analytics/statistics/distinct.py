@@ -65,8 +65,9 @@ class Distinct(Statistic):
     def in_units(self, estimate: "Estimate") -> "Estimate":
         """Return `estimate`, a noisy number of distinct values, with a value or lower end below 0 raised to 0.
 
-        The upper end stays as far above the value as it was, as for counts. An upper end cut at 0 would state that the
-        exact number is 0, although it is only known to be small.
+        The upper end of the interval is raised by as much as the value, as is done for counts. If a negative upper end
+        were only raised to 0, the interval would state that the exact number is 0, although it is only known to be
+        small.
         """
         from setwise.mechanisms.release import Estimate
 

@@ -149,7 +149,7 @@ class Statistic(ABC):
         return None
 
     def ranking_words(self, *, grouped: bool) -> dict[str, object]:
-        """Return the statistic's parameters as a query states them in JSON if its main number is this statistic.
+        """Return the statistic's parameters, as in the JSON of a query whose only number is this statistic.
 
         `grouped` is True for a top k or histogram, which rank groups by the statistic, and False for a count or sum
         without groups.
@@ -203,7 +203,8 @@ class Statistic(ABC):
 
         `release` is the mechanism with the noise scale that the planner chose; no row is read. For a mean, a group of
         `SOME_USERS` users or rows is assumed. For a quantile, the result is the number of users by which its rank may
-        be off. The result is None for a plain number of users: the mechanism that finds the groups counts them.
+        be off. The result is None for a number of users that has no mechanism of its own, because the mechanism that
+        finds the groups counts their users.
         """
 
     def planned_together(self) -> object:
@@ -302,7 +303,10 @@ class Statistic(ABC):
 
     @property
     def search_limit_note(self) -> str:
-        """A sentence (no full stop) on values beyond the limit of the private search for bounds; "" if not needed."""
+        """A sentence, without its full stop, that says how to count values beyond the bounds that a search can find.
+
+        "" if no search found bounds at that limit, which is the default.
+        """
         return ""
 
     @property
@@ -496,7 +500,7 @@ class BoundedStatistic(Statistic):
 
     @property
     def clipped_values(self) -> str:
-        """A clause that says to which bounds values are clipped: here, the values of single rows."""
+        """A clause such as "each row's age is clipped to 0 .. 120", which says to which bounds values are clipped."""
         return f"each row's {self.column} is clipped to {self.clip_text()}"
 
     @property

@@ -90,7 +90,7 @@ class Sum(BoundedStatistic):
         return positive_integer("high", int(clip.high))
 
     def ranking_words(self, *, grouped: bool) -> dict[str, object]:
-        """Return the column and the bound of a user's sum as a query states them in JSON if its main number is the sum.
+        """Return the column and the bound on a user's own sum, as in the JSON of a query whose only number is this sum.
 
         The keys are `value` and `per_item` if the query has groups (`grouped`), and `value` and `clip` otherwise.
         """

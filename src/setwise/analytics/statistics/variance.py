@@ -102,11 +102,11 @@ class Variance(BoundedStatistic):
         return self.clip_bounds.width / 2
 
     def measures(self) -> tuple[Measure, ...]:
-        """Return the two measures (numbers that a user adds to a group) that the engine sums: of y, and of 2 y^2 - 1.
+        """Return the two measures (numbers that a user adds to a group), of which one is for y and one for 2 y^2 - 1.
 
         y is the clipped value of a row, scaled to -1 at the lower and 1 at the upper bound. So both y and 2 y^2 - 1 lie
         between -1 and 1. For each of the two, a user adds its average over their rows, times the number of these rows,
-        but at most times `per_user` (1 if None).
+        but at most times `per_user` (1 if None). The engine sums these numbers over users.
         """
         return tuple(
             Measure(

@@ -70,7 +70,7 @@ def sniff(file: TableFile, declared: CsvOptions) -> CsvOptions:
 
 
 def _with_place(declared: CsvOptions, file: TableFile, separator: str, ending: str) -> CsvOptions:
-    """Return the options `declared` with the separator and file format that the file's name does not show.
+    """Return the options `declared`, completed by the separator and the format of `file` unless its name shows them.
 
     `separator` is the separator between cells, declared or guessed. It is added unless it is the usual one of the
     format, such as a comma for .csv. `ending` is the file name ending of the file's compression, such as ".gz", or ""
@@ -89,7 +89,7 @@ def _with_place(declared: CsvOptions, file: TableFile, separator: str, ending: s
 
 
 def _with_names(declared: CsvOptions, rows: Sequence[tuple[Row, int]]) -> CsvOptions:
-    """Return the options `declared`, completed by the number of lines to skip and by the source of the column names.
+    """Return the options `declared`, completed by the lines to skip and by whether a header line names the columns.
 
     `rows` are the records of a sample of the file, each with the number of the file's line at which the record ends.
     The first full record is the first with as many cells as most records; a title (a record with one filled cell) does
@@ -324,8 +324,8 @@ class TableCheck:
         """Write a description file (column types and CSV options) beside the table's first file, and return its path.
 
         Later queries read the description, so that they need no options.
-        Raises: `InvalidParameter` if the cells do not tell days from months, the table is in an object store, or the
-        file cannot be written.
+        Raises: `InvalidParameter` if the cells do not show which number of a date is the day and which the month, if
+        the table is in an object store, or if the description cannot be written.
         """
         if self.other_dates and self.csv is not None:
             choices = " or ".join(f"--date-format '{each}'" for each in (self.csv.date_format, *self.other_dates))
@@ -460,7 +460,7 @@ _TAIL = 2**16
 def total_line_note(file: TableFile, options: CsvOptions) -> str:
     """Return a sentence if the last line of a text file has a cell such as "Total"; else "".
 
-    Such a line would count as one more row, of a user of its own. `options` say how the file is written.
+    A query would count such a line as one more row, of one more user. `options` say how the file is written.
     """
     form = options.format_of(options.suffix_of(file))
     tail = b""

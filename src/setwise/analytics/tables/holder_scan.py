@@ -63,8 +63,9 @@ class HolderScan:
         """Warn of rows and cells of the tables in `question` that the question will not read.
 
         `question` is the text of the question; if it is not SQL, the text has its columns and the names of the tables
-        that it joins. Nothing but the warning is raised, and only if warnings are errors. A table that cannot be
-        scanned causes no warning, because the question's own refusal says what is wrong.
+        that it joins. No other error or warning leaves this method. The warning itself is raised only if Python is set
+        to raise warnings as errors. A table that cannot be scanned causes no warning, because the question will be
+        refused with an error that says what is wrong.
         """
         if self._stopped:
             return
@@ -80,10 +81,11 @@ class HolderScan:
             self._scanned |= columns
 
     def _scan_new_columns(self, name: str, table: TableToScan, question: str) -> tuple[set[tuple[str, str]], list[str]]:
-        """Return (columns, sentences): columns of the table `name` that `question` names, and notes about new ones.
+        """Return (columns, sentences): columns of the table `name` that `question` names, and notes about their cells.
 
-        A column is a pair of the table's name and the column's name, which is "" for the table as a whole. If all these
-        columns were scanned before, there are no sentences. If the table cannot be read, both results are empty.
+        A column is a pair of the table's name and the column's name, which is "" for the table as a whole. There are no
+        sentences if all these columns were scanned for earlier questions. If the table cannot be read, both results are
+        empty.
         """
         try:
             if name not in self._names:

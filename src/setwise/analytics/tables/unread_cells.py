@@ -54,7 +54,8 @@ def unread_cells(table: TableToScan, question: str) -> list[ScanNote]:
     are misread if they count as values, and numbers and dates if the query compares them as text.
 
     `question` is the text of the query. Only the user column and columns whose names occur in `question` are checked. A
-    prepared dataset (users' items, ranked and stored in advance) is not scanned, because its source was.
+    prepared dataset (users' items, ranked and stored in advance) is not scanned, because its cells were already read
+    when it was prepared.
     """
     from setwise.analytics.engines.duckdb.cell_counts import text_samples
     from setwise.analytics.engines.duckdb.opening import untyped_table
@@ -110,7 +111,11 @@ class _ColumnScan:
         self._counts = self._count(self.kinds, table.csv.cells)
 
     def _count(self, kinds: Mapping[str, Kind], grammar: CellGrammar) -> "tuple[CellCount, ...]":
-        """Return the exact counts of filled and readable cells of each column, read as `kinds` and `grammar` say."""
+        """Return the exact counts of filled and readable cells of each column, read as `kinds` and `grammar` say.
+
+        `kinds` has the kind as which each column is read, by name, and `grammar` says how numbers, dates and empty
+        cells are written.
+        """
         from setwise.analytics.engines.duckdb.cell_counts import count_cells
 
         return count_cells(self._raw, kinds, None, grammar, self._names).columns

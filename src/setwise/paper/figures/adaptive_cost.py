@@ -15,10 +15,11 @@ COUNTS = (5, 6, 7, 8, 9, 10, 11, 12, 14, 16, 18, 20, 24, 28, 34, 40, 48, 56, 68,
 
 
 def compute(progress: Progress, counts: tuple[int, ...] = COUNTS) -> Table:
-    """Return the table of overall epsilons at delta = 1e-6 of bounded-range uses, chosen adaptively or up front.
+    """Return the table of overall epsilons at delta = 1e-6 of bounded-range mechanisms, chosen adaptively or up front.
 
-    There is one row per epsilon of a use and number of uses in `counts`. The adaptive optimum is a certified bracket.
-    `progress` is called with the share of rows done.
+    There is one row for each epsilon of a single mechanism and each number of mechanisms in `counts`. If the mechanisms
+    are chosen adaptively, the smallest possible epsilon is given as a certified bracket. `progress` is called with the
+    share of rows done.
 
     Theorem: lem:adap_recursion_hetero against thm:non-adaptive.
     """
@@ -40,9 +41,9 @@ def compute(progress: Progress, counts: tuple[int, ...] = COUNTS) -> Table:
 
 
 def _adaptive(epsilon: float, count: int) -> Bracket:
-    """Return a narrow bracket for the overall epsilon at delta = 1e-6 of `count` bounded-range uses chosen adaptively.
+    """Return a narrow bracket of the overall epsilon of `count` bounded-range mechanisms that are chosen adaptively.
 
-    Each use has the given `epsilon`.
+    Each mechanism has the given `epsilon`; delta is 1e-6.
     """
     composed = compose(mixture(epsilon, count, 0))
     return narrow(lambda width: composed.epsilon(DELTA, width=width).bracket, _WIDTHS)
@@ -60,9 +61,9 @@ def extra(table: Table, end: str) -> list[float]:
 
 
 def claims(table: Table) -> tuple[Claim, ...]:
-    """Return the check, against `table`, of the paper's statement that adaptive choices can increase the privacy loss.
+    """Return the check of the paper's statement that choosing mechanisms after earlier answers can cost more privacy.
 
-    `table` is a result of `compute`, and the choices are those of mechanisms after earlier answers.
+    `table` is a result of `compute`, from which our number is taken.
     """
     return (
         Claim(
@@ -77,9 +78,10 @@ def claims(table: Table) -> tuple[Claim, ...]:
 
 
 def draw(table: Table) -> "chart.Picture":
-    """Return a picture of the adaptive and the batch optimum, and of their distance, against the number of uses.
+    """Return a picture of the smallest overall epsilon of mechanisms that are chosen adaptively or up front.
 
-    In a batch all uses are chosen up front. `table` is a result of `compute`.
+    The horizontal axis is the number of mechanisms. A second panel shows by how many percent the adaptive epsilon is
+    larger. `table` is a result of `compute`.
     """
     picture, (left, right) = chart.panels(2, (9.4, 4.8))
     strokes = (chart.OURS, chart.OTHER, chart.PAPER_TOO)

@@ -16,11 +16,11 @@ COUNTS = (50, 100, 200, 300, 500, 750, 1000, 1250, 1500, 1750, 2000, 2250, 2500,
 
 
 def compute(progress: Progress, counts: tuple[int, ...] = COUNTS) -> Table:
-    """Return the table of overall epsilons at delta = 1e-9 of bounded-range uses, one row per number of uses.
+    """Return the table of overall epsilons at delta = 1e-9 of bounded-range mechanisms, one row per number of them.
 
-    The numbers of uses are `counts`. The columns are the paper's bound, the optimum of as many pure-DP uses, the
-    optimum of a batch (all chosen up front), and the bracket of the optimum in any adaptive order. `progress` is called
-    with the share of rows done.
+    The numbers of mechanisms are `counts`. The columns are the paper's bound, the optimum of as many pure-DP
+    mechanisms, the optimum of mechanisms chosen up front (a batch), and the bracket of the optimum if the analyst
+    chooses the order adaptively. `progress` is called with the share of rows done.
     """
     rows: list[dict[str, Cell]] = []
     for done, count in enumerate(counts):
@@ -41,7 +41,7 @@ def compute(progress: Progress, counts: tuple[int, ...] = COUNTS) -> Table:
 
 
 def claims(table: Table) -> tuple[Claim, ...]:
-    """Return checks of the published overall epsilon of 34.9, and of the smaller epsilon that can be certified.
+    """Return checks of the overall epsilon of 34.9 that a deployment published, and that a smaller one is certified.
 
     `table` is a result of `compute`, from which our numbers are taken.
     """
@@ -73,9 +73,10 @@ def claims(table: Table) -> tuple[Claim, ...]:
 
 
 def draw(table: Table) -> "chart.Picture":
-    """Return a picture of the overall epsilon against the number of uses, and of the excess of the paper's bound.
+    """Return a picture of the overall epsilon against the number of mechanisms, and of the excess of the paper's bound.
 
-    `table` is a result of `compute`.
+    The excess is the distance of the paper's bound from our certified upper end, in percent. `table` is a result of
+    `compute`.
     """
     picture, (left, right) = chart.panels(2, (9.4, 4.7), (3, 2))
     uses = table.numbers("uses")

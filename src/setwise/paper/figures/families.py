@@ -23,10 +23,10 @@ OURS = (0, 50)
 def compute_setwise(progress: Progress, most: int = 100) -> Table:
     """Return the table of overall epsilons at delta = 1e-6, by the paper's set-wise bound and by optimal composition.
 
-    Set-wise means that the analyst may use the mechanisms in any order. There is one row per epsilon of a use and
-    number of uses, from 4 to `most`, and a column per bound and share of pure-DP uses (the other uses have bounded
-    range). The paper does not say which epsilon and delta it drew; here two epsilons per use are computed. `progress`
-    is called with the share of rows done.
+    Set-wise means that the analyst may run the mechanisms in any order. There is one row for each epsilon of a single
+    mechanism and each number of mechanisms up to `most`. There is one column for each bound and each share of pure-DP
+    mechanisms; the other mechanisms have bounded range. The paper does not say for which epsilon and delta its figure
+    is drawn; here two epsilons are computed. `progress` is called with the share of rows done.
     """
     rows: list[dict[str, Cell]] = []
     places = [(epsilon, uses) for epsilon in EPSILONS for uses in range(4, most + 1, 4)]
@@ -46,8 +46,9 @@ def compute_setwise(progress: Progress, most: int = 100) -> Table:
 def claims_setwise(table: Table) -> tuple[Claim, ...]:
     """Return checks of what the paper's text says about its set-wise bound (fig:AdvancedCompBRDP).
 
-    `table` is a result of `compute_setwise`. With half of the uses bounded range the bound is almost the optimal
-    pure-DP bound; with all of them it is below that.
+    The text compares the bound with the optimal bound for pure-DP mechanisms alone. If half of the mechanisms have
+    bounded range, the two bounds are almost equal; if all of them have, the set-wise bound is lower. `table` is a
+    result of `compute_setwise`.
     """
     small = table.where("epsilon", EPSILONS[0])
     half, pure = small.numbers("paper_50"), small.numbers("optimal_pure")
@@ -85,7 +86,7 @@ def claims_setwise(table: Table) -> tuple[Claim, ...]:
 
 
 def draw_setwise(table: Table) -> "chart.Picture":
-    """Return a picture of the overall epsilon against the number of uses, one panel per epsilon of a use.
+    """Return a picture of the overall epsilon against the number of mechanisms, one panel per epsilon of a mechanism.
 
     `table` is a result of `compute_setwise`.
     """
@@ -125,10 +126,11 @@ _SMALLEST = 1e-12
 
 
 def compute_batch(progress: Progress, points: int = 27) -> Table:
-    """Return the table of optimal deltas of pure-DP and bounded-range uses, in a batch and in any adaptive order.
+    """Return the table of optimal deltas of pure-DP and bounded-range mechanisms, chosen up front or adaptively.
 
-    A batch is chosen up front. There is one row for each number of uses and each of `points` overall epsilons, and one
-    column per share of pure-DP uses. `progress` is called with the share of rows done.
+    Mechanisms that are chosen up front are a batch; an analyst who chooses adaptively picks each after earlier answers.
+    There is one row for each number of mechanisms and each of `points` overall epsilons, and one column for each share
+    of pure-DP mechanisms. `progress` is called with the share of rows done.
     """
     rows: list[dict[str, Cell]] = []
     places = [(uses, i * _FARTHEST[uses] / (points - 1)) for uses in COUNTS for i in range(points)]
@@ -145,10 +147,11 @@ def compute_batch(progress: Progress, points: int = 27) -> Table:
 
 
 def claims_batch(table: Table) -> tuple[Claim, ...]:
-    """Return checks that the batch optimum agrees with two earlier theorems, and with the paper's printed formula.
+    """Return checks that the optimum of a batch agrees with two earlier theorems, and with the paper's printed formula.
 
-    A batch is chosen up front. `table` is a result of `compute_batch`. With only pure-DP uses the batch optimum is the
-    optimal pure-DP bound, and with only bounded-range uses the optimal batch bound.
+    A batch is a set of mechanisms that are chosen up front. If all of them are pure DP, its optimal delta is that of
+    the first theorem, on pure DP; if all have bounded range, it is that of the second, on batches. `table` is a result
+    of `compute_batch`.
     """
     part = table.where("uses", 20.0)
     places = [(g, row) for row, g in enumerate(part.numbers("overall_epsilon")) if g < 1.0]
@@ -156,8 +159,8 @@ def claims_batch(table: Table) -> tuple[Claim, ...]:
     def apart(share: int, formula: "list[float]") -> float:
         """Return the largest relative distance between the table's batch deltas and the deltas in `formula`.
 
-        A batch is chosen up front. Both are for 20 uses and the overall epsilons below 1. `share` is the percentage of
-        pure-DP uses, which selects the column of the table.
+        A batch is chosen up front. Both are deltas of 20 mechanisms at the overall epsilons below 1. `share` is the
+        percentage of pure-DP mechanisms, which selects the column of the table.
         """
         values = part.numbers(f"batch_{share}")
         return max(abs(values[row] / truth - 1) for (_, row), truth in zip(places, formula, strict=True))
@@ -189,9 +192,9 @@ def claims_batch(table: Table) -> tuple[Claim, ...]:
 
 
 def draw_batch(table: Table) -> "chart.Picture":
-    """Return a picture of delta, on a logarithmic axis, against the overall epsilon; one panel per number of uses.
+    """Return a picture of delta, on a logarithmic axis, against the overall epsilon.
 
-    `table` is a result of `compute_batch`.
+    There is one panel per number of mechanisms. `table` is a result of `compute_batch`.
     """
     picture, axes = chart.panels(2, (9.4, 5.0))
     for panel, uses in zip(axes, COUNTS, strict=True):

@@ -21,9 +21,10 @@ COUNTS = tuple(range(4, 101, 4))
 def compute(progress: Progress, counts: tuple[int, ...] = COUNTS) -> Table:
     """Return the table of overall epsilons at delta = 1e-6 with parameters fixed in advance and chosen on the fly.
 
-    There is one row per kind of use and number of uses in `counts`. With fixed parameters the columns are the set-wise
-    optimum and the paper's bound. With parameters chosen on the fly they are a privacy filter, whose budget is fixed in
-    advance, and an odometer, which bounds the loss so far. `progress` is called with the share of rows done.
+    There is one row for each kind of mechanism and each number of mechanisms in `counts`. Two columns are for
+    parameters fixed in advance: the set-wise optimum and the paper's bound. Two are for parameters chosen on the fly: a
+    privacy filter, whose budget is fixed in advance, and an odometer, which bounds the loss so far. `progress` is
+    called with the share of rows done.
     """
     rows: list[dict[str, Cell]] = []
     places = [(name, use_text, count) for name, use_text in KINDS for count in counts]
@@ -47,7 +48,7 @@ def compute(progress: Progress, counts: tuple[int, ...] = COUNTS) -> Table:
 
 
 def claims(table: Table) -> tuple[Claim, ...]:
-    """Return checks that registering parameters in advance lowers epsilon, except for Gaussian noise.
+    """Return checks that fixing the parameters of mechanisms in advance lowers epsilon, except for Gaussian noise.
 
     `table` is a result of `compute`.
     """
@@ -55,8 +56,8 @@ def claims(table: Table) -> tuple[Claim, ...]:
     def largest_ratio(kind: str) -> float:
         """Return the largest ratio of the epsilon with fixed parameters to that of a filter, over the rows of a kind.
 
-        `kind` is the kind of use, such as pure DP. A ratio below 1 means that fixing the parameters in advance costs
-        less.
+        `kind` is the kind of mechanism, such as pure DP. A ratio below 1 means that fixing the parameters in advance
+        costs less.
         """
         part = table.where("kind", kind)
         return max(s / f for s, f in zip(part.numbers("setwise"), part.numbers("filter"), strict=True))
@@ -82,7 +83,7 @@ def claims(table: Table) -> tuple[Claim, ...]:
 
 
 def draw(table: Table) -> "chart.Picture":
-    """Return a picture of the overall epsilons against the number of uses, one panel per kind of use.
+    """Return a picture of the overall epsilons against the number of mechanisms, one panel per kind of mechanism.
 
     `table` is a result of `compute`.
     """

@@ -76,18 +76,18 @@ def gaussian_composed(epsilon: float, contributions: int, histograms: int) -> fl
     """Return the overall epsilon at delta = 1e-6 of several Gaussian histograms, composed as (epsilon_i, delta_i)-DP.
 
     This is what the paper draws: each histogram is made (epsilon_i, delta_i)-DP by the exact Gaussian bound (lem:AGM),
-    and these are composed optimally. The noise has the variance of Laplace noise of scale 1/epsilon. How much of delta
-    goes to the delta_i is free; the best share is found by search, and every share gives a valid bound. One user
-    changes at most `contributions` counts of each histogram.
+    and these are composed optimally. The noise has the variance of Laplace noise of scale 1/epsilon. The share of delta
+    that is spent on the delta_i can be chosen: every share gives a valid bound, and the best share is found by search.
+    One user changes at most `contributions` counts of each histogram.
 
     Theorem: lem:AGM, MurtaghVa16.
     """
     once = Gaussian(sigma=equal_sigma(epsilon) / math.sqrt(contributions))
 
     def overall(log_share: float) -> float:
-        """Return the overall epsilon if the histograms' own deltas add up to the share exp(`log_share`) of delta.
+        """Return the overall epsilon if the histograms' deltas take the share exp(`log_share`) of the whole delta.
 
-        Each histogram is (epsilon_i, delta_i)-DP. The remaining delta is used to compose the histograms.
+        Each histogram is (epsilon_i, delta_i)-DP, and composing them takes the rest of the whole delta.
         """
         spent = DELTA * math.exp(log_share)
         histogram = gaussian_to_approx(once, -math.expm1(math.log1p(-spent) / histograms))
@@ -119,8 +119,9 @@ SENSITIVITIES = (1, 2, 3, 5, 8, 10, 15, 20, 30, 40, 50, 60, 70, 80, 90, 100)
 def compute_once(progress: Progress, sensitivities: tuple[int, ...] = SENSITIVITIES) -> Table:
     """Return the table of overall epsilons at delta = 1e-6 for one histogram.
 
-    There is one row per epsilon of the Laplace noise and l0-sensitivity in `sensitivities` (the number of counts that
-    one user changes), and one column per bound. `progress` is called with the share of rows done.
+    There is one row for each epsilon of the Laplace noise and each l0-sensitivity in `sensitivities` (the number of
+    counts that one user changes). There is one column per bound on epsilon: by the paper or exact, for Laplace or
+    Gaussian noise. `progress` is called with the share of rows done.
     """
     rows: list[dict[str, Cell]] = []
     places = [(epsilon, count) for epsilon in EPSILONS for count in sensitivities]
@@ -215,8 +216,8 @@ HISTOGRAMS = tuple(range(2, 11))
 def compute_composed(progress: Progress, histograms: tuple[int, ...] = HISTOGRAMS) -> Table:
     """Return the table of overall epsilons at delta = 1e-6 for several histograms of l0-sensitivity 10.
 
-    There is one row per epsilon of the Laplace noise and number of histograms, and one column per bound. `progress` is
-    called with the share of rows done.
+    There is one row for each epsilon of the Laplace noise and each number of histograms in `histograms`. There is one
+    column per bound on epsilon. `progress` is called with the share of rows done.
     """
     rows: list[dict[str, Cell]] = []
     places = [(epsilon, count) for epsilon in EPSILONS for count in histograms]

@@ -125,9 +125,9 @@ class SeededRandomness:
         self._generator = np.random.PCG64(seed)
 
     def words(self, count: int, width: int = WORD) -> NDArray[np.uint64]:
-        """Return `count` uniform integers of `width` bits, 1 to 64.
+        """Return `count` random integers, uniform over the integers of `width` bits.
 
-        Raises `InvalidParameter` for another width.
+        Raises `InvalidParameter` for a `width` that is not between 1 and 64.
         """
         if not 1 <= width <= WORD:
             raise InvalidParameter(f"width must lie between 1 and 64 bits, not {width!r}")
@@ -144,15 +144,15 @@ _SMALL = slice(15, 25)
 
 
 def overall_epsilon() -> float:
-    """Return the overall epsilon at delta = 1e-6 of 25 Laplace counts of epsilon 0.1: the paper's 2.08."""
+    """Return the overall epsilon at delta = 1e-6 of 25 counts with Laplace noise, each 0.1-DP: 2.08 in the paper."""
     return compose([laplace_histogram_as_pure(epsilon=float(EPSILON), contributions=WORDS)]).epsilon(DELTA).upper
 
 
 def exact_sigma() -> Fraction:
-    """Return the smallest sigma of Gaussian noise on 25 counts with the (epsilon, delta) of the Laplace noise.
+    """Return the smallest sigma of Gaussian noise on 25 counts that meets the (epsilon, delta) of the Laplace noise.
 
-    It is rounded up to 3 decimals. The exact privacy profile of the Gaussian mechanism is used (lem:AGM), not the
-    paper's zCDP bound.
+    The sigma is rounded up to 3 decimals. It is computed from the exact privacy profile of the Gaussian mechanism
+    (lem:AGM), and not from the paper's zCDP bound.
     """
     noise = smallest_noise(
         lambda sigma: [gaussian_histogram(sigma=sigma, contributions=WORDS)], epsilon=overall_epsilon(), delta=DELTA

@@ -23,8 +23,8 @@ _RANGE: Stage = RangeStage(((EPSILON, 1),))
 def recursion(order: str, g: float) -> Bracket:
     """Return the certified bracket of the optimal delta for mechanisms in an order such as "DBB".
 
-    "D" is pure DP and "B" bounded range, both with epsilon = 1; `g` is the overall epsilon. The bracket is computed by
-    the recursion over mechanisms on a grid, as a check of the closed forms.
+    "D" is pure DP and "B" bounded range, both with epsilon = 1; `g` is the overall epsilon. The bracket is computed on
+    a grid, by the paper's recursion over the mechanisms, as a check of the closed forms.
 
     Theorem: lem:adap_recursion_hetero.
     """

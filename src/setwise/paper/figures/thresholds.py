@@ -39,8 +39,9 @@ def published_threshold(contributions: int) -> float:
 def failure_of_margin(t: float, contributions: int) -> float:
     """Return a bound on the probability that one of `contributions` noisy counts passes a noisy threshold.
 
-    Before noise, the threshold is `t` noise scales above each of the counts. It has Laplace noise of the same scale as
-    the counts, so one count passes with probability exp(-t)(2 + t)/4; the union bound adds these probabilities up.
+    Before noise is added, the threshold is `t` noise scales above each of the counts. The threshold has Laplace noise
+    of the same scale as the counts, so a single count passes with probability exp(-t)(2 + t)/4. The union bound adds
+    these probabilities up.
     """
     return contributions * math.exp(-t) * (2.0 + t) / 4.0
 
@@ -48,9 +49,9 @@ def failure_of_margin(t: float, contributions: int) -> float:
 def corrected_threshold(contributions: int) -> float:
     """Return the threshold, in users, with which unkLap is (0.1, 1e-10)-DP, unlike with the published one.
 
-    unkLap is the Laplace mechanism for unknown domains; one user changes at most `contributions` counts. The threshold
-    may let a label through on either of two neighbouring tables, so on each it may do so with probability delta / (1 +
-    e^epsilon).
+    unkLap is the Laplace mechanism for unknown domains; one user changes at most `contributions` counts. A label that
+    only one of two neighbouring tables has may pass the threshold with probability at most delta / (1 + e^epsilon),
+    because either of the two tables may have such labels.
     """
     allowed = DELTA / (1.0 + math.exp(EPSILON))
     t = float(brentq(lambda t: math.log(failure_of_margin(t, contributions) / allowed), 1.0, 100.0, xtol=1e-13))
@@ -71,10 +72,10 @@ def ours_gaussian(contributions: int) -> tuple[float, int]:
 
 
 def ours_laplace(contributions: int) -> int:
-    """Return our fixed threshold, in users, for Laplace noise that is (0.1, 1e-10)-DP, if all groups are read.
+    """Return our threshold, in users, for a histogram with Laplace noise that is (0.1, 1e-10)-DP.
 
     One user changes at most `contributions` counts. Half of delta pays for the noise, composed optimally, and half for
-    the threshold.
+    the threshold. The threshold has no noise, because the mechanism reads all groups and not only the largest.
     """
     noise = smallest_noise(
         lambda scale: [laplace_histogram_as_pure(epsilon=1.0 / scale, contributions=contributions)],

@@ -64,12 +64,12 @@ class Orders:
 
     @property
     def smaller_first_is_beaten(self) -> bool:
-        """Whether some fixed order certainly has a larger delta than the order with ascending epsilons."""
+        """Whether some fixed order has provably (by its bracket) a larger delta than the order by ascending epsilon."""
         return self.fixed[self.worst].lower > self.fixed[self.smaller_first].upper
 
     @property
     def choosing_helps(self) -> bool:
-        """Whether an analyst who chooses the order on the fly certainly gets a larger delta than any fixed order."""
+        """Whether an order chosen on the fly has provably (by its bracket) a larger delta than every fixed order."""
         return self.chosen.lower > max(bracket.upper for bracket in self.fixed.values())
 
 
@@ -88,10 +88,10 @@ def all_orders(parameters: Sequence[float], g: float) -> Orders:
 class Survey:
     """Counts over many sets of `size` epsilons: how often the ascending order is not the worst, and by how much.
 
-    A case is a set of bounded-range epsilons and an overall epsilon; `cases` were tried. In `beaten` of them another
-    order certainly has a larger delta than the ascending one, and `largest_excess` is the largest relative excess of
-    its delta. In `choosing_helps` of them an order chosen on the fly certainly has a larger delta than every fixed
-    order.
+    A case is a set of epsilons of bounded-range mechanisms, with an overall epsilon; `cases` is the number of cases
+    tried. `beaten` is the number of cases in which another fixed order provably has a larger delta than the ascending
+    order, and `largest_excess` is the largest relative excess of that delta. `choosing_helps` is the number of cases in
+    which an order chosen on the fly provably has a larger delta than every fixed order.
     """
 
     size: int
@@ -135,9 +135,9 @@ _FAR = 0.9
 def compute(progress: Progress, points: int = 41) -> Table:
     """Return the table of delta brackets of bounded-range mechanisms in two fixed orders and in one chosen on the fly.
 
-    There is one row per set of epsilons and overall epsilon, of which there are `points`. The fixed orders are smaller
-    or larger first for pairs of epsilons, and ascending or with the first two swapped for four epsilons. `progress` is
-    called with the share of rows done.
+    There is one row for each set of epsilons and each of `points` overall epsilons. For a pair of epsilons the fixed
+    orders are the smaller first and the larger first. For four epsilons they are the ascending order and the ascending
+    order with the first two swapped. `progress` is called with the share of rows done.
     """
     rows: list[dict[str, Cell]] = []
     sets = [(f"{a:g} and {b:g}", (a, b), (b, a)) for a, b in PAIRS] + [("four", FOUR, SWAPPED)]

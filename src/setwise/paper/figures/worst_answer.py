@@ -33,7 +33,7 @@ def one_left(x: float, epsilon: float = EPSILON) -> float:
 def two_left(x: float, epsilon: float = EPSILON) -> float:
     """Return the optimal delta of two epsilon-bounded-range mechanisms at overall epsilon `x`, in closed form.
 
-    Negative `x` follows by symmetry (docs/paper/open-questions.md).
+    For a negative `x`, delta is computed from the delta at -x, by a symmetry (docs/paper/open-questions.md).
     """
     if x < 0.0:
         return -math.expm1(x) + math.exp(x) * two_left(-x, epsilon)
@@ -48,8 +48,9 @@ def two_left(x: float, epsilon: float = EPSILON) -> float:
 def objective(remaining_delta: Callable[[float, float], float], x: float, t: float, epsilon: float = EPSILON) -> float:
     """Return the delta at overall epsilon `x` if the first mechanism is randomized response with parameter `t`.
 
-    It is generalized randomized response with the losses t and t - epsilon. `remaining_delta(y, epsilon)` is the
-    optimal delta, at overall epsilon y, of the bounded-range mechanisms that follow.
+    That mechanism is the paper's generalized randomized response, whose privacy loss is t or t - epsilon.
+    `remaining_delta(y, epsilon)` is the optimal delta, at overall epsilon y, of the bounded-range mechanisms that
+    follow.
 
     Theorem: lem:adap_recursion_hetero.
     """
@@ -141,9 +142,9 @@ def claims(table: Table) -> tuple[Claim, ...]:
     three = ThreeMechanisms(EPSILON)
 
     def argmax(function: Callable[[float, float], float], x: float) -> float:
-        """Return the t in [`x`, epsilon] at which `function(t, x)` is largest.
+        """Return the t between `x` and epsilon at which `function(t, x)` is largest.
 
-        `x` is the overall epsilon, and the function is a part of delta, y or z of the paper's lem:xyz.
+        `x` is the overall epsilon. The function is y or z of the paper's lem:xyz, two of the terms that make up delta.
         """
         return float(
             minimize_scalar(
@@ -206,7 +207,9 @@ def claims(table: Table) -> tuple[Claim, ...]:
 def draw(table: Table) -> "chart.Picture":
     """Return a picture of the worst t of the first of two and of three mechanisms, against the overall epsilon.
 
-    `table` is a result of `compute`. The weighted sums of epsilon and the overall epsilon that t follows are drawn too.
+    The worst t is the parameter with the largest delta. `table` is a result of `compute`. The picture also has the
+    roots of `quartic` and, for comparison, the worst t of three mechanisms chosen up front, (epsilon + g)/4 at the
+    overall epsilon g.
     """
     picture, (panel,) = chart.panels(1, (7.8, 4.8))
     g = table.numbers("overall_epsilon")
