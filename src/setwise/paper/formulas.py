@@ -46,10 +46,10 @@ def paper_epsilon(uses: tuple[Use, ...], delta: float) -> float:
 
 
 def narrow(ask: Callable[[float | None], Bracket], widths: tuple[float, ...] = _WIDTHS) -> Bracket:
-    """Return the bracket for the first of the relative `widths` that can be reached.
+    """Return the bracket that `ask` computes for the first of the relative `widths` with which it succeeds.
 
-    `ask` computes a bracket of the given width, relative to its upper end, or raises `Unattainable`. If no width can be
-    reached, the bracket of `ask(None)` is returned, which has the default width.
+    `ask` is a function that takes a width and returns a bracket at most that wide, relative to its upper end, or raises
+    `Unattainable`. If it raises for every width, the bracket of `ask(None)` is returned, which has the default width.
     """
     for width in widths:
         try:
@@ -131,8 +131,8 @@ def paper_sigma(*, epsilon: float, delta: float, items: int) -> float:
 def keep(epsilon: float, t: float) -> float:
     """Return q_{epsilon,t}, the probability that generalized randomized response answers 0 on input 0.
 
-    With this probability its privacy loss is t, and otherwise t - epsilon. It is the worst epsilon-bounded-range
-    mechanism whose log likelihood ratios are in [t - epsilon, t].
+    With this probability its privacy loss is t, and otherwise t - epsilon. Among the epsilon-bounded-range mechanisms
+    whose log likelihood ratios are in [t - epsilon, t], generalized randomized response is the worst.
 
     Theorem: defn:gen_rr.
     """
@@ -140,7 +140,7 @@ def keep(epsilon: float, t: float) -> float:
 
 
 def pure_delta(uses: int, epsilon: float, g: float) -> float:
-    """Return the optimal delta, at overall epsilon `g`, of composing `uses` uses of epsilon-DP.
+    """Return the optimal delta, at overall epsilon `g`, of the composition of `uses` mechanisms that are `epsilon`-DP.
 
     Theorem: thm:opt_DPCOMP.
     """

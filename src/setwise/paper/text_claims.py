@@ -365,7 +365,8 @@ def _one_range() -> Claim:
 def _union() -> Claim:
     """Return the correction of a proof that conditions on the union of good events; it must be their intersection.
 
-    A good event is that one use does not fail. Shown for two uses that each reveal everything with probability 0.1.
+    A good event is that one mechanism does not fail. The claim is for two mechanisms that each reveal everything with
+    probability 0.1.
     """
     failure, uses = 0.1, 2
     return Claim(

@@ -147,7 +147,7 @@ def constant(column: Column, token: FilterToken) -> Value:
     """Return the constant in `token` as a value of the column's kind.
 
     The constant is converted, so that no engine has to convert cells of the table, which could fail depending on the
-    rows. Dates and times may be written as plain text.
+    rows. A date or time may be written as plain text, without the word DATE or TIMESTAMP before it.
 
     Raises: `InvalidFilter` if the constant is not of the column's kind.
     """
@@ -198,7 +198,7 @@ def _convert(column: Column, token: FilterToken) -> Value | None:
 def _decimal(column: Column, text: str) -> Decimal | None:
     """Return the decimal number in `text`; None if it is not a number or does not fit the column's precision and scale.
 
-    Engines compare a number that fits in the column's own type, without rounding.
+    An engine compares a number that fits in the decimal type of the column itself, so that neither is rounded.
     """
     try:
         value = Decimal(text)

@@ -120,9 +120,9 @@ class Search:
     def aggregation(self, query_aggregation: Aggregation) -> Aggregation:
         """Return the request to the engine for the exact counts from which this search chooses bounds.
 
-        For each number whose bounds are open, the engine is to count the users in bins of that number (1 to 2, 2 to 4,
-        ..). Each user counts in only one of their groups, chosen at random. The filter and the user column are those of
-        `query_aggregation`, the aggregation of the query itself.
+        For each number of a user (such as the user's sum of a column) whose bounds are open, the engine is to count the
+        users in bins of that number (1 to 2, 2 to 4, ..). Each user counts in only one of their groups, chosen at
+        random. The filter and the user column are those of `query_aggregation`, the aggregation of the query itself.
         """
         measures = [*self.measures, *self.row_measures]
         if self.groups is not None:
@@ -134,9 +134,9 @@ class Search:
     def release(self, table: GroupTable, steps: int, randomness: Randomness) -> FoundBounds:
         """Add noise to the exact counts in `table`, and return the bounds that are chosen from the noisy counts.
 
-        `table` has the counts that `aggregation` requests: for each number whose bounds are open, how many users are in
-        each bin of that number. No bound on a user's rows in a group is chosen above `steps` rows. `randomness` is the
-        source of the noise.
+        `table` has the counts that `aggregation` requests: for each number of a user whose bounds are open, how many
+        users are in each bin of that number. No bound on a user's rows in a group is chosen above `steps` rows.
+        `randomness` is the source of the noise.
         """
         groups = None
         if self.groups is not None:
@@ -234,7 +234,7 @@ def search_for(query: Query, total: Total) -> Search | None:
     """Return the search for the bounds that `query` leaves open; None if the query states all its bounds.
 
     `total` is the budget, as (epsilon, delta), of the search and the answer together. The search spends the share
-    `SHARE` of its epsilon.
+    `SHARE` of the epsilon of `total`.
     """
     every_measure = _searched_measures(query)
     measures = tuple(measure for measure in every_measure if measure.doubling)
@@ -326,8 +326,8 @@ def bounds_in_answer(query: Query, stated_query: Query, found_bounds: FoundBound
 
     `stated_query` is the query as the analyst stated it, `query` the same with the found bounds, and `found_bounds` the
     result of the search. Bounds that `stated_query` states have no entry. The keys are:
-    - The name of a column: its clipping bounds [low, high]. The key is the name of the statistic instead for a count of
-      rows, and if statistics of one column have different bounds.
+    - The name of a column: its clipping bounds [low, high]. If statistics of one column have different bounds, the name
+      of each statistic is the key instead, as it always is for a count of rows.
     - "contributions": the contribution bound (the most groups in which one user counts).
     - "left_out": the share of (user, group) pairs that the contribution bound leaves out.
     - "left_out_rows": the share of rows that a bound on rows leaves out, by the name of the statistic.
@@ -364,10 +364,10 @@ def clipped_shares(query: Query, stated_query: Query, found_bounds: FoundBounds)
     """Return, by the name of a statistic, the share of users whose values are clipped by bounds that a search found.
 
     `stated_query` is the query as the analyst stated it, `query` the same with the found bounds, and `found_bounds` the
-    result of the search. Each share comes with an interval that contains it with probability 95%. A statistic over rows
-    clips a user whose least or greatest value lies outside the bounds. The search measured one share for the least
-    values and one for the greatest. A user may be in both, so the share of clipped users is between the larger of the
-    two shares and their sum.
+    result of the search. Each share comes with an interval that contains it with probability 95%. In a statistic over
+    rows, a user counts as clipped if the least or the greatest of their values lies outside the bounds. The search
+    measured one share of users for the least values and one for the greatest. Both may include the same user, so the
+    share of clipped users is between the larger of the two shares and their sum.
     """
     measures = [measure for measure in _searched_measures(stated_query) if measure.doubling]
     ranges = dict(zip(measures, found_bounds.ranges, strict=True)) if found_bounds.ranges else {}

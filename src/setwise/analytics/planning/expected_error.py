@@ -41,9 +41,10 @@ def statistics_note(query: Query, confidence: Fraction, number: str, *, in_round
     """Return sentences about what the intervals in an answer to `query` promise, and which statistics have none.
 
     An interval contains the number that the phrase `number` names, such as "the exact number", with probability
-    `confidence`. If noisy numbers of users select the released groups, the intervals of these numbers hold only on
-    average, because groups with high noise are selected more often. `in_rounds` is True if the groups were found in
-    rounds by weighted sums instead, so that these numbers did not select them.
+    `confidence`. If noisy numbers of users select the released groups, the intervals of these numbers contain them with
+    that probability only on average over all groups, because groups with high noise are selected more often.
+    `in_rounds` is True if the groups were found in rounds by weighted sums instead, so that these numbers did not
+    select them.
     """
     sure = f"{float(confidence):.0%}"
     sentences = []

@@ -237,14 +237,15 @@ def plan_together(
     status: AccountStatus | None,
     plan: Callable[[int, Budget], ExecutablePlan],
 ) -> JointPlan:
-    """Return the plans of several queries that are charged once as a fixed collection of uses; no row is read.
+    """Return the plans of several queries that are charged once, as a fixed collection of mechanism runs.
 
-    - The queries may run in any order, each after earlier answers (set-wise composition).
+    - No row is read. The queries may run in any order, each after earlier answers (set-wise composition).
     - `schemas` describes the table that each query reads, and `user` is the user column of all of them.
     - `plan(index, budget)` returns the plan of the query with this index.
     - `status` is the status of the account that pays; None if no account pays.
-    - If `budget` is an (epsilon, delta), all queries get the same epsilon. If it is an accuracy (`Within`), the
-      intervals of every query satisfy it, and all queries together cost at most the epsilon that the accuracy allows.
+    - If `budget` is an (epsilon, delta), all queries get the same epsilon. If it is `Draws`, each query draws the
+      guarantees that it names. If it is an accuracy (`Within`), the intervals of every query satisfy it, and all
+      queries together cost at most the epsilon that the accuracy allows.
     Raises: `Unattainable` if no budgets satisfy (epsilon, delta), or if the accuracy costs more than it allows.
     """
     budgets: Sequence[Budget]
@@ -286,7 +287,8 @@ def _plan_each_within(
     """Return the plans of `count` queries, each with the least epsilon whose intervals satisfy `accuracy`.
 
     `plan` takes the index of a query and a budget, and returns its plan. The queries get equal shares of half of delta,
-    because composing them needs the other half. The limit on epsilon is not checked here.
+    because composing them needs the other half. This function does not check that the queries cost at most
+    `accuracy.epsilon`.
     """
     share = replace(accuracy, delta=accuracy.delta * _FAILURES / count, epsilon=LARGEST_TOTAL)
     plans = []

@@ -54,9 +54,10 @@ def plan_within(accuracy: Within, plan: Callable[[Total], ExecutablePlan]) -> Ex
 def widest_radius(executable: ExecutablePlan) -> Fraction:
     """Return the half-width of the widest interval that the plan `executable` promises.
 
-    It is in units of the statistic; for a mean, in a group of `SOME_USERS` users. For a quantile it is the number of
-    users by which the rank of the released value may be off. The half-width covers the noise only: if noisy counts
-    select the groups, the lower end of an interval may be farther away.
+    The half-width is in units of the statistic. That of a mean depends on the number of users in the group, and is
+    given for `SOME_USERS` users. For a quantile the result is the number of users by which the rank of the released
+    value may be off. The half-width covers the noise only: if noisy counts select the groups, the lower end of an
+    interval may be farther away.
 
     Raises: `InvalidParameter` if the plan searches for bounds first, or if it releases labels without numbers.
     """

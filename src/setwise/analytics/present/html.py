@@ -17,9 +17,10 @@ alone."""
 
 
 def answer_html(answer: PrivateAnswer) -> str:
-    """Return an answer as HTML: its items with bars for counts and intervals, notes, and the privacy promise.
+    """Return an answer as HTML: a table of its items, then its notes and its privacy promise.
 
-    The HTML needs no script and no style sheet, so notebooks can show it.
+    Counts and their intervals are also drawn as bars. The HTML needs no script and no style sheet, so notebooks can
+    show it.
     """
     if answer.statistics:
         return columns_html(answer.columns(), answer, answer.unreliable_columns(), answer.groups or ("item",))

@@ -386,7 +386,7 @@ _PASSED = "every item whose noisy count passed the threshold; rarer ones stay hi
 
 
 def ending(query: Query, item_count: int, complete: bool) -> str:
-    """Return a text that says why the list of items in the query's answer ends where it does.
+    """Return a text that says why the list of items in the query's answer has no further items.
 
     `item_count` is the number of items in the list. `complete` is False if the mechanism stopped at its limit on the
     number of items, so that more items might exist.

@@ -82,10 +82,10 @@ class Count(Statistic):
         return (Measure(column=self.column, counted=counted, peak=True, most=MOST_ROWS, in_cells=True),)
 
     def with_bounds(self, low: Fraction, high: Fraction) -> "Statistic":
-        """Return a count of rows with at most `high` rows of each user, rounded up and limited to 2 .. 2^20.
+        """Return a count of rows with at most n rows of each user: n is `high`, rounded up and limited to 2 .. 2^20.
 
-        A private search found `high`; `low` is not used. The lower limit is 2, because a limit of 1 would make it a
-        count of users.
+        A private search found `high`; `low` is not used. The lower limit is 2, because with n = 1 it would be a count
+        of users.
         """
         del low
         return Count(most=min(max(LEAST_FOUND, math.ceil(high)), LARGEST_FOUND), column=self.column)

@@ -79,7 +79,7 @@ class TableToScan:
 
 @dataclass(frozen=True, slots=True)
 class ScanNote:
-    """A sentence (`text`) for the data holder about lines or cells that a query skips, or reads in another meaning.
+    """A sentence (`text`) for the data holder about lines or cells of the table that a query skips or misreads.
 
     `mostly_unreadable` is True if no line of the file can be read, or if at least half of a column's cells are not read
     as they are meant. The query should then be refused, because its answer would be about other rows than it asks for.

@@ -166,7 +166,8 @@ def _with_numbers(grammar: CellGrammar, decimal: str, thousands: str) -> CellGra
 def _readable(columns: Mapping[str, Sequence[str]], kind: Kind, grammar: CellGrammar) -> int:
     """Return how many sampled cells can be read as `kind` in `grammar`.
 
-    Cells count only in columns of which at least 90% can be read. `columns` has sampled cells by column name.
+    A column of whose cells fewer than 90% can be read adds nothing to this number. `columns` has sampled cells by
+    column name.
     """
     total = 0
     for cells in columns.values():

@@ -109,7 +109,7 @@ def compare(randomness: Randomness, k: int = 25, trials: int = 100, sigma: Fract
 
 
 class SeededRandomness:
-    """Random words of a seeded generator, so that a figure is the same wherever it is drawn.
+    """A source of random integers from a seed, so that a figure is the same wherever it is drawn.
 
     Anybody who knows the seed can subtract the noise. Only figures over public data may use this class; releases use
     `SystemRandomness`.

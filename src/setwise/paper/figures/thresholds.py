@@ -174,8 +174,9 @@ def claims(table: Table) -> tuple[Claim, ...]:
 def _overlap(level: float, tau: float, sigma: float) -> float:
     """Return P[E], the probability that truncated Gaussian noise falls where both neighbouring tables have density.
 
-    E is the event in the proof of the paper's algo:truncGauss. Noise of deviation `sigma` is truncated to [-level,
-    level], and the neighbours' true values differ by `tau`. Computed by numerical integration.
+    The noise is added to a true value, which differs by `tau` between the two tables. Its deviation is `sigma`, and it
+    is truncated to [-level, level]. E is the event in the proof of the paper's algo:truncGauss: an output that both
+    tables can have. The probability is computed by numerical integration.
     """
     from scipy.integrate import quad
 

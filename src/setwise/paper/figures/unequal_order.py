@@ -34,7 +34,7 @@ def delta_in_any_order(parameters: Sequence[float], g: float) -> Bracket:
 
 
 def _delta(order: Sequence[float], g: float, interaction: Interaction) -> Bracket:
-    """Return a narrow bracket of delta at overall epsilon `g` for bounded-range uses with the epsilons in `order`.
+    """Return a narrow bracket of delta at overall epsilon `g` for bounded-range mechanisms of the epsilons in `order`.
 
     `interaction` says whether the analyst keeps to this order or chooses the order on the fly.
     """
@@ -104,7 +104,7 @@ class Survey:
 def survey(size: int, values: Sequence[float], shares: Sequence[float]) -> Survey:
     """Try all orders of every set of `size` of the distinct epsilons in `values`, and return how the orders compare.
 
-    Each set is tried at several overall epsilons: the `shares` of the sum of its epsilons.
+    Each set is tried at several overall epsilons: each of `shares` times the sum of the epsilons in the set.
     """
     cases = [
         all_orders(parameters, share * sum(parameters))
