@@ -156,9 +156,9 @@ def batch_range_delta(uses: int, epsilon: float, g: float) -> float:
     """
 
     def at(t: float) -> float:
-        """Return delta at overall epsilon `g` if every use is randomized response with the losses `t` and t - epsilon.
+        """Return delta at overall epsilon `g` if each mechanism is randomized response with losses `t` and t - epsilon.
 
-        `g`, epsilon and the number of uses are those of the enclosing call.
+        `g`, epsilon and the number of mechanisms are those of the enclosing call.
         """
         weights = [
             comb(uses, i) * (exp(-t) - exp(-epsilon)) ** (uses - i) * (1 - exp(-t)) ** i for i in range(uses + 1)

@@ -78,13 +78,8 @@ class Statistic(ABC):
 
     A subclass is a frozen record of checked parameters. Its constructor takes the parameters as they are written in
     JSON, on the command line and in Python, and raises `InvalidParameter` for a wrong one. `column` is the column that
-    is read, or None. The class attributes describe a kind of statistic:
-    - `kind` is its name, `summary` its help text, and `sql` its SQL functions by name.
-    - `by_picks`: whether the exponential mechanism picks the result, instead of adding noise to sums.
-    - `over_rows`: whether it is always over rows, so that a form asks how many rows of a user count.
-    - `has_interval`: whether its estimates have confidence intervals.
-    - `radius_unit` says to what the half-width in a plan refers, if not to an interval of the answer.
-    - `only_lowered`: whether leaving out rows and groups can only lower it, and nothing is clipped.
+    is read, or None. The class attributes describe a kind of statistic: its name `kind`, its help text `summary`, and
+    its `sql` functions. The other attributes, each explained below it, say how the statistic is released and shown.
     """
 
     __slots__ = ()
