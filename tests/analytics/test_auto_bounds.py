@@ -426,7 +426,7 @@ def test_empty_bins_are_seldom_mistaken_and_standing_ones_found():
     assert binom.cdf(right, 400, 0.88) > 1e-6  # 1 in 10 by a neighbour, 1 in 50 by a bin as large, 1 in 1,000 by others
     beyond = sum(high > ends(27)[1] for _, high in found)
     assert binom.sf(beyond - 1, 400, 0.05**2 + 0.001) > 1e-6
-    assert released_bounds(bounds, np.zeros_like(counts))[0] < Fraction(2) ** 41
+    assert released_bounds(bounds, np.zeros_like(counts))[0] < Fraction(2) ** 64
 
 
 def found_shares(bins, wanted):

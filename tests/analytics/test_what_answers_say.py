@@ -221,13 +221,45 @@ def test_two_statistics_of_one_column_state_the_bounds_that_each_was_computed_wi
 
 
 def test_an_answer_says_where_the_search_for_bounds_ends():
-    """Microseconds since 1970 were averaged to 2^40, the largest bound, with a narrow interval and without a word."""
-    rows = pa.table({"who": np.arange(2000), "us": np.full(2000, 1_700_000_000_000_000)})
+    """Values beyond the largest bound were averaged to it, with a narrow interval, and 0% to 2% called clipped."""
+    rows = pa.table({"who": np.arange(2000), "mass": np.full(2000, 6e24)})
     with setwise.open(rows, user="who", name="events") as session:
-        answer = session.sql("SELECT AVG(us) AS a FROM events", epsilon=5).answer
-        small = session.sql("SELECT AVG(us / 1000000) AS a FROM events", epsilon=5).answer
-    assert "No bounds beyond 1.1e+12 are found: if us has larger values, state their bounds" in answer.left_out
+        for sign in ("", "-"):
+            answer = session.sql(f"SELECT AVG({sign}mass) AS a FROM events", epsilon=5).answer
+            assert "No bounds beyond 1.845e+19 are found: if " in answer.left_out
+            assert "has larger values, state their bounds, or divide " in answer.summary
+            (clipped,) = answer.found["clipped_users"].values()
+            assert clipped["interval"][0] > 0.95
+        small = session.sql("SELECT AVG(mass / 1000000) AS a FROM events", epsilon=5).answer
     assert "No bounds beyond" not in small.left_out
+
+
+@pytest.mark.parametrize(("column", "truth"), [("ms", 1.7e12), ("-ms", -1.7e12), ("real", 3e12), ("ns", 1.7e18)])
+@pytest.mark.parametrize("function", ["AVG({})", "SUM({}) / 2000", "MEDIAN({})"])
+def test_bounds_are_found_for_times_in_milliseconds_and_nanoseconds(column, truth, function):
+    """Every value beyond 2^40 was read as 2^40, and the answer said that at most 2.2% of users were clipped."""
+    users = np.arange(2000)
+    rows = {
+        "who": users,
+        "ms": np.full(2000, 17 * 10**11),
+        "real": np.full(2000, 3e12),
+        "ns": np.full(2000, 17 * 10**17),
+    }
+    with setwise.open(pa.table(rows), user="who", name="events") as session:
+        result = session.sql(f"SELECT {function.format(column)} AS a FROM events", epsilon=10)
+    assert result.rows[0]["a"]["value"] == pytest.approx(truth, rel=0.05)
+    (clipped,) = result.answer.found["clipped_users"].values()
+    assert clipped["interval"][0] == 0
+
+
+def test_a_sum_takes_bounds_beyond_two_to_the_forty():
+    """Such bounds were refused: "high must lie between 1 and 1,099,511,627,776"."""
+    rows = pa.table({"who": np.arange(2000), "ms": np.full(2000, 17 * 10**11)})
+    with setwise.open(rows, user="who", name="events") as session:
+        for low in (0, -5):
+            bounds = f"contribution_bounds_per_group => ({low}, 3000000000000)"
+            result = session.sql(f"SELECT SUM(ms, {bounds}) AS a FROM events", epsilon=10)
+            assert result.rows[0]["a"]["value"] == pytest.approx(2000 * 17e11, rel=0.01)
 
 
 @pytest.mark.parametrize(

@@ -107,8 +107,8 @@ def _wider(noise):
 
 def test_noise_of_bounds_is_as_wide_as_charged():
     """Of two bins 30 apart in count the larger is taken where neither stands out: by the noise's own law."""
-    bounds, counts = DoublingBounds(scale=Fraction(20)), np.full(121, -(10**6))
-    counts[80], counts[90] = 0, 30
+    bounds, counts = DoublingBounds(scale=Fraction(20)), np.full(171, -(10**6))
+    counts[105], counts[115] = 0, 30
     taken = sum(bounds.release(counts, SystemRandomness()).high > 2**9 for _ in range(2000))
     probabilities = law(LaplaceNoise(scale=binary(bounds.scale)))
     difference = np.convolve(probabilities, probabilities[::-1])

@@ -1,7 +1,7 @@
 """Private search for clipping bounds, from noisy numbers of values in bins.
 
-A bin is an interval of values. Bin b from 1 to 60 holds the values above 2^(b - 21) and at most 2^(b - 20), and bin 60
-also holds all larger values. Bin -b holds the negatives of the values of bin b. Bin 0 holds the values of at most 2^-20
+A bin is an interval of values. Bin b from 1 to 84 holds the values above 2^(b - 21) and at most 2^(b - 20), and bin 85
+holds all values above 2^64. Bin -b holds the negatives of the values of bin b. Bin 0 holds the values of at most 2^-20
 in absolute value, which count as 0.
 """
 
@@ -19,13 +19,14 @@ from setwise.mechanisms.noise.tail_estimates import estimate_tail, laplace_sums_
 from setwise.mechanisms.parameters import binary
 from setwise.mechanisms.randomness import Randomness
 
-LEAST_EXPONENT, LARGEST_EXPONENT = -20, 40
-"""Exponents of the bins' ends: values of at most 2^-20 in absolute value count as 0, and the last bin of either sign
-holds all values beyond 2^39."""
+LEAST_EXPONENT, LARGEST_EXPONENT = -20, 64
+"""Exponents of the bins' ends: values of at most 2^-20 in absolute value count as 0, and no bound beyond 2^64 is found,
+which is more than any 64-bit integer."""
 
-DOUBLINGS = LARGEST_EXPONENT - LEAST_EXPONENT
+DOUBLINGS = LARGEST_EXPONENT - LEAST_EXPONENT + 1
 """Number of bins of either sign. Bin b > 0 holds values above 2^(b - 21) and at most 2^(b - 20); bin -b holds their
-negatives."""
+negatives. The last bin of either sign holds all values beyond 2^64. No bound is put around it, so the values in it are
+counted as clipped."""
 
 _MISTAKEN = Fraction(1, 1000)
 """Probability that some bin without users, anywhere, is taken for one that has users."""
@@ -64,7 +65,7 @@ class ClippedShare:
 class FoundRange:
     """Clipping bounds `low` < `high` that a private search chose, and the noisy numbers from which it chose them.
 
-    The search counts users in 121 bins, numbered -60 to 60: intervals of values whose ends are powers of two. `noisy`
+    The search counts users in 171 bins, numbered -85 to 85: intervals of values whose ends are powers of two. `noisy`
     has the number of users whose value is in each bin, with Laplace noise of scale `scale`.
     """
 
@@ -105,7 +106,7 @@ class FoundRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoublingBounds:
-    """A private search for clipping bounds, from noisy numbers of values in 121 bins (-60 to 60) whose ends double.
+    """A private search for clipping bounds, from noisy numbers of values in 171 bins (-85 to 85) whose ends double.
 
     The bounds are the outer ends of the outermost bins that are taken to have values. A bin is taken to have values if
     its noisy number exceeds a threshold; if no number does, the bin with the highest noisy number is taken. The
@@ -171,12 +172,14 @@ class DoublingBounds:
         error grows by less than the clipped part of the sum shrinks. Without `noise_at` the bounds stay at the
         outermost bins that are taken to have values.
 
-        Raises: `InvalidParameter` unless there are 121 counts.
+        Raises: `InvalidParameter` unless there are 171 counts.
         """
         if len(counts) != 2 * DOUBLINGS + 1:
             raise InvalidParameter(f"there are {2 * DOUBLINGS + 1} bins, but counts are for {len(counts)}")
         noisy = counts + self._noise.draw(len(counts), randomness)
         first, last = self._occupied_bins(noisy)
+        # The last bin of either sign has no outer end, so the bounds end before it.
+        first, last = (min(max(place, 1 - DOUBLINGS), DOUBLINGS - 1) for place in (first, last))
         if noise_at is not None:
             last += self._steps_outwards(noisy[DOUBLINGS:], last, noise_at)
             first -= self._steps_outwards(noisy[DOUBLINGS::-1], -first, noise_at)
@@ -189,22 +192,22 @@ class DoublingBounds:
         """Return by how many bins the clipping bound of a sum is moved away from 0, beyond the bin `outermost`.
 
         `outermost` is the last bin of one sign that is taken to have values. The result is 0 if there is no such bin
-        (`outermost` <= 0). `noisy` has the noisy numbers of users in the bins 0 to 60 of this sign. `noise_at(bound)`
+        (`outermost` <= 0). `noisy` has the noisy numbers of users in the bins 0 to 85 of this sign. `noise_at(bound)`
         is the error that noise adds to the sum. The result minimises this error plus the estimated part of the sum that
         the bound clips. The estimate takes the values of a bin to lie in its middle.
         """
         if outermost <= 0:
             return 0
         users = estimate_tail(
-            noisy[outermost + 1 :].astype(float), max(float(noisy[outermost]), 0.0), float(self.scale)
+            noisy[outermost + 1 : DOUBLINGS].astype(float), max(float(noisy[outermost]), 0.0), float(self.scale)
         )
-        bounds = np.array([float(ends(place)[1]) for place in range(outermost, DOUBLINGS + 1)])
+        bounds = np.array([float(ends(place)[1]) for place in range(outermost, DOUBLINGS)])
         middles = 0.75 * bounds[1:]
         errors = [float(users @ np.maximum(middles - bound, 0.0)) + noise_at(float(bound)) for bound in bounds]
         return int(np.argmin(errors))
 
     def _occupied_bins(self, noisy: NDArray[np.int64]) -> tuple[int, int]:
-        """Return the indices, -60 to 60, of the first and the last bin that are taken to have values.
+        """Return the indices, -85 to 85, of the first and the last bin that are taken to have values.
 
         `noisy` has the noisy number of values in each bin. There are three steps. First, the bins above `threshold` are
         taken; if there are none, the bin with the highest number is taken. Second, bins about as far from 0 as the
@@ -226,10 +229,10 @@ class DoublingBounds:
 
 
 def ends(place: int) -> tuple[Fraction, Fraction]:
-    """Return the lower and the upper end of the bin with the index `place`, from -60 to 60, as exact values.
+    """Return the lower and the upper end of the bin with the index `place`, from -85 to 85, as exact values.
 
     A bin is an interval of values. Bin b > 0 goes from 2^(b - 21) to 2^(b - 20), bin -b holds the negatives, and bin 0
-    holds only zeros.
+    holds only zeros. The outer end of the last bins, 85 and -85, is only nominal, because they hold all larger values.
     """
     if place == 0:
         return Fraction(0), Fraction(0)

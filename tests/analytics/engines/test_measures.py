@@ -273,7 +273,7 @@ def test_one_user_changes_few_groups_and_each_by_little(backend: Backend, item, 
 def test_one_user_changes_one_count_of_what_finds_bounds(backend: Backend):
     lines = list(rows(seed=1))
     kinds = {"averaged": True, "doubling": True, "in_cells": True}
-    looked_for = [Measure(column=name, step=Fraction(1, 4), least=-60, most=60, **kinds) for name in ("real", "whole")]
+    looked_for = [Measure(column=name, step=Fraction(1, 4), least=-85, most=85, **kinds) for name in ("real", "whole")]
     looked_for += [replace(each, averaged=False, extreme=end) for each in looked_for for end in (-1, 1)]
     measures = (*looked_for, Measure(groups=True, least=1, most=8, in_cells=True))
     aggregation = Aggregation(user="who", item=("group", "plan"), contributions=1, measures=measures, pooled=True)
@@ -312,23 +312,24 @@ def test_means_over_rows_are_those_of_all_choices_of_rows(backend: Backend):
 def doubled(number):
     if abs(number) <= 2**-20:
         return 0
-    return int(math.copysign(min(max(math.ceil(math.log2(abs(number)) - 1e-9), -19), 40) + 20, number))
+    return int(math.copysign(min(max(math.ceil(math.log2(abs(number)) - 1e-9), -19), 65) + 20, number))
 
 
 def test_every_engine_finds_the_same_doubling_bins(backend: Backend):
     values = [None, math.nan, 0.0, 1e-9, -1e-9, 2**-20, 1.0, 2.0, 2.0001, -8.0, -7.9, 1e30, -math.inf, 2.0**39]
+    values += [2.0**40, 2.0**40 + 300, 3e12, -1.7e18, 2.0**64, 2.0**64 * 1.001, 1e200]
     numbers = pa.table({"u": range(len(values)), "x": pa.array(values, pa.float64()), "g": [1] * len(values)})
     looked_for = Measure(
-        column="x", averaged=True, doubling=True, step=Fraction(1, 4), least=-60, most=60, in_cells=True
+        column="x", averaged=True, doubling=True, step=Fraction(1, 4), least=-85, most=85, in_cells=True
     )
     groups = Measure(groups=True, least=1, most=3, in_cells=True)
     pooled = Aggregation(user="u", item="g", contributions=1, measures=(looked_for, groups), pooled=True)
     with backend.engine(numbers) as engine:
         found = engine.statistics(pooled)
-    wanted = np.zeros(121, np.int64)
+    wanted = np.zeros(171, np.int64)
     for value in values:
         if value is not None and not math.isnan(value):
-            wanted[60 + doubled(min(max(value, -(2.0**40)), 2.0**40))] += 1
+            wanted[85 + doubled(min(max(value, -(2.0**65)), 2.0**65))] += 1
     assert found.cells[0]["all"].tolist() == wanted.tolist()
     assert found.cells[1]["all"].tolist() == [len(values), 0, 0]
     several = pa.table({"u": [1, 1, 1, 2, 2, 3] + [4] * 9, "x": [1.0] * 15, "g": [1, 2, 2, 1, 2, 5, *range(9)]})

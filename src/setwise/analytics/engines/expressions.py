@@ -27,6 +27,11 @@ LARGEST_REAL_WHOLE = 2**53
 LARGEST_UNITS = 2**62
 """The greatest distance of a single number from its origin, in units; numbers farther away are clipped."""
 
+_FINE_END, _COARSE_UNIT = 2**40, 2**8
+"""A search for bounds adds up the part of a number beyond `_FINE_END` separately, in units of `_COARSE_UNIT`. The units
+of the part below it are so fine, for small numbers, that 64 bits hold no more of them. Sums thus reach 2^70, far beyond
+the last bin, so that a number there is counted as one that no bounds hold."""
+
 
 def label_sql(group: Group, schema: Schema, dialect: Dialect) -> str:
     """Return SQL of `dialect` for the label of a row's group: the value of a column, or the bin that holds it.
@@ -124,7 +129,9 @@ class Measures:
         gives an integer or null, except for a measure that counts distinct values, for which it gives the table's own
         value.
         """
-        return [self._row_value(measures) for measures in self._sources().values()]
+        sources = list(self._sources().values())
+        values = [self._row_value(measures) for measures in sources]
+        return values + [self._excess(sources[place][0]) for place in self._excess_places()]
 
     def user_sums(self, over: str = "") -> dict[str, str]:
         """Return a dict from column names to SQL aggregates over the rows of one user in one group.
@@ -142,12 +149,13 @@ class Measures:
                 continue
             if first.counted or first.rows is not None or any(each.averaged for each in measures):
                 sums[f"c{place}"] = f"COUNT(v{place}){over}"
-            for function, extreme in (("MIN", -1), ("MAX", 1)):
-                if any(each.extreme == extreme for each in measures):
-                    sums[f"{_EXTREMES[extreme]}{place}"] = f"{function}(v{place}){over}"
-            if not first.counted and not all(each.extreme for each in measures):
-                total = self.dialect.total(f"v{place}", None) + over
-                sums[f"t{place}"] = total if _needs_every_digit(measures) else self.dialect.real(total)
+            for column in (place, *self._excess_column(place)):
+                for function, extreme in (("MIN", -1), ("MAX", 1)):
+                    if any(each.extreme == extreme for each in measures):
+                        sums[f"{_EXTREMES[extreme]}{column}"] = f"{function}(v{column}){over}"
+                if not first.counted and not all(each.extreme for each in measures):
+                    total = self.dialect.total(f"v{column}", None) + over
+                    sums[f"t{column}"] = total if _needs_every_digit(measures) else self.dialect.real(total)
         return sums
 
     def user_values(self) -> dict[int, str]:
@@ -186,6 +194,36 @@ class Measures:
             if measure.column is not None:
                 sources.setdefault(_source(measure), []).append(measure)
         return sources
+
+    def _excess_places(self) -> list[int]:
+        """Return the places i of the columns v<i> whose numbers beyond `_FINE_END` are in a column of their own.
+
+        These are the numbers, other than integers of the table, from which a search finds clipping bounds.
+        """
+        sources = [measures[0] for measures in self._sources().values()]
+        return [place for place, first in enumerate(sources) if first.doubling and not self._is_whole(first)]
+
+    def _excess_column(self, place: int) -> list[int]:
+        """Return the j of the column v<j> with the part beyond `_FINE_END` of the numbers in v<place>; [] if none."""
+        places = self._excess_places()
+        return [len(self._sources()) + places.index(place)] if place in places else []
+
+    def _excess(self, measure: Measure) -> str:
+        """Return SQL for the part of a row's number beyond `_FINE_END`, as an integer in units of `_COARSE_UNIT`.
+
+        `measure` says which column holds the number. The part is 0 for numbers within `_FINE_END` of 0. As it rises
+        with the number, the least part belongs to the least number, and the greatest part to the greatest.
+        """
+        column = self.schema.column(str(measure.column))
+        reach, end = (real_constant(size) for size in (Fraction(LARGEST_UNITS * _COARSE_UNIT), Fraction(_FINE_END)))
+        beyond = (
+            f"{self.dialect.number(column, f'(-{reach})', reach)} - {self.dialect.number(column, f'(-{end})', end)}"
+        )
+        return self.dialect.int64(f"FLOOR(({beyond}) / {real_constant(_COARSE_UNIT)} + 0.5)")
+
+    def _is_whole(self, measure: Measure) -> bool:
+        """Return whether `measure` adds up the integers of a column as they stand, each row's clipped to no bounds."""
+        return self.schema.column(str(measure.column)).kind is Kind.INTEGER and measure.rows is None
 
     def _place(self, measure: Measure) -> int:
         """Return the i of the SQL column v<i> that holds, for each row, the number from which `measure` is computed."""
@@ -228,7 +266,7 @@ class Measures:
         total, values = (f"{name}{self._place(measure)}" for name in (_EXTREMES.get(measure.extreme, "t"), "c"))
         if measure.counted:
             return self.dialect.int64(f"LEAST({values}, {measure.most})")
-        whole = self.schema.column(measure.column).kind is Kind.INTEGER and measure.rows is None
+        whole = self._is_whole(measure)
         source = self._sources()[_source(measure)]
         # The bounds are written as floats, because some engines cannot compare floats with integers.
         ends = (real_constant(measure.least), real_constant(measure.most))
@@ -237,7 +275,11 @@ class Measures:
             added = self.dialect.real(total) + (f" / {values}" if measure.averaged else "")
             shift = (origin - measure.origin) / measure.step
             if measure.doubling:
-                doubled = _doubling_bin(f"{added} * {real_constant(unit)}")
+                number = f"{added} * {real_constant(unit)}"
+                for column in self._excess_column(self._place(measure)):
+                    beyond = self.dialect.real(f"{total[0]}{column}") + (f" / {values}" if measure.averaged else "")
+                    number = f"({number} + {beyond} * {real_constant(_COARSE_UNIT)})"
+                doubled = _doubling_bin(number)
                 return f"CASE WHEN {total} IS NOT NULL THEN {self.dialect.int64(doubled)} END"
             number = _clip(f"{added} * {real_constant(unit / measure.step)} + {real_constant(shift)}", *ends)
             if measure.rows is not None:
@@ -255,19 +297,19 @@ _EXTREMES = {-1: "l", 1: "h"}
 
 
 def _doubling_bin(number: str) -> str:
-    """Return a SQL expression for the number, -60 to 60, of the bin that holds the SQL number `number`.
+    """Return a SQL expression for the number, -85 to 85, of the bin that holds the SQL number `number`.
 
     With e = `LEAST_EXPONENT`, bin 0 holds the numbers from -2^e to 2^e, and bin i > 0 the numbers x with
-    2^(e+i-1) < x <= 2^(e+i). Bin 60 also holds all larger numbers. Bin -i holds the negatives of the numbers of bin i.
+    2^(e+i-1) < x <= 2^(e+i). Bin 85 also holds all larger numbers. Bin -i holds the negatives of the numbers of bin i.
     """
 
     def place(positive: str) -> str:
-        """Return a SQL expression for the number, 1 to 60, of the doubling bin that holds the SQL number `positive`.
+        """Return a SQL expression for the number, 1 to 85, of the doubling bin that holds the SQL number `positive`.
 
         `positive` must be greater than the upper end of bin 0.
         """
         exponent = f"CEIL(LN({positive}) / {real_constant(log(2))} - 1e-9)"
-        least, most = LEAST_EXPONENT + 1, LARGEST_EXPONENT
+        least, most = LEAST_EXPONENT + 1, LARGEST_EXPONENT + 1
         return f"GREATEST(LEAST({exponent}, {most}), {least}) - {LEAST_EXPONENT}"
 
     small = real_constant(Fraction(2) ** LEAST_EXPONENT)

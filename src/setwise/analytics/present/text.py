@@ -100,7 +100,8 @@ def brief_bounds_note(
     row_bounds = dict.fromkeys(statistic.kept_of_user for statistic in query.statistics if statistic.kept_of_user)
     bounds += [f"{most}{where}{_share_in_brief(share)}" for most, share in zip(row_bounds, shares, strict=False)]
     weights = dict.fromkeys(statistic.user_weight_note for statistic in query.statistics)
-    weighted = [f"{note}." for note in weights if note]
+    ends = dict.fromkeys(statistic.search_limit_note for statistic in query.statistics)
+    weighted = [f"{note}." for note in (*weights, *ends) if note]
     clauses = []
     if bounds:
         verb = "is" if len(bounds) == 1 and bounds[0].startswith("1 ") else "are"

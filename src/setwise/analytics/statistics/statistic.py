@@ -507,7 +507,7 @@ class BoundedStatistic(Statistic):
     def search_limit_note(self) -> str:
         """A sentence, without its full stop, that says how to count values beyond the bounds that a search can find.
 
-        "" unless a search found bounds at its limit of 2^40.
+        "" unless a search found bounds at its limit of 2^64.
         """
         from setwise.mechanisms.doubling_bounds import LARGEST_EXPONENT
 

@@ -20,7 +20,7 @@ from setwise.analytics.statistics.statistic import (
     read_bounds,
     scale_estimate,
 )
-from setwise.mechanisms.parameters import positive_integer
+from setwise.mechanisms.parameters import LARGEST_TAU, positive_integer
 
 if TYPE_CHECKING:
     from setwise.mechanisms.release import Estimate
@@ -80,12 +80,15 @@ class Sum(BoundedStatistic):
     def per_item(self) -> int | None:
         """The most that one user adds to a group, if groups can be ranked by the sum; None otherwise.
 
-        Groups can be ranked if users add whole numbers of 0 or more: `low` is 0, `high` is whole and the step is 1. The
-        result is None for bounds that a private search found, whatever their values, so that the columns of the answer
-        do not depend on these values.
+        Groups can be ranked if users add whole numbers of 0 or more: `low` is 0, `high` is whole and the step is 1. A
+        `high` beyond `LARGEST_TAU` takes larger steps, so groups cannot be ranked by it. The result is also None for
+        bounds that a private search found, whatever their values, so that the columns of the answer do not depend on
+        these values.
         """
         clip = self.clip
         if clip is None or clip.from_search or clip.low != 0 or clip.high.denominator != 1 or clip.known_step != 1:
+            return None
+        if clip.step is None and clip.high > LARGEST_TAU:
             return None
         return positive_integer("high", int(clip.high))
 
@@ -109,12 +112,16 @@ class Sum(BoundedStatistic):
     def in_steps(self, schema: Schema) -> Statistic:
         """Return the sum with its rounding step: the given one, 1 for integers, or a thousandth of high - low.
 
-        A sum of integers with the lower bound 0 and a whole upper bound keeps the step None, which means 1, so that
+        Integers take steps of 2^-16 of the larger bound if that is beyond `LARGEST_TAU`, the most steps of a user. A
+        sum of integers with the lower bound 0 and a whole upper bound keeps the step None, which means 1, so that
         groups can be ranked by it (see `per_item`). `schema` has the kind of the column.
         """
         clip = self.clip_bounds
         if clip.step is not None:
             return self
+        widest = max(abs(clip.low), abs(clip.high))
+        if schema.column(self.column).kind is Kind.INTEGER and widest > LARGEST_TAU:
+            return self.with_clip(replace(clip, step=widest / 2**16))
         if schema.column(self.column).kind is Kind.INTEGER:
             ranks_groups = clip.low == 0 and clip.high.denominator == 1
             return self if ranks_groups else self.with_clip(replace(clip, step=Fraction(1)))
