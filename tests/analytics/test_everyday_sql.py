@@ -178,6 +178,15 @@ def test_a_free_part_that_fails_later_shows_what_was_released(session, monkeypat
     assert {row["twice"]["value"] for row in again} == {2 * row["rows"]["value"] for row in found}
 
 
+@pytest.mark.parametrize("epsilon", [50, 100])
+def test_several_selects_may_have_any_epsilon_that_one_may_have(session, epsilon):
+    """Their shares of the budget grew beyond the limit: "epsilon must lie between 1e-06 and 100, not 115.099"."""
+    counts = "SELECT COUNT(DISTINCT user_id) AS n FROM events"
+    result = session.sql(f"{counts} UNION ALL {counts} WHERE minutes > 1", epsilon=epsilon)
+    assert len(result.rows) == 2
+    assert result.answer.epsilon.upper <= epsilon
+
+
 def test_several_selects_are_charged_once_and_replayed(session):
     text = (
         "SELECT country, AVG(minutes) AS m FROM events GROUP BY country "

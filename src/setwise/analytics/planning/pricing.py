@@ -134,12 +134,14 @@ class _BudgetCandidates:
     def at(self, scale: float) -> _BudgetCandidate:
         """Return the candidate in which the epsilon of each query is `scale` times the query's weight.
 
+        No epsilon is larger than `LARGEST_TOTAL`: queries together often cost far less than the sum of their epsilons,
+        so that a large epsilon for all would otherwise ask for one beyond this limit for each.
         A single query gets the whole delta. Several queries get equal shares of half of it, because composing them
         needs the other half.
         """
         failure = Fraction(self.delta) * (_FAILURES if len(self.questions) > 1 else 1) / len(self.questions)
         totals = tuple(
-            Total(epsilon=Fraction(scale * question.weight), delta=failure, counts=self.counts)
+            Total(epsilon=min(Fraction(scale * question.weight), LARGEST_TOTAL), delta=failure, counts=self.counts)
             for question in self.questions
         )
         plans = tuple(
@@ -167,7 +169,7 @@ class _BudgetCandidates:
             cost = price(_uses(candidate.plans), self.delta)
             if cost <= epsilon:
                 best, fits = candidate, scale
-                if cost >= _CLOSE * epsilon:
+                if cost >= _CLOSE * epsilon or min(total.epsilon for total in candidate.totals) == LARGEST_TOTAL:
                     break
             else:
                 fails = scale
