@@ -81,7 +81,7 @@ class Claim:
 
     @property
     def check(self) -> str:
-        """A phrase that says what was compared, such as "same within 0.05"."""
+        """A phrase that says how the two numbers were compared, such as "same within 0.05"."""
         match self.relation:
             case ClaimRelation.SAME:
                 return f"same within {self.tolerance:g}"

@@ -139,7 +139,8 @@ def _discovery_from_draws(bounds: Bounds, draws: Draws, status: AccountStatus) -
     `bounds` are the query's contribution bounds (to how many groups one user adds, and how much), and `status` is the
     status of the account that pays. Returns None if the domain is public and the query has no `k`, because every group
     of the domain is then released and none has to be found.
-    Raises: `InvalidParameter` if the query asks for the top `k` groups and the draws have no `discover`.
+    Raises: `InvalidParameter` if the query asks for the top `k` groups, but `draws.discover`, which pays for picking
+    groups, is None.
     """
     by_users = replace(bounds, per_item=1)
     if bounds.k is None:

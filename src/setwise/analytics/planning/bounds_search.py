@@ -185,10 +185,11 @@ class Search:
 
     @property
     def _group_count(self) -> int:
-        """The number of groups that the query asks for.
+        """The number of groups that the query asks for, by which the noise of one group's count is multiplied.
 
         - `k` for a top k.
-        - The number of public groups, or `READ_GROUPS` if groups are private.
+        - The number of public groups; if groups are private, `READ_GROUPS`, the number that an analyst is expected to
+          read.
         - 1 for a query without groups.
         """
         query = self.query
@@ -197,9 +198,10 @@ class Search:
     def _noise_at(self, bound: int) -> float:
         """Estimate the answer's total noise, in (user, group) pairs, if a user counts towards at most `bound` groups.
 
-        The total is the noise of one group's count times the number of groups that the query asks for. The noise of a
-        count is proportional to `bound` with Laplace noise, and to its square root with Gaussian noise; the estimate
-        takes the smaller of the two.
+        The search compares this noise with the number of pairs that such a bound leaves out. The total is the noise of
+        one group's count times the number of groups that the query asks for. The noise of a count is proportional to
+        `bound` with Laplace noise, and to its square root with Gaussian noise; the estimate takes the smaller of the
+        two.
         """
         epsilon, delta = float(self.remaining.epsilon), float(self.remaining.delta)
         gaussian = math.sqrt(2 * bound * math.log(1 / delta)) if delta else math.inf
@@ -208,8 +210,8 @@ class Search:
     def bounded_query(self, found_bounds: FoundBounds, schema: Schema, steps: int) -> Query:
         """Return the search's query with its open bounds replaced by those in `found_bounds`, the result of the search.
 
-        In a sum of integers, values are rounded so that the larger bound is at most `steps` rounding steps. `schema`
-        describes the table.
+        In a sum of integers, values are rounded to multiples of a step, such that the larger bound is at most `steps`
+        steps. `schema` describes the table.
         """
         bounds = dict(zip(self.measures, found_bounds.bounds, strict=True))
         rows = zip(self.row_measures, found_bounds.rows, strict=True)
@@ -452,7 +454,8 @@ def _with_bounds_found(statistic: Statistic, low: Fraction, high: Fraction, sche
 def _costliest(statistic: Statistic, steps: int) -> Statistic:
     """Return `statistic` with bounds that cost at least as much as any bounds that a search can find.
 
-    A count includes up to `steps` rows of each user. The upper bound of a sum is `steps` rounding steps.
+    In the result, a count includes up to `steps` rows of each user, and the upper bound of a sum is `steps` rounding
+    steps.
     """
     if isinstance(statistic, Count):
         return statistic.with_bounds(Fraction(0), Fraction(steps))

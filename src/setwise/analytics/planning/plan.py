@@ -135,10 +135,10 @@ class ExecutablePlan:
     """The `plan` of a `query`, ready to be run: with the `aggregation` that the engine computes, and the `mechanism`.
 
     `account_names` maps the mechanism's guarantees to those that the account registered. `shows_counts` is False if the
-    question asked for labels only. `total` is the question's own budget; None if registered uses of an account pay.
-    `from_text` are the columns whose cells are text that is parsed as another kind. `version` is the version of a lake
-    table, "" for other tables. `axes` says for each group column whether its labels are names, numbers or times.
-    `search` is the search for open bounds that runs first; None if every bound is given.
+    question asked for labels only. `total` is the question's own budget; None if guarantees that an account registered
+    in advance pay. `from_text` are the columns whose cells are text that is parsed as another kind. `version` is the
+    version of a lake table, "" for other tables. `axes` says for each group column whether its labels are names,
+    numbers or times. `search` is the search for open bounds that runs first; None if every bound is given.
     """
 
     query: Query
@@ -220,18 +220,18 @@ class ExecutablePlan:
         return None if isinstance(self.mechanism, GroupStatistics) else groups_read(self.mechanism)
 
     def in_account_names(self, spent: Sequence[Use]) -> tuple[Use, ...]:
-        """Return the uses `spent` with the guarantees of the mechanism replaced by those that the account registered.
+        """Return `spent`, mechanism uses, with each guarantee replaced by the one that the account registered for it.
 
-        They can differ: discrete Laplace noise is registered and charged as the pure DP that it satisfies. A guarantee
-        that the account has registered in the same form is not replaced.
+        The two can differ: discrete Laplace noise is registered and charged as the pure DP that it satisfies. A
+        guarantee that the account has registered in the same form is not replaced.
         """
         names = dict(self.account_names)
         return merged(Use(names.get(use.guarantee, use.guarantee), use.count) for use in spent)
 
     def unused(self, spent: Sequence[Use]) -> tuple[Use, ...]:
-        """Return the uses that were charged for the plan and not spent, for a refund to the account.
+        """Return the mechanism uses that were charged for the plan and not spent, for a refund to the account.
 
-        `spent` are the uses that were made, with guarantees written as the account registered them (see
+        `spent` are the uses of mechanisms that have run, with guarantees written as the account registered them (see
         `in_account_names`).
         """
         counts = {use.guarantee: use.count for use in merged(spent)}

@@ -78,7 +78,7 @@ def price(
     """Return the largest budgets of the weighted queries `questions` that together satisfy (`epsilon`, `delta`)-DP.
 
     The epsilons are in proportion to the weights. `schemas` describes the table that each query reads, and `user` is
-    the user column of all of them. All queries are fixed before the first is asked, so their uses compose set-wise:
+    the user column of all of them. All queries are fixed before the first is asked, so their costs compose set-wise:
     they may be asked in any order, and each after seeing the earlier answers. No row is read.
     Raises: `Unattainable` if no budgets satisfy (epsilon, delta); `InvalidParameter` if a query cannot be planned.
     """
@@ -188,8 +188,9 @@ def _uses(plans: Sequence[Plan]) -> tuple[Use, ...]:
 def _mean_log_error(questions: Sequence[WeightedQuery], plans: Sequence[Plan]) -> float:
     """Return the mean of log(expected error) over `plans`, weighted by the weights of the queries `questions`.
 
-    `plans` has one plan for each query, in order. A query whose expected error is not known is left out; the result is
-    0 if no expected error is known.
+    The lower the result, the better the plans are, so it ranks different plans of the same queries. `plans` has one
+    plan for each query, in order. A query whose expected error is not known is left out; the result is 0 if no expected
+    error is known.
     """
     errors = [
         (question.weight, math.log(plan.error.expected_error))

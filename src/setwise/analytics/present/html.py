@@ -62,8 +62,8 @@ def columns_html(
 
     The columns are those of the answer, or were computed from them. `unreliable` has for each row the names of the
     columns whose number may be mostly noise; these cells are marked. `keys` are the names of the columns of group keys,
-    whose numbers (years, identifiers) have no separators. `notes` are further sentences for the place below. Only the
-    first `MOST_ROWS` rows are shown.
+    whose numbers (years, identifiers) have no separators. `notes` are further sentences, which stand below the table.
+    Only the first `MOST_ROWS` rows are shown.
     """
     headings = "".join(f"<th style='{_CELL}text-align:left'>{escape(name)}</th>" for name in columns)
     words = " ".join((f"{answer.measure}.", answer.left_out, answer.interval_note, *notes))

@@ -242,11 +242,11 @@ def _bars(chart: Chart, answer: "PrivateAnswer", notes: Sequence[str]) -> Pictur
 def _annotate(
     figure: "Figure", axes: "Axes", shown: Sequence[Bar], answer: "PrivateAnswer", notes: Sequence[str]
 ) -> None:
-    """Write notes on omitted rows and on intervals below the picture, and the epsilon, delta and mechanism above it.
+    """Write notes below a picture, on omitted rows and on intervals, and the epsilon, delta and mechanism above it.
 
     `figure` and `axes` are matplotlib's, and `shown` are the bars that the picture shows. If the answer has more items,
-    a note says that the confidence of the intervals is an average over all items. `notes` are further sentences for
-    below.
+    a note says that the confidence of the intervals is an average over all items. `notes` are further sentences to be
+    written below the picture.
     """
     if any(bar.value is not None for bar in shown):
         sentences = (answer.left_out, answer.interval_note, average_of_all(answer, len(shown)), *notes)

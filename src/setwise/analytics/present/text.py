@@ -169,7 +169,10 @@ def _groups_in_words(query: Query) -> str:
 
 
 def _difference(statistics: Sequence[Statistic]) -> str:
-    """Return a clause that says how bounds can change the numbers of `statistics`: lower them, or also raise them."""
+    """Return a clause that says how bounds can change the numbers of `statistics`.
+
+    It says that bounds can only lower a number, as with counts, or that they can lower or raise it.
+    """
     lowered = [statistic.only_lowered for statistic in statistics]
     if all(lowered):
         return "a number can be below the table's own"
@@ -328,7 +331,7 @@ def average_of_all(answer: "PrivateAnswer", displayed_count: int) -> str:
     """Return a sentence about the intervals of an answer of which only `displayed_count` items are displayed.
 
     The sentence says that the confidence of the intervals is an average over all items, displayed or not. Returns "" if
-    all items are displayed, if they have no intervals, or if the answer has statistics.
+    all items are displayed, if they have no intervals, or if the answer has statistics instead of one count per item.
     """
     total = len(answer.items)
     if answer.statistics or total <= displayed_count or answer.items[0].interval is None:

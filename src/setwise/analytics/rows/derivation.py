@@ -180,7 +180,7 @@ class AddWindows:
 
 @dataclass(frozen=True, slots=True)
 class KeyPair:
-    """A condition of a join: the value of `left` in a row before the join equals that of `right` in a joined row."""
+    """A condition of a join: the value of `left` in a row equals that of `right` in a row of the other table."""
 
     left: RowExpression
     right: RowExpression
@@ -188,7 +188,7 @@ class KeyPair:
 
 @dataclass(frozen=True, slots=True)
 class JoinedValue:
-    """A column that a join adds: `name` is its name after the join, and `column` its name in the joined rows."""
+    """A column that a join adds: `name` is its name after the join, and `column` its name in the other table."""
 
     name: str
     column: str
@@ -258,9 +258,10 @@ class Derivation:
 
     @property
     def rows_joined(self) -> int:
-        """The most rows of the private table from which one row of the derived table can be joined; 1 without joins.
+        """The most rows of the private table that joins put into one row of the derived table; 1 without joins.
 
-        A joined table with one row per user (grouped by the user alone) adds 0, because it cannot multiply rows.
+        A join with a table that has at most one row per user does not raise this number, because it cannot multiply
+        rows. Grouping the rows by the user alone sets the number back to 1.
         """
         number = 1
         for step in self.steps:

@@ -165,9 +165,9 @@ class Mean(BoundedStatistic):
         return " over events" if words.get("per_user") else ""
 
     def is_unreliable(self, estimate: "Estimate", release: "StatisticRelease", users: float | None) -> bool:
-        """Return whether noise may be as large as the mean, or as half of the range of its bounds.
+        """Return whether noise may be as large as the mean, or as half of the distance between its bounds.
 
-        If the bounds lie on both sides of 0, only their range decides: a mean delay of 0.1 minutes between -60 and 60
+        If the bounds lie on both sides of 0, only this distance decides: a mean delay of 0.1 minutes between -60 and 60
         is precise although its interval is wider than 0.2. `estimate` is in units of the column; `release` and `users`
         are not used.
         """

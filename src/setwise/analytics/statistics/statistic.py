@@ -566,7 +566,7 @@ def doubling_measure(column: str, *, averaged: bool) -> Measure:
 
 
 def bounded_reach(reach: int) -> int:
-    """Return `reach`, the largest number of rounding steps that a user adds to a sum, raised to at least 1.
+    """Return the sensitivity of a sum in rounding steps: `reach`, the most steps that a user adds, but at least 1.
 
     Raises: `InvalidParameter` if it is more than `LARGEST_TAU`, because noise for that sensitivity cannot be sampled.
     """

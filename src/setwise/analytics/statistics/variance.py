@@ -200,10 +200,10 @@ class Variance(BoundedStatistic):
         return " over events"
 
     def is_unreliable(self, estimate: "Estimate", release: "StatisticRelease", users: float | None) -> bool:
-        """Return whether noise may be as large as `estimate`, or as half of the range of its possible values.
+        """Return whether noise may be as large as `estimate`, or as half of its largest possible value.
 
-        The range ends at the largest variance (or standard deviation) that the bounds allow. `release` and `users` are
-        not used.
+        Its largest possible value is the largest variance (or standard deviation) that the bounds allow. `release` and
+        `users` are not used.
         """
         from setwise.mechanisms.release import Estimate, noise_may_dominate
 

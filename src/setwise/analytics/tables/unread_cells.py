@@ -263,7 +263,8 @@ def _lost_lines(files: Sequence[TableFile], csv: CsvOptions, write: OptionWriter
 def ordered_columns(names: Sequence[str], question: str) -> list[str]:
     """Return those of the column `names` that the query `question` compares with a text by order: <, > or BETWEEN.
 
-    A comparison with a number does not count, because a query that compares a text column with a number is refused.
+    A column that is compared with a number is not returned, because a query that compares a text column with a number
+    is refused.
     """
 
     def is_ordered(name: str) -> bool:

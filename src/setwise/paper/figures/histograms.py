@@ -27,15 +27,18 @@ EPSILONS = (0.1, 1.0)
 
 
 def equal_sigma(epsilon: float) -> float:
-    """Return the standard deviation of Laplace noise of scale 1/epsilon, which is sqrt(2)/epsilon."""
+    """Return the standard deviation of Laplace noise of scale 1/epsilon, which is sqrt(2)/epsilon.
+
+    Gaussian noise of the same standard deviation is compared with it.
+    """
     return math.sqrt(2.0) / epsilon
 
 
 def laplace_by_paper(epsilon: float, counts: int) -> float:
     """Return the overall epsilon at delta = 1e-6 of a histogram with Laplace noise, by the paper's bound.
 
-    The noise has the scale 1/epsilon. `counts` is the largest number of counts that one user changes; each is composed
-    as the worst epsilon-DP mechanism.
+    The noise has the scale 1/epsilon. `counts` is the largest number of counts that one user changes; each noisy count
+    is composed as if it were the worst epsilon-DP mechanism.
 
     Theorem: lem:peeling_lap.
     """
@@ -143,8 +146,8 @@ def compute_once(progress: Progress, sensitivities: tuple[int, ...] = SENSITIVIT
 def claims_once(table: Table) -> tuple[Claim, ...]:
     """Return checks of what the paper's text says about one histogram (fig:GM_oneshot).
 
-    `table` is a result of `compute_once`. Laplace noise has the smaller epsilon if one user changes few counts, and
-    Gaussian noise if one user changes many.
+    The text says that Laplace noise has the smaller epsilon if one user changes few counts, and Gaussian noise if one
+    user changes many. `table` is a result of `compute_once`.
     """
     comparisons = []
     for epsilon in EPSILONS:
@@ -241,8 +244,8 @@ def compute_composed(progress: Progress, histograms: tuple[int, ...] = HISTOGRAM
 def claims_composed(table: Table) -> tuple[Claim, ...]:
     """Return checks of what the paper's text says about several histograms (fig:GM_comp).
 
-    `table` is a result of `compute_composed`. Laplace noise has the smaller epsilon for few histograms, and Gaussian
-    noise, through zCDP, for many.
+    The text says that Laplace noise has the smaller epsilon for few histograms, and Gaussian noise, through zCDP, for
+    many. `table` is a result of `compute_composed`.
     """
     small, large = EPSILONS
     first, last = {"epsilon": large, "histograms": 2.0}, {"epsilon": small, "histograms": 10.0}

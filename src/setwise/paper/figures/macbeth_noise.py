@@ -75,9 +75,9 @@ def compare(randomness: Randomness, k: int = 25, trials: int = 100, sigma: Fract
     """Run Laplace noise and ordered least squares `trials` times on the `k` most frequent words, and compare them.
 
     Ordered least squares adds noise to the counts and fits a falling sequence, because the true order of the words is
-    taken to be known. Both mechanisms are the paper's: least squares takes independent Gaussian noise of deviation
-    `sigma` and is not rounded to integers. `randomness` is the source of random bits for both. Raises
-    `InvalidParameter` for fewer than 2 trials.
+    taken to be known. Both mechanisms follow the paper: ordered least squares adds independent Gaussian noise of
+    deviation `sigma`, and its results are not rounded to integers. `randomness` is the source of random bits for both.
+    Raises `InvalidParameter` for fewer than 2 trials.
 
     Theorem: fig:NoiseCompare.
     """
@@ -172,8 +172,9 @@ def released(sigma: Fraction) -> tuple[Use, ...]:
 def compute(progress: Progress, trials: int = TRIALS) -> Table:
     """Return the table of mean, standard deviation and mean absolute error of the noisy count of each word.
 
-    They are taken over `trials` seeded trials, for Laplace noise, and for least squares with the paper's sigma and with
-    the exact sigma. `progress` is called with the share of work done.
+    They are taken over `trials` trials with fixed seeds, for three mechanisms: Laplace noise, ordered least squares
+    with the paper's sigma, and ordered least squares with the exact sigma. `progress` is called with the share of work
+    done.
     """
     paper = compare(SeededRandomness(SEED), WORDS, trials, SIGMA)
     progress(0.5)
@@ -253,7 +254,7 @@ def claims(table: Table) -> tuple[Claim, ...]:
 
 
 def draw(table: Table) -> "Picture":
-    """Return a picture of the words' counts with one standard deviation, and of the mean absolute errors.
+    """Return a picture of the words' mean noisy counts, with error bars, and of their mean absolute errors.
 
     `table` is a result of `compute`.
     """

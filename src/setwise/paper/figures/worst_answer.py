@@ -24,7 +24,10 @@ _PIECES = 64
 
 
 def one_left(x: float, epsilon: float = EPSILON) -> float:
-    """Return the optimal delta of one epsilon-bounded-range mechanism at overall epsilon `x` (docs/closed-forms.md)."""
+    """Return the optimal delta of one epsilon-bounded-range mechanism at overall epsilon `x`.
+
+    docs/closed-forms.md has the formula.
+    """
     if abs(x) >= epsilon:
         return max(0.0, -math.expm1(x))
     return math.expm1((x - epsilon) / 2) ** 2 / -math.expm1(-epsilon)
@@ -100,8 +103,9 @@ def quartic_answer(x: float, epsilon: float = EPSILON) -> float:
 def compute(progress: Progress, points: int = 121) -> Table:
     """Return the table of the worst parameter t of the first bounded-range mechanism, of two and of three mechanisms.
 
-    The worst t has the largest delta. The rows are `points` overall epsilons, and `progress` is called with the share
-    of rows done.
+    Each mechanism is generalized randomized response, whose privacy loss is t or t - epsilon. The worst t of the first
+    is the one with the largest delta, if the others are chosen as badly as possible. The rows are `points` overall
+    epsilons, and `progress` is called with the share of rows done.
     """
     rows: list[dict[str, Cell]] = []
     for i in range(points):
