@@ -23,6 +23,7 @@ from setwise.errors import InvalidFilter, InvalidParameter, SetwiseError, Unknow
 if TYPE_CHECKING:
     from setwise.analytics.engines.files import CsvOptions
     from setwise.analytics.schema import Kind
+    from setwise.analytics.tables.check import TableCheck
     from setwise.analytics.tables.scan_notes import TableToScan
 
 command_words: ContextVar[tuple[str, ...]] = ContextVar("command_words", default=())
@@ -75,18 +76,54 @@ def _advice(source: str, csv: "CsvOptions", types: "Mapping[str, Kind]", user: s
         check = check_table(source, csv, {}, None)
     except SetwiseError:  # the refusal itself says why the file cannot be read
         return ""
-    names = {column.name for column in check.counts.columns}
-    words = check.options()
-    for name, kind in types.items():
-        if name in names and name not in check.types:
-            words += ["--type", f"{name}={kind}"]
+    readings = check.readings()
+    if readings:
+        return _choices(source, readings, types, user)
+    words = _needed_options(check, types)
     command = _with_options(command_words.get(), words)
-    if not words or user not in names or set(words) <= set(command_words.get()):
+    if not words or user not in _column_names(check) or set(words) <= set(command_words.get()):
         return ""
     saved = f"all that the file needs is kept beside it by: setwise check {quote(source)} --save"
     if any("\n" in word for word in command) or not command:
         return f"{saved}; or add these options: {join(words)}"
     return f"{saved}; or ask again with: setwise {join(command)}"
+
+
+def _choices(
+    source: str,
+    readings: "Mapping[str, tuple[CsvOptions, Mapping[str, Kind]]]",
+    types: "Mapping[str, Kind]",
+    user: str,
+) -> str:
+    """Return the command for each of the `readings` of the file `source`, of which its holder has to choose one.
+
+    `types` are the column types with which the file was read, and `user` is its user column. Returns "" if a command
+    cannot be repeated.
+    """
+    from setwise.analytics.tables.check import check_table
+
+    commands = []
+    for meaning, (csv, kinds) in readings.items():
+        check = check_table(source, csv, kinds, None)
+        command = _with_options(command_words.get(), _needed_options(check, types))
+        if user not in _column_names(check) or not command or any("\n" in word for word in command):
+            return ""
+        commands.append(f"{meaning}, ask again with: setwise {join(command)}")
+    return f"its cells can be read in {len(readings)} ways: {'; '.join(commands)}"
+
+
+def _column_names(check: "TableCheck") -> set[str]:
+    """Return the names of the columns of a table that was checked."""
+    return {column.name for column in check.counts.columns}
+
+
+def _needed_options(check: "TableCheck", types: "Mapping[str, Kind]") -> list[str]:
+    """Return the words of the options that read a file as its `check` found it, and other columns as `types` say."""
+    words = check.options()
+    for name, kind in types.items():
+        if name in _column_names(check) and name not in check.types:
+            words += ["--type", f"{name}={kind}"]
+    return words
 
 
 def _with_options(command: Sequence[str], options: Sequence[str]) -> list[str]:

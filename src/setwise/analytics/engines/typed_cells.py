@@ -111,7 +111,8 @@ class CellGrammar:
     @property
     def _digits(self) -> str:
         """The regular expression of a number's digits before the decimal point, plain or with thousands separators."""
-        grouped = f"|[0-9]{{1,3}}([{self.thousands}][0-9]{{3}})+" if self.thousands else ""
+        # A group of thousands never begins with a zero: 0,234 is a decimal number, and not 234.
+        grouped = f"|[1-9][0-9]{{0,2}}([{self.thousands}][0-9]{{3}})+" if self.thousands else ""
         return f"([0-9]+{grouped})"
 
 

@@ -29,6 +29,7 @@ from setwise.analytics.engines.object_store import TableFile
 from setwise.analytics.schema import Kind
 from setwise.analytics.tables.writing import (
     KIND_WORDS,
+    commas_note,
     grammar_words,
     guess_grammar,
     may_be_thousands,
@@ -240,9 +241,10 @@ class TableCheck:
     read as another kind.
 
     The other fields are doubts for the data holder to decide. `other_dates` are date formats that read as many cells as
-    the chosen format. `thousands` are the columns of numbers in which a point may stand between thousands. `doubtful`
-    has, by text column, the words that may stand for empty cells or for values, such as NA. `remarks` are further
-    sentences: about numbers with signs beside them, and about a last line with a total.
+    the chosen format. `thousands` are the columns of numbers in which a point may stand between thousands, and `commas`
+    those in which a comma may. `doubtful` has, by text column, the words that may stand for empty cells or for values,
+    such as NA. `remarks` are further sentences: about numbers with signs beside them, and about a last line with a
+    total.
     """
 
     source: str
@@ -252,12 +254,13 @@ class TableCheck:
     types: Mapping[str, Kind]
     other_dates: tuple[str, ...] = ()
     thousands: tuple[str, ...] = ()
+    commas: tuple[str, ...] = ()
     doubtful: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
 
     def notes(self) -> list[str]:
         """Return sentences that warn the data holder of ambiguous dates, numbers and words, and of unreadable cells."""
-        notes = [*self.remarks, *(thousands_note(name) for name in self.thousands)]
+        notes = [*self.remarks, *map(thousands_note, self.thousands), *map(commas_note, self.commas)]
         if self.other_dates and self.csv is not None:
             others = " or ".join(self.other_dates)
             notes.append(
@@ -280,6 +283,31 @@ class TableCheck:
                     f"would be skipped; --type {column.name}=text reads them as text"
                 )
         return notes
+
+    @property
+    def unchosen(self) -> tuple[str, ...]:
+        """The columns of `thousands` for which the data holder has not declared a type either."""
+        return tuple(name for name in self.thousands if name not in self.types)
+
+    def readings(self) -> dict[str, tuple[CsvOptions, dict[str, Kind]]]:
+        """Return the readings of which the data holder has to choose one: options and types, by what they mean.
+
+        The result is empty if the cells leave no doubt about dates and numbers.
+        """
+        if self.csv is None:
+            return {}
+        if self.commas:
+            return {
+                "if 1,234 is one and a bit": (replace(self.csv, decimal=","), {}),
+                "if it is 1234": (replace(self.csv, thousands=","), {}),
+            }
+        if self.unchosen:
+            return {
+                "if 1.234 is one and a bit": (self.csv, dict.fromkeys(self.unchosen, Kind.FLOAT)),
+                "if it is 1234": (replace(self.csv, decimal=",", thousands="."), {}),
+            }
+        formats = [self.csv.date_format, *self.other_dates] if self.other_dates else []
+        return {f"if dates are {each}": (replace(self.csv, date_format=each), {}) for each in formats}
 
     def options(self) -> list[str]:
         """Return the command-line arguments with which the checked table is read, such as ["--separator", ";"]."""
@@ -324,9 +352,13 @@ class TableCheck:
         """Write a description file (column types and CSV options) beside the table's first file, and return its path.
 
         Later queries read the description, so that they need no options.
-        Raises: `InvalidParameter` if the cells do not show which number of a date is the day and which the month, if
-        the table is in an object store, or if the description cannot be written.
+        Raises: `InvalidParameter` if the cells do not show which number of a date is the day and which the month, or
+        whether numbers such as 1,234 have thousands or decimals, if the table is in an object store, or if the
+        description cannot be written.
         """
+        unclear = [*map(commas_note, self.commas), *(thousands_note(name) for name in self.unchosen)]
+        if unclear:
+            raise InvalidParameter(f"nothing was saved: {'; '.join(unclear)}")
         if self.other_dates and self.csv is not None:
             choices = " or ".join(f"--date-format '{each}'" for each in (self.csv.date_format, *self.other_dates))
             raise InvalidParameter(
@@ -394,6 +426,7 @@ def check_table(source: str, csv: CsvOptions, types: Mapping[str, Kind], user: s
     other_dates: tuple[str, ...] = ()
     doubtful: Mapping[str, tuple[str, ...]] = {}
     thousands: tuple[str, ...] = ()
+    commas: tuple[str, ...] = ()
     remarks: list[str] = []
     if options is not None:
         table = untyped_table(source, None, options)
@@ -401,7 +434,7 @@ def check_table(source: str, csv: CsvOptions, types: Mapping[str, Kind], user: s
         guess = guess_grammar(samples, options.cells)
         separator = options.format_of(options.suffix_of(files[0])).separator
         thousands = tuple(name for name in samples if may_be_thousands(samples[name], separator, guess.grammar))
-        other_dates, doubtful = guess.other_dates, guess.doubtful
+        other_dates, doubtful, commas = guess.other_dates, guess.doubtful, guess.commas
         cells = guess.grammar
         options = replace(
             options, decimal=cells.decimal, thousands=cells.thousands, date_format=cells.date_format, null=cells.null
@@ -416,7 +449,7 @@ def check_table(source: str, csv: CsvOptions, types: Mapping[str, Kind], user: s
     # Types that the data holder gave, or that a description beside the file states, are kept when it is written again.
     texts: dict[str, Kind] = {name: kind for name, kind in types.items() if kind is not Kind.TEXT}
     guessed = [column for column in counts.columns if column.from_text and column.kind is not Kind.TEXT]
-    texts |= {column.name: column.kind for column in guessed}
+    texts |= {column.name: column.kind for column in guessed if column.name not in thousands}
     lost = 0
     if options is not None:
         form = options.format_of(options.suffix_of(files[0]))
@@ -431,6 +464,7 @@ def check_table(source: str, csv: CsvOptions, types: Mapping[str, Kind], user: s
         types=texts,
         other_dates=other_dates,
         thousands=thousands,
+        commas=commas,
         doubtful=doubtful,
         remarks=tuple(filter(None, remarks)),
     )

@@ -25,6 +25,7 @@ from setwise.analytics.tables.writing import (
     ENOUGH,
     KIND_WORDS,
     Guess,
+    commas_note,
     grammar_words,
     guess_grammar,
     is_readable,
@@ -141,6 +142,8 @@ class _ColumnScan:
             text += ", so that their rows are left out of every answer"
         cells = [cell for cell in self._samples[name] if cell.strip() and cell.strip() not in csv.null]
         guess = guess_grammar({name: cells}, CellGrammar())
+        if guess.commas and csv.cells.decimal != "," and csv.cells.thousands != ",":
+            return f"{text}: {commas_note(name, self._table.write)}"
         guessed = replace(guess.grammar, null=(*csv.null, *guess.grammar.null))
         kinds = (Kind.INTEGER, Kind.FLOAT) if count.kind is Kind.INTEGER else (count.kind,)
         remedies = [(kind, grammar) for grammar in (csv.cells, guessed) for kind in kinds]
@@ -285,6 +288,8 @@ def _compared_as_text(name: str, sample: Sequence[str], csv: CsvOptions, write: 
     """
     filled = [cell for cell in sample if cell.strip()]
     guess = guess_grammar({name: filled}, replace(csv.cells, decimal=".", thousands="", date_format=None))
+    if guess.commas:
+        return ScanNote(f"{name!r} is compared as text: {commas_note(name, write)}", mostly_unreadable=True)
     for kind in (Kind.INTEGER, Kind.FLOAT, Kind.DATE, Kind.TIMESTAMP):
         readable = sum(is_readable(cell, kind, guess.grammar) for cell in filled)
         if filled and readable >= ENOUGH * len(filled):

@@ -68,12 +68,14 @@ KIND_WORDS = {
 class Guess:
     """A guess, from sampled cells, of how cells are written; of the formats tried, `grammar` reads the most cells.
 
-    `other_dates` are further date formats that read as many cells, so that the data holder must choose. `doubtful` has,
-    for each text column, the words in it that may stand for empty cells or for values, such as NA (also Namibia).
+    `other_dates` are further date formats that read as many cells, so that the data holder must choose. `commas` are
+    columns of numbers such as 1,234, which can be read as 1.234 and as 1234; `grammar` then reads neither. `doubtful`
+    has, for each text column, the words in it that may stand for empty cells or for values, such as NA (also Namibia).
     """
 
     grammar: CellGrammar
     other_dates: tuple[str, ...] = ()
+    commas: tuple[str, ...] = ()
     doubtful: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
@@ -145,17 +147,41 @@ def guess_grammar(columns: Mapping[str, Sequence[str]], declared: CellGrammar) -
     numbers = (
         [(declared.decimal, declared.thousands)] if (declared.decimal, declared.thousands) != _NUMBERS[0] else _NUMBERS
     )
-    best = max(numbers, key=lambda each: _readable(filled, Kind.FLOAT, _with_numbers(declared, *each)))
+    readable = {each: _readable(filled, Kind.FLOAT, _with_numbers(declared, *each)) for each in numbers}
+    best = max(numbers, key=lambda each: readable[each])
+    commas: tuple[str, ...] = ()
+    if best == (".", ",") and readable[best] == readable.get((",", "")):
+        commas = _unclear_columns(filled)
+        best = numbers[0] if commas else best
     grammar = replace(_with_numbers(declared, *best), null=tuple(words))
     if declared.date_format is not None:
-        return Guess(grammar=grammar, doubtful=doubtful)
+        return Guess(grammar=grammar, doubtful=doubtful, commas=commas)
     scores = {each: _readable(filled, Kind.DATE, replace(grammar, date_format=each)) for each in (None, *_DATES)}
     highest = max(scores.values())
     best_formats = [each for each, score in scores.items() if score == highest and each is not None]
     if scores[None] == highest or not best_formats:
-        return Guess(grammar=grammar, doubtful=doubtful)
+        return Guess(grammar=grammar, doubtful=doubtful, commas=commas)
     dated = replace(grammar, date_format=best_formats[0])
-    return Guess(grammar=dated, other_dates=tuple(best_formats[1:]), doubtful=doubtful)
+    return Guess(grammar=dated, other_dates=tuple(best_formats[1:]), doubtful=doubtful, commas=commas)
+
+
+def _unclear_columns(columns: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """Return the columns whose commas, always before three digits, can be decimal points or stand between thousands.
+
+    `columns` has sampled filled cells by column name. The result is empty if a cell decides for thousands: a number
+    with two commas, or a number from 1 to 999 without a comma, which would have a comma as well if it were a decimal
+    number with three places.
+    """
+    numbers = {name: [cell.strip(BLANKS).lstrip("+-") for cell in cells] for name, cells in columns.items()}
+    with_commas = {
+        name: cells for name, cells in numbers.items() if any(re.fullmatch("[0-9]+(,[0-9]+)+", cell) for cell in cells)
+    }
+    decided = any(
+        re.fullmatch("[1-9][0-9]{0,2}(,[0-9]{3}){2,}|[1-9][0-9]{0,2}", cell)
+        for cells in with_commas.values()
+        for cell in cells
+    )
+    return () if decided else tuple(with_commas)
 
 
 def _with_numbers(grammar: CellGrammar, decimal: str, thousands: str) -> CellGrammar:
@@ -211,13 +237,14 @@ def may_be_thousands(cells: Sequence[str], separator: str, grammar: CellGrammar)
     """Return whether the points in sampled `cells`, such as 1.234, may be thousands separators and not decimal points.
 
     They may be if every cell is a plain integer or has three digits after each point, and `separator`, between cells,
-    is a semicolon, as in files from countries with a decimal comma. False if `grammar` has a decimal comma.
+    is a semicolon, as in files from countries with a decimal comma. False if `grammar` has a decimal comma, or if a
+    cell such as 0.234 begins with a zero, as no number with thousands does.
     """
     filled = [text for cell in cells if (text := cell.strip(BLANKS)) and text not in grammar.null]
     return (
         (separator, grammar.decimal) == (";", ".")
         and any("." in text for text in filled)
-        and all(re.fullmatch(r"-?([0-9]+|[0-9]{1,3}([.][0-9]{3})+)", text) for text in filled)
+        and all(re.fullmatch(r"-?([0-9]+|[1-9][0-9]{0,2}([.][0-9]{3})+)", text) for text in filled)
     )
 
 
@@ -226,10 +253,22 @@ def thousands_note(name: str, write: Callable[[Sequence[str]], str] = join) -> s
 
     `write` writes the options that the sentence suggests, by default for the command line.
     """
-    options = write(["--thousands", ".", "--decimal", ","])
+    options, as_decimal = write(["--thousands", ".", "--decimal", ","]), write(["--type", f"{name}=float"])
     return (
         f"every number of {name!r} is plain digits or has three digits after each point, so 1.234 may be 1234: add "
-        f"{options} if it is"
+        f"{options} if it is, or {as_decimal} if it is one and a bit"
+    )
+
+
+def commas_note(name: str, write: Callable[[Sequence[str]], str] = join) -> str:
+    """Return a sentence which asks the data holder what the commas in the numbers of the column `name` mean.
+
+    `write` writes the two options of which one is right, by default for the command line.
+    """
+    decimal, thousands = write(["--decimal", ","]), write(["--thousands", ","])
+    return (
+        f"every number of {name!r} has three digits after the comma: add {decimal} if 1,234 is one and a bit, or "
+        f"{thousands} if it is 1234"
     )
 
 
