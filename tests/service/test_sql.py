@@ -17,6 +17,7 @@ from tests.service.team import Team, ask, asked, made
 TOTAL = {"kind": "total", "epsilon": 0.2, "delta": 1e-9}
 TOP = "SELECT word, COUNT(DISTINCT user_id) AS n FROM events GROUP BY word ORDER BY n DESC LIMIT 3"
 UNION = "SELECT COUNT(*) AS n FROM events UNION ALL SELECT COUNT(*) FROM events WHERE country = 'NO'"
+PUBLIC_LENGTH = "SELECT MAX(LENGTH(word)) FROM words"
 MEAN = "SELECT AVG(minutes, contribution_bounds_per_group => (0, 60)) AS mean FROM events WHERE country = 'NO'"
 
 
@@ -214,6 +215,15 @@ def test_several_selects_are_charged_once_and_public_tables_are_joined_to_their_
     scalar = "SELECT COUNT(DISTINCT user_id) AS n FROM worded WHERE 0 * (SELECT COUNT(*) FROM worded) = 0"
     (row,) = remote.sql(scalar, epsilon=4.0).rows
     assert 2000 < row["n"]["value"] < 4000
+    longest = f"SELECT COUNT(DISTINCT user_id) AS n FROM worded WHERE LENGTH(word) > ({PUBLIC_LENGTH})"
+    (row,) = remote.sql(longest, epsilon=4.0, key="by-length").rows
+    (shortest,) = remote.sql(longest.replace("MAX", "MIN").replace(">", ">="), epsilon=4.0).rows
+    assert row["n"]["value"] + 500 < shortest["n"]["value"]
+    mixed = f"{longest} AND 0 * (SELECT COUNT(*) + ({PUBLIC_LENGTH}) FROM worded) = 0"
+    assert remote.sql(mixed, epsilon=4.0).rows[0]["n"]["value"] == pytest.approx(row["n"]["value"], abs=50)
+    (data_dir / "words.csv").write_text("word,meaning\nw1,one\nw2000,two\n")
+    assert remote.sql(longest, epsilon=4.0).rows[0]["n"]["value"] < row["n"]["value"] - 500
+    assert remote.sql(longest, epsilon=4.0, key="by-length").rows == [row]
     close = {"kind": "total", "within": 200, "epsilon": 4.0}
     united = "SELECT COUNT(DISTINCT user_id) FROM worded"
     both = f"{united} UNION ALL {united} WHERE country <> 'FR'"

@@ -401,7 +401,7 @@ class Session(Askable):
         """
         from setwise.analytics.sql.aggregates import DeclaredBounds
         from setwise.analytics.sql.parser import TableFacts, parse_sql
-        from setwise.analytics.sql_question import SqlQuestion, read_public_tables
+        from setwise.analytics.sql_question import SqlQuestion, public_values, read_public_tables
 
         check_text(text, "a SELECT")
         for word in words:
@@ -430,15 +430,15 @@ class Session(Askable):
             domains=declared.domains,
             contributions=declared.contributions,
             schema_of=schema_of,
+            public_value=public_values(self._beside.public),
         )
         statement = parse_sql(text, user=self._user, **parameters, facts=facts)
         terms = None if self._account is None else self._account.status().terms
         budget = self.budget(statement.paid_by(spent, default_delta(terms)))
         statement = statement.filled(finds_bounds=not isinstance(budget, Draws))
         sessions = tuple(self.derived_session(core.source) for core in statement.cores)
-        public = read_public_tables(statement, self._beside.public)
-        if statement.shell is not None:
-            statement.check_shell([session.schema for session in sessions], public)
+        public = read_public_tables(statement.public, self._beside.public)
+        statement.check_shell([session.schema for session in sessions], public)
         return SqlQuestion(
             statement=statement,
             session=self,

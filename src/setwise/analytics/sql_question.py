@@ -1,6 +1,6 @@
 """A SQL statement on open tables: its plan, its price, and its answer."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -13,6 +13,7 @@ from setwise.analytics.planning.pricing import JointPlan, plan_together
 from setwise.analytics.query import Query
 from setwise.analytics.schema import Kind, Schema
 from setwise.analytics.sql.core import Core, SelectSource
+from setwise.analytics.sql.free.public_values import PublicValue, public_value
 from setwise.analytics.sql.result import SqlAnswer
 from setwise.analytics.sql.statement import Statement
 from setwise.errors import InvalidParameter
@@ -148,22 +149,32 @@ class SqlQuestion:
 
     def _reader(self, core: Core) -> Callable[[Sequence[PrivateAnswer]], Reader]:
         def reader(answers: Sequence[PrivateAnswer]) -> Reader:
-            source = replace(core.source, derivation=self.statement.with_released(core.source.derivation, answers))
+            source = replace(
+                core.source, derivation=self.statement.with_released(core.source.derivation, answers, self.public)
+            )
             return self.session.derived_session(source).reader
 
         return reader
 
 
-def read_public_tables(statement: Statement, sources: Mapping[str, Source]) -> "dict[str, pa.Table]":
-    """Return the public tables, by name, that `statement` joins to released rows; `sources` says where they are.
+def public_values(sources: Mapping[str, Source]) -> PublicValue:
+    """Return a function that computes scalar subqueries over public tables; `sources` says where each table is."""
+    return lambda text, names: public_value(text, read_public_tables(names, sources))
 
-    They are read whole before the SQL over released (noisy) rows runs, so that this SQL opens no file itself.
+
+def read_public_tables(names: Collection[str], sources: Mapping[str, Source]) -> "dict[str, pa.Table]":
+    """Return the public tables called `names`, by name; `sources` says where they are.
+
+    They are read whole before SQL over them and over released (noisy) rows runs, so that this SQL opens no file itself.
     Raises: `InvalidParameter` if the table's engine cannot read a whole table.
     """
     tables = {}
-    for name in () if statement.shell is None else statement.shell.public:
+    for name in names:
         with open_engine(sources[name]) as engine:
             if not hasattr(engine, "read_table"):
-                raise InvalidParameter(f"{name!r} is joined to the private table itself, not to released rows")
+                raise InvalidParameter(
+                    f"{name!r} may be joined to the private table inside a SELECT that aggregates; beside released "
+                    "rows, or in a subquery of its own, only public tables of files and memory are read"
+                )
             tables[name] = engine.read_table(MOST_PUBLIC_ROWS)
     return tables

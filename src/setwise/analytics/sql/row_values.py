@@ -27,7 +27,6 @@ from setwise.analytics.rows.expression import (
     Matched,
     Negated,
     PeriodStart,
-    ReleasedValue,
     RowExpression,
     Start,
     TimeDifference,
@@ -106,9 +105,10 @@ _REALS = (exp.DType.DOUBLE, exp.DType.FLOAT, exp.DType.DECIMAL, exp.DType.BIGDEC
 _TEXTS = (exp.DType.TEXT, exp.DType.VARCHAR, exp.DType.NVARCHAR, exp.DType.CHAR, exp.DType.NCHAR)
 _TIMES = (exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ, exp.DType.DATETIME, exp.DType.TIMESTAMPNTZ)
 
-Released = Callable[[exp.Expr], ReleasedValue]
-"""A function that takes a scalar subquery, adds it to the releasing SELECTs of the statement, and returns a placeholder
-for its released value."""
+Released = Callable[[exp.Expr], RowExpression]
+"""A function that takes a scalar subquery, and returns its value if it reads public tables alone.
+
+Otherwise the function adds it to the releasing SELECTs of the statement, and returns a placeholder for its value."""
 
 
 class RowReader:

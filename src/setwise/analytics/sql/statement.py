@@ -42,6 +42,7 @@ class Statement:
       themselves are the result.
     - `outputs` are the columns of the result, as far as they are known before `shell` runs.
     - `scalars` are scalar subqueries whose released values stand in conditions of later SELECTs.
+    - `has_public_values` is True if expressions over private rows have constants computed from public tables.
     - `user` is the user column, and `explain` is True for EXPLAIN.
     - `epsilon`, `delta` and `within` (the wanted half-width of intervals) come from the OPTIONS clause. Each is None if
       the clause does not set it.
@@ -52,6 +53,7 @@ class Statement:
     user: str
     shell: Shell | None = None
     scalars: tuple[Shell, ...] = ()
+    has_public_values: bool = False
     explain: bool = False
     epsilon: float | None = None
     delta: float | None = None
@@ -79,6 +81,16 @@ class Statement:
         Each step filters rows or computes columns.
         """
         return self.cores[-1].source.derivation
+
+    @property
+    def public(self) -> tuple[str, ...]:
+        """The names of the public tables that the statement reads beside released (noisy) rows."""
+        return tuple(dict.fromkeys(name for shell in self._shells for name in shell.public))
+
+    @property
+    def _shells(self) -> tuple[Shell, ...]:
+        """The SELECTs over released rows and public tables: the scalar subqueries, and the shell if there is one."""
+        return (*self.scalars, *([] if self.shell is None else [self.shell]))
 
     @property
     def advice(self) -> str:
@@ -140,32 +152,40 @@ class Statement:
             core.name: ReleasedTable(columns=_types(core, schema))
             for core, schema in zip(self.cores, schemas, strict=True)
         }
-        for shell in (*self.scalars, *([] if self.shell is None else [self.shell])):
+        for shell in self._shells:
             run_shell(shell.sql, tables, public)
 
-    def released_value(self, place: int, answers: Sequence[PrivateAnswer]) -> float | None:
+    def released_value(
+        self, place: int, answers: Sequence[PrivateAnswer], public: "Mapping[str, pa.Table] | None" = None
+    ) -> float | None:
         """Return the value of the scalar subquery with the index `place`, computed from released (noisy) `answers`.
 
-        `answers` are the answers of the SELECTs that ran before. Returns None if the value cannot be computed, is not
-        one number, or exceeds `LARGEST` in absolute value.
+        `answers` are the answers of the SELECTs that ran before, and `public` the public tables by name (None: there
+        are none). Returns None if the value cannot be computed, is not one number, or exceeds `LARGEST` in absolute
+        value. A condition on None is unknown, as one on NULL is in SQL.
         """
         try:
-            result = run_shell(self.scalars[place].sql, self._tables(answers))
+            result = run_shell(self.scalars[place].sql, self._tables(answers), public)
         except InvalidParameter:
             return None
         value = result.rows[0][0] if len(result.rows) == 1 else None
         return float(value) if isinstance(value, int | float) and abs(value) <= LARGEST else None
 
-    def with_released(self, derivation: Derivation, answers: Sequence[PrivateAnswer]) -> Derivation:
+    def with_released(
+        self,
+        derivation: Derivation,
+        answers: Sequence[PrivateAnswer],
+        public: "Mapping[str, pa.Table] | None" = None,
+    ) -> Derivation:
         """Return `derivation` with references to scalar subqueries replaced by the subqueries' released (noisy) values.
 
         A derivation is the list of steps that compute the private rows of a SELECT. The values are computed from
-        `answers`, the answers of the SELECTs that ran before this one.
+        `answers`, the answers of the SELECTs that ran before this one, and from the `public` tables.
         """
         places = derivation.released
         if not places:
             return derivation
-        return derivation.with_released({place: self.released_value(place, answers) for place in places})
+        return derivation.with_released({place: self.released_value(place, answers, public) for place in places})
 
     def request_text(self, texts: Sequence[str], versions: Mapping[str, str] | None = None) -> str:
         """Return the text that identifies a charge for a statement with several SELECTs that aggregate private rows.

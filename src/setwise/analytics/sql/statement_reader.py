@@ -13,13 +13,14 @@ from sqlglot.errors import SqlglotError
 
 from setwise.analytics.engines.joins import Join
 from setwise.analytics.query import Contributions, Query
-from setwise.analytics.rows.expression import ReleasedValue
+from setwise.analytics.rows.expression import ReleasedValue, RowExpression
 from setwise.analytics.schema import Schema
 from setwise.analytics.sql.aggregates import DeclaredBounds, has_aggregate
 from setwise.analytics.sql.clauses import own_nodes, subqueries_of
 from setwise.analytics.sql.core import CORE_PREFIX, Core, Problems, SelectSource, StatementSettings
 from setwise.analytics.sql.core_builder import CoreBuilder
 from setwise.analytics.sql.free.functions import check_free
+from setwise.analytics.sql.free.public_values import PublicValue, table_names, with_common_tables
 from setwise.analytics.sql.free.series import is_constant_table, rewrite_series
 from setwise.analytics.sql.free.shell import Shell, shell_of
 from setwise.analytics.sql.from_clause.names import Scope, use_known_names
@@ -32,7 +33,7 @@ from setwise.analytics.sql.result import Output
 from setwise.analytics.sql.row_values import RowReader
 from setwise.analytics.sql.spellings import rewrite_user_sets
 from setwise.analytics.sql.statement import Statement, computed_output
-from setwise.analytics.sql.syntax import construct_of, unsupported
+from setwise.analytics.sql.syntax import check_parts, construct_of, only_column, unsupported
 from setwise.analytics.sql.user_rows import join_rows, user_subquery, with_subquery
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.labels import Label
@@ -50,6 +51,7 @@ class TableFacts:
       which one user counts) are what the catalog declares for the private table.
     - `schema_of(table, joins)` returns the columns of the private table `table` with its joins; it is None if the table
       is not open yet.
+    - `public_value` computes a scalar subquery over public tables; it is None if the tables are not open yet.
     """
 
     public: Collection[str] = ()
@@ -58,6 +60,7 @@ class TableFacts:
     domains: Mapping[str, tuple[Label, ...]] = field(default_factory=dict)
     contributions: Contributions | None = None
     schema_of: SchemaOf | None = None
+    public_value: PublicValue | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +102,7 @@ class StatementReader:
         self._cores: list[Core] = []
         self._finished: list[Core] = []
         self._scalars: list[Shell] = []
+        self._values: dict[str, RowExpression] = {}
         self._ties: tuple[str, ...] = ()
         self._numbers = count()
         self._core_prefix = CORE_PREFIX
@@ -123,17 +127,20 @@ class StatementReader:
             return None
         if not self._cores:
             raise InvalidParameter("the statement reads no private table: ask DuckDB or any other database")
+        statement = Statement(
+            cores=tuple(self._cores),
+            outputs=result.outputs or (),
+            user=self._settings.user,
+            has_public_values=bool(self._values),
+        )
         if result.outputs is not None and len(self._cores) == 1:
-            return Statement(cores=tuple(self._cores), outputs=result.outputs, user=self._settings.user)
+            return statement
         try:
-            shell = shell_of(result.node, self._public)
+            shell = shell_of(result.node, self._public_in(result.node))
         except (SqlglotError, ValueError):
             raise InvalidParameter("the part over released rows cannot be written for DuckDB") from None
         outputs = tuple(map(computed_output, shell.columns or ()))
-        scalars = tuple(self._scalars)
-        return Statement(
-            cores=tuple(self._cores), outputs=outputs, user=self._settings.user, shell=shell, scalars=scalars
-        )
+        return replace(statement, outputs=outputs, shell=shell, scalars=tuple(self._scalars))
 
     def _query(self, node: exp.Expr, known: Mapping[str, _Result], *, top: bool = False) -> _Result | None:
         match node:
@@ -473,21 +480,54 @@ class StatementReader:
                 return True
         return False
 
-    def _scalar_converter(self, known: Mapping[str, _Result]) -> Callable[[exp.Expr], ReleasedValue]:
-        def convert(node: exp.Expr) -> ReleasedValue:
-            inner = node.this
-            aggregated = any(has_aggregate(each) for each in inner.expressions)
-            if isinstance(inner, exp.Select) and (inner.args.get("group") or not aggregated):
+    def _scalar_converter(self, known: Mapping[str, _Result]) -> Callable[[exp.Expr], RowExpression]:
+        """Return a function that converts a scalar subquery in an expression over private rows.
+
+        A subquery that aggregates private rows is released before these rows are read, and a placeholder stands for its
+        noisy value. A subquery over public tables alone is computed at once, and its value is a constant. `known` are
+        common table expressions by name.
+        """
+
+        def convert(node: exp.Expr) -> RowExpression:
+            inner = node.unnest()
+            columns = inner.expressions if isinstance(inner, exp.Select) else []
+            if columns and inner.args.get("from_") is None and not any(map(has_aggregate, columns)):
+                check_parts(inner, "expressions")
+                return RowReader(self._settings.today).read(only_column(columns).unalias())
+            if not columns or inner.args.get("group") or not any(map(has_aggregate, columns)):
                 raise unsupported(
                     "a subquery of several rows in a condition", "compare with one number, as in (SELECT AVG(x) FROM t)"
                 )
+            only_column(columns)
             result = self._query(inner, known)
             if not isinstance(result, _Free):
                 raise InvalidParameter("a subquery in a condition must be one number, as in (SELECT AVG(x) FROM t)")
-            self._scalars.append(Shell(sql=result.node.sql(dialect="duckdb", identify=True)))
-            return ReleasedValue(len(self._scalars) - 1)
+            common_tables = {name: each.node for name, each in known.items() if isinstance(each, _Free)}
+            return self._scalar(with_common_tables(result.node, common_tables))
 
         return convert
+
+    def _scalar(self, query: exp.Expr) -> RowExpression:
+        """Return the value of `query`, a SELECT of one value over released (noisy) rows and public tables.
+
+        It is a constant if `query` reads public tables alone, and otherwise a placeholder for the noisy value.
+        """
+        text = query.sql(dialect="duckdb", identify=True)
+        public = self._public_in(query)
+        is_public = not any(name.startswith(self._core_prefix) for name in table_names(query))
+        if is_public and self._facts.public_value is not None:
+            if text not in self._values:
+                self._values[text] = self._facts.public_value(text, public)
+            return self._values[text]
+        if is_public and self._facts.schema_of is not None:
+            raise unsupported("a subquery over public tables in an expression over rows", "write its value")
+        self._scalars.append(Shell(sql=text, public=public))
+        return ReleasedValue(len(self._scalars) - 1)
+
+    def _public_in(self, query: exp.Expr) -> tuple[str, ...]:
+        """Return the names of the public tables that `query` reads."""
+        names = table_names(query)
+        return tuple(name for name in self._public if name.lower() in names)
 
     def _free_subqueries(self, known: Mapping[str, _Result]) -> Callable[[exp.Expr], exp.Expr]:
         """Return a function that rewrites a scalar subquery so that it reads released (noisy) rows only.

@@ -215,6 +215,16 @@ def column_name(node: exp.Expr, where: str) -> str:
     return str(node.name)
 
 
+def only_column(columns: Sequence[exp.Expr]) -> exp.Expr:
+    """Return the only one of `columns`, the SELECT list of a scalar subquery.
+
+    Raises: `InvalidParameter` if there are several.
+    """
+    if len(columns) != 1:
+        raise InvalidParameter(f"a subquery in an expression selects one column, not {len(columns)}")
+    return columns[0]
+
+
 def number_of(node: exp.Expr, name: str) -> int | float:
     """Return the number, with its sign, that a syntax node states as a constant.
 

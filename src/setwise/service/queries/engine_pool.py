@@ -5,7 +5,7 @@ import re
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
@@ -262,7 +262,7 @@ class Engines:
                 schemas[name] = engine.describe()
         return schemas
 
-    def public_tables(self, dataset: Dataset, names: Sequence[str]) -> tuple[tuple[str, bytes], ...]:
+    def public_tables(self, dataset: Dataset, names: Collection[str]) -> tuple[tuple[str, bytes], ...]:
         """Return the public tables called `names` of `dataset`: pairs of the name and all rows, as Arrow stream bytes.
 
         Public tables are tables without users.

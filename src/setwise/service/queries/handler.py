@@ -45,6 +45,7 @@ from setwise.service.auth.people import Identity
 from setwise.service.auth.permissions import Accounts
 from setwise.service.problems import at_field
 from setwise.service.queries.allowed_columns import AllowedColumns, check_columns
+from setwise.service.queries.contribution_bounds import bounded_query
 from setwise.service.queries.engine_pool import Engines
 from setwise.service.queries.exact_results import ExactResults
 from setwise.service.queries.jobs import Job
@@ -53,7 +54,15 @@ from setwise.service.queries.table_reader import TableReader, TimedAccount
 from setwise.service.slots import Threads
 from setwise.service.storage.datasets import Dataset, Datasets
 from setwise.service.telemetry import stage_span
-from setwise.service.workers.answers import CheckShell, StoredAnswer, WriteRows, make, without_rows
+from setwise.service.workers.answers import (
+    CheckShell,
+    ComputePublicValue,
+    StoredAnswer,
+    WriteRows,
+    make,
+    read_arrow,
+    without_rows,
+)
 from setwise.service.workers.pool import RememberedResults, WorkerPool
 from setwise.service.workers.tasks import PlanQuestion, PlanStatement, Task
 
@@ -263,13 +272,14 @@ class QuestionService:
         statement, dataset = checked.statement, checked.dataset
         assert statement is not None, "only SQL has several queries over private rows"
         parts = []
+        public = {name: read_arrow(table) for name, table in self._engines.public_tables(dataset, statement.public)}
         for part, plan in zip(checked.parts, planned.parts, strict=True):
             executable = plan.at_version(part.schema.version)
             with at_field("query"):
                 self._table_reader(checked, running, part.joins, part.derivation).check(executable.aggregation)
 
             def reader(answers: Sequence[PrivateAnswer], part: CheckedPart = part) -> TableReader:
-                derivation = statement.with_released(part.derivation, answers)
+                derivation = statement.with_released(part.derivation, answers, public)
                 return self._table_reader(checked, running, part.joins, derivation)
 
             parts.append(StatementPart(planned=executable, reader=reader))
@@ -365,10 +375,10 @@ class QuestionService:
         """
         assert job.answer is not None
         public: tuple[tuple[str, bytes], ...] = ()
-        if statement is not None and statement.shell is not None and statement.shell.public:
+        if statement is not None and statement.public:
             request = json.loads(job.request)
             dataset = self._pin(self._datasets.get(request["dataset"]), request["account"], job.key)
-            public = self._engines.public_tables(dataset, statement.shell.public)
+            public = self._engines.public_tables(dataset, statement.public)
         return StoredAnswer(text=job.answer, statement=statement, public=public)
 
     def render_rows(self, job: Job, renderers: WorkerPool) -> dict[str, str]:
@@ -419,7 +429,7 @@ class QuestionService:
             return CheckedQuestion(dataset=dataset, account=account, budget=budget, parts=parts, statement=statement)
         with at_field("query"):
             budget = _budget_of(question, None)
-            query = _bounded_query(question.query, dataset)
+            query = bounded_query(question.query, dataset)
         part = CheckedPart(query=query, schema=schema, where=check_columns(query, schema, allowed))
         return CheckedQuestion(dataset=dataset, account=account, budget=budget, parts=(part,))
 
@@ -431,7 +441,7 @@ class QuestionService:
         columns.
         """
         with at_field("query"):
-            query = _bounded_query(core.query, dataset)
+            query = bounded_query(core.query, dataset)
         joins, derivation = core.source.joins, core.source.derivation
         schema = self._engines.schema(dataset, joins, derivation)
         where = check_columns(query, schema, allowed)
@@ -450,8 +460,9 @@ class QuestionService:
             return known
         statement = self._read_select(select, dataset)
         size = len(select.text) + sum(len(str(label)) for label in select.domain or ())
-        with self._lock:
-            self._statements.add(place, statement, size)
+        if not statement.has_public_values:  # their values are read again, because the public table may have changed
+            with self._lock:
+                self._statements.add(place, statement, size)
         return statement
 
     def _read_select(self, select: SqlSelect, dataset: Dataset) -> Statement:
@@ -478,6 +489,9 @@ class QuestionService:
             ),
             domains=dict(dataset.domains),
             schema_of=schema_of,
+            public_value=lambda text, names: self._workers.calculate(
+                ComputePublicValue(text=text, public=self._engines.public_tables(dataset, names))
+            ),
         )
         with at_field("query.text"):
             statement = parse_sql(
@@ -493,7 +507,7 @@ class QuestionService:
                 schemas = tuple(
                     self._engines.schema(dataset, core.source.joins, core.source.derivation) for core in statement.cores
                 )
-                tables = self._engines.public_tables(dataset, statement.shell.public)
+                tables = self._engines.public_tables(dataset, statement.public)
                 empty = tuple((name, without_rows(table)) for name, table in tables)
                 self._workers.calculate(CheckShell(statement=statement, schemas=schemas, public=empty))
             return statement
@@ -565,36 +579,3 @@ def _at_plan() -> Iterator[None]:
         except (InvalidParameter, Unattainable):
             with at_field("spend"):
                 raise
-
-
-def _bounded_query(query: Query, dataset: Dataset) -> Query:
-    """Return `query` with the dataset's contribution bounds wherever the query states none.
-
-    Raises `InvalidParameter` if a bound of the query is larger than the dataset's, or if a histogram of private groups
-    has no contribution bound.
-    """
-    bounded = _within_bounds(query, dataset)
-    has_bound = bounded.contributions is not None or bounded.auto_contributions
-    if bounded.kind == "histogram" and not has_bound and bounded.domain is None:
-        with at_field("query.contributions"):
-            raise InvalidParameter(
-                "a histogram of this dataset needs contributions or a domain: give either, or ask for a top k"
-            )
-    return bounded
-
-
-def _within_bounds(query: Query, dataset: Dataset) -> Query:
-    """Return `query` with the dataset's `contributions` and `per_item` wherever the query states none.
-
-    A query without groups is returned unchanged. Raises `InvalidParameter` if one of the query's own bounds is larger
-    than the dataset's.
-    """
-    if query.item is None:
-        return query
-    filled = query.filled(contributions=dataset.contributions, per_item=dataset.per_item)
-    for name, bound in (("contributions", filled.contributions), ("per_item", filled.per_item)):
-        most = getattr(dataset, name)
-        if most is not None and (bound is None or bound > most):
-            with at_field(f"query.{name}"):
-                raise InvalidParameter(f"{name} must be at most {most} on this dataset, not {bound}")
-    return filled

@@ -14,7 +14,9 @@ from setwise.analytics.answer import PrivateAnswer
 from setwise.analytics.present.html import table_columns
 from setwise.analytics.present.order import Axis
 from setwise.analytics.present.plot import Bar, Chart, bars_of, measure_of_bars
+from setwise.analytics.rows.expression import RowExpression
 from setwise.analytics.schema import Schema
+from setwise.analytics.sql.free.public_values import public_value
 from setwise.analytics.sql.result import RowCell, SqlAnswer
 from setwise.analytics.sql.statement import Statement
 from setwise.mechanisms.labels import Label
@@ -109,6 +111,21 @@ class CheckShell:
         """
         self.statement.check_shell(self.schemas, {name: read_arrow(table) for name, table in self.public})
         return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComputePublicValue:
+    """Task for a worker process: compute the SQL `text`, a SELECT of one value over public tables (without users).
+
+    `public` has the name of each table that it reads, with its Arrow bytes.
+    """
+
+    text: str
+    public: tuple[tuple[str, bytes], ...]
+
+    def result(self) -> RowExpression:
+        """Return the value as a constant of expressions over rows; raise `InvalidParameter` if there is none."""
+        return public_value(self.text, {name: read_arrow(table) for name, table in self.public})
 
 
 def make(task: "Task[Made]", stored: StoredAnswer, workers: WorkerPool) -> Made:

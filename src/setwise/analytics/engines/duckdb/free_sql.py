@@ -48,6 +48,14 @@ class ShellResult:
     rows: list[tuple[ShellCell, ...]]
 
 
+@dataclass(frozen=True, slots=True)
+class ShellValue:
+    """The only value of a SELECT: its Python `value`, None for NULL, and DuckDB's name of its `type`, such as DATE."""
+
+    value: object
+    type: str
+
+
 def run_shell(
     statement: str, tables: Mapping[str, ReleasedTable], public: "Mapping[str, pa.Table] | None" = None
 ) -> ShellResult:
@@ -60,30 +68,53 @@ def run_shell(
     Raises: `InvalidParameter`, with DuckDB's own message, if the statement fails, takes too long or has more than
     `MOST_ROWS` rows. The message reveals nothing, because DuckDB saw only released and public rows.
     """
+    part = "the part over released rows"
+    columns, rows = _run(statement, tables, public or {}, MOST_ROWS + 1, part)
+    if len(rows) > MOST_ROWS:
+        raise InvalidParameter(f"{part} has more than {MOST_ROWS:,} rows: add LIMIT")
+    return ShellResult(tuple(name for name, _ in columns), [tuple(map(_plain, row)) for row in rows])
+
+
+def run_scalar(statement: str, public: "Mapping[str, pa.Table]") -> ShellValue:
+    """Run the SQL `statement`, a SELECT of one column over the `public` tables, and return the value of its only row.
+
+    The value is NULL if there is no row, as in SQL. The limits of `run_shell` apply.
+    Raises: `InvalidParameter`, with DuckDB's own message, if the statement fails, takes too long or has several rows.
+    """
+    ((_, kind),), rows = _run(statement, {}, public, 2, "a subquery over public tables")
+    if len(rows) > 1:
+        raise InvalidParameter("a subquery over public tables has several rows: compare with one value, such as MAX(x)")
+    return ShellValue(rows[0][0] if rows else None, kind)
+
+
+def _run(
+    statement: str, tables: Mapping[str, ReleasedTable], public: "Mapping[str, pa.Table]", most: int, part: str
+) -> tuple[list[tuple[str, str]], list[tuple[object, ...]]]:
+    """Run the SQL `statement`, and return the (name, type) of each column, and its first `most` rows.
+
+    `tables` has released rows and `public` public tables, by name. `part` names the statement in error messages.
+    """
     connection = connect_shell()
     try:
         for name, table in tables.items():
             _create(connection, name, table)
-        for name, frame in (public or {}).items():
+        for name, frame in public.items():
             connection.register(name, frame)
         timer = threading.Timer(SECONDS, connection.interrupt)
         timer.start()
         try:
             cursor = connection.execute(statement)
-            names = tuple(str(column[0]) for column in cursor.description or ())
-            rows = cursor.fetchmany(MOST_ROWS + 1)
+            columns = [(str(column[0]), str(column[1])) for column in cursor.description or ()]
+            return columns, cursor.fetchmany(most)
         finally:
             timer.cancel()
             timer.join()
     except duckdb.InterruptException:
-        raise InvalidParameter(f"the part over released rows takes longer than {SECONDS:g} seconds") from None
+        raise InvalidParameter(f"{part} takes longer than {SECONDS:g} seconds") from None
     except duckdb.Error as error:
-        raise InvalidParameter(f"the part over released rows cannot be computed: {_sentence(error)}") from None
+        raise InvalidParameter(f"{part} cannot be computed: {_sentence(error)}") from None
     finally:
         connection.close()
-    if len(rows) > MOST_ROWS:
-        raise InvalidParameter(f"the part over released rows has more than {MOST_ROWS:,} rows: add LIMIT")
-    return ShellResult(names, [tuple(map(_plain, row)) for row in rows])
 
 
 def connect_shell() -> duckdb.DuckDBPyConnection:

@@ -4,7 +4,7 @@ Result columns that depend on released statistics get hidden columns beside them
 whether noise may dominate them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -60,13 +60,13 @@ class Shell:
     chooses_rows: bool = False
 
 
-def shell_of(tree: exp.Expr, public: Mapping[str, str]) -> Shell:
+def shell_of(tree: exp.Expr, public: Sequence[str]) -> Shell:
     """Return the part of a statement that runs over released (noisy) rows, as DuckDB SQL text in a `Shell`.
 
-    `tree` is the syntax tree of this part. Only the keys of `public` are used: the names of the public tables that the
-    statement reads. Each result column that depends on a statistic gets hidden columns: whether noise may dominate the
-    value and, if it has an interval, the two ends. There are no hidden columns if `tree` is neither a SELECT nor
-    several SELECTs united with UNION ALL, or if it has more than `_MOST_PRODUCTS` products and quotients.
+    `tree` is the syntax tree of this part, and `public` are the names of the public tables that it reads. Each result
+    column that depends on a statistic gets hidden columns: whether noise may dominate the value and, if it has an
+    interval, the two ends. There are no hidden columns if `tree` is neither a SELECT nor several SELECTs united with
+    UNION ALL, or if it has more than `_MOST_PRODUCTS` products and quotients.
     """
     columns = None
     selects = _united_selects(tree)

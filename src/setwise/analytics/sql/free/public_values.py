@@ -1,0 +1,108 @@
+"""Scalar subqueries over public tables alone: their values are constants in expressions over private rows.
+
+The value is computed when the statement is parsed, before anything is charged. It is part of the text that identifies
+the request, so that the preview, the charge and the answer all have the same value.
+"""
+
+import math
+from collections.abc import Callable, Collection, Mapping
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, TypeAlias
+
+from sqlglot import exp
+
+from setwise.analytics.engines.duckdb.free_sql import ShellValue, run_scalar
+from setwise.analytics.rows.expression import Branch, Case, Constant, ConstantValue, RowExpression
+from setwise.errors import InvalidParameter
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+PublicValue: TypeAlias = Callable[[str, Collection[str]], RowExpression]
+"""A function that computes a SELECT over public tables, and returns its value as a constant of expressions over rows.
+
+Its arguments are the SQL text of the SELECT and the names of the public tables that it reads."""
+
+LARGEST = 1e150
+"""A value with a larger absolute value is refused, because expressions over rows have no such constants."""
+
+
+def public_value(statement: str, public: "Mapping[str, pa.Table]") -> RowExpression:
+    """Return the value of `statement`, a SELECT of one value over the `public` tables, as a constant of every row.
+
+    Raises: `InvalidParameter` if DuckDB cannot compute it, if it has several rows, or if its value is infinite, too
+    large, or of a type that expressions over rows do not have.
+    """
+    computed = run_scalar(statement, public)
+    return _null_of(computed) if computed.value is None else ConstantValue(_constant(computed.value))
+
+
+def _null_of(computed: ShellValue) -> RowExpression:
+    """Return an expression that is null in every row, and has the type of `computed`.
+
+    Raises: `InvalidParameter` for times, of which expressions over rows have no null.
+    """
+    example: Constant = 0.0
+    match computed.type:
+        case "VARCHAR":
+            example = ""
+        case "BOOLEAN":
+            example = False
+        case "DATE":
+            example = date(1970, 1, 1)
+        case kind if kind.startswith("TIME"):
+            raise InvalidParameter("a subquery over public tables is null, and compared with nothing: leave it out")
+        case kind if "INT" in kind:
+            example = 0
+        case _:
+            pass
+    return Case((Branch(ConstantValue(False), ConstantValue(example)),))
+
+
+def _constant(value: object) -> Constant:
+    """Return a value that DuckDB computed as a constant; decimals become numbers, and times are in UTC.
+
+    Raises: `InvalidParameter` for a number that is infinite or too large, and for a value of another type.
+    """
+    match value:
+        case bool() | str():
+            return value
+        case Decimal():
+            return _constant(int(value) if value == value.to_integral_value() else float(value))
+        case int() | float():
+            if not math.isfinite(value) or abs(value) > LARGEST:
+                raise InvalidParameter(f"a subquery over public tables must be a number below {LARGEST:g}, not {value}")
+            return value
+        case datetime():
+            return value if value.tzinfo is None else value.astimezone(UTC)
+        case date():
+            return value
+        case _:
+            raise InvalidParameter(
+                f"a subquery over public tables must be a number, text, a date or a time, not {type(value).__name__}"
+            )
+
+
+def with_common_tables(query: exp.Expr, common_tables: Mapping[str, exp.Expr]) -> exp.Expr:
+    """Return a copy of `query` in whose WITH clause stand the common table expressions that it reads.
+
+    `common_tables` maps their names, in lower case, to their SELECTs, which read those before them.
+    """
+    complete = query.copy()
+    clause = complete.args.get("with_")
+    own = [] if clause is None else list(clause.expressions)
+    needed = table_names(complete) - {each.alias.lower() for each in own}
+    added: list[exp.Expr] = []
+    for name, node in reversed(list(common_tables.items())):
+        if name in needed:
+            added.insert(0, exp.CTE(this=node.copy(), alias=exp.TableAlias(this=exp.to_identifier(name, quoted=True))))
+            needed |= table_names(node)
+    if added:
+        complete.set("with_", exp.With(expressions=[*added, *own]))
+    return complete
+
+
+def table_names(query: exp.Expr) -> set[str]:
+    """Return the names, in lower case, of the tables and common table expressions that `query` reads."""
+    return {table.name.lower() for table in query.find_all(exp.Table)}

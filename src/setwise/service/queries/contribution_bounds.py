@@ -1,0 +1,39 @@
+"""The contribution bounds that a dataset sets for questions: how many groups and rows of a user count."""
+
+from setwise.analytics.query import Query
+from setwise.errors import InvalidParameter
+from setwise.service.problems import at_field
+from setwise.service.storage.datasets import Dataset
+
+
+def bounded_query(query: Query, dataset: Dataset) -> Query:
+    """Return `query` with the dataset's contribution bounds wherever the query states none.
+
+    Raises `InvalidParameter` if a bound of the query is larger than the dataset's, or if a histogram of private groups
+    has no contribution bound.
+    """
+    bounded = _within_bounds(query, dataset)
+    has_bound = bounded.contributions is not None or bounded.auto_contributions
+    if bounded.kind == "histogram" and not has_bound and bounded.domain is None:
+        with at_field("query.contributions"):
+            raise InvalidParameter(
+                "a histogram of this dataset needs contributions or a domain: give either, or ask for a top k"
+            )
+    return bounded
+
+
+def _within_bounds(query: Query, dataset: Dataset) -> Query:
+    """Return `query` with the dataset's `contributions` and `per_item` wherever the query states none.
+
+    A query without groups is returned unchanged. Raises `InvalidParameter` if one of the query's own bounds is larger
+    than the dataset's.
+    """
+    if query.item is None:
+        return query
+    filled = query.filled(contributions=dataset.contributions, per_item=dataset.per_item)
+    for name, bound in (("contributions", filled.contributions), ("per_item", filled.per_item)):
+        most = getattr(dataset, name)
+        if most is not None and (bound is None or bound > most):
+            with at_field(f"query.{name}"):
+                raise InvalidParameter(f"{name} must be at most {most} on this dataset, not {bound}")
+    return filled
