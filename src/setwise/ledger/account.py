@@ -58,11 +58,13 @@ from setwise.ledger.terms import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
-    """Proof that a charge is on disk, as entry number `entry` in the hash chain of the entries of `account`.
+    """Proof that a charge is on disk.
 
-    `key` is the charge's idempotency key. `uses` are the mechanism uses that were charged, and `period` is the name of
-    the budget period that paid (empty for an account without periods). `answer` is the stored answer, or None if the
-    request has still to be answered.
+    - `account` is the account's name, and `key` the idempotency key of the charge.
+    - `entry` is the number of the charge in the account's chain of hashed entries.
+    - `period` is the budget period that paid, or "" for an account without periods.
+    - `uses` are the privacy guarantees, with counts, that were charged.
+    - `answer` is the stored answer, or None if none is stored yet.
     """
 
     account: str
@@ -77,9 +79,10 @@ class Receipt:
 class _Balances:
     """The balances that decide whether an account can pay for a charge, all read in one transaction.
 
-    `state` is "open", "frozen" or "closed". `spent` has the units spent in the budget period `period`, per balance name
-    (such as "wallet", 2^60 units when full). `cap` has the balance of the dataset's cap (the joint budget of its
-    accounts): what remains of a cap with slices for accounts, or what is spent of a zCDP cap. None means no cap.
+    - `state` is "open", "frozen" or "closed".
+    - `spent` has the units spent in the budget period `period`, per balance name.
+    - `cap` has the balance of the cap (the joint budget of a dataset's accounts): a `CapBalance`, or the units spent of
+      a zCDP cap, or None without a cap.
     """
 
     state: str
@@ -158,16 +161,14 @@ class Account:
             check_pays(connection, account=self.name, dataset=self._terms.dataset, known_as=known_as)
 
     def charge(self, uses: Iterable[Use | Guarantee | str], *, key: str, request: str) -> Receipt:
-        """Charge the account for mechanism uses and return the receipt; when this returns, the charge is on disk.
+        """Charge the account for `uses` (privacy guarantees with counts), durably, and return the receipt.
 
-        A use is a privacy guarantee with a count. Repeating a call with the same `key` and the same `request` charges
-        nothing more. The receipt then has the stored answer. The answer is None if the earlier run stopped before it
-        stored one; the request may then be run again under that charge.
+        A call with the `key` and the `request` of an earlier call charges nothing more. Its receipt has the stored
+        answer. The answer is None if none was stored; the request may then be run again.
 
-        Requires: `request` names the whole question: what is run, and on which data. The price of a use assumes that
-        its question is fixed now, before later answers are seen (docs/optimal-composition.md, Theorem 7). A use that is
-        charged now but chosen later can cost more: pay for it with `reserve`. Gaussian uses cost the same either way,
-        so a series of Gaussian releases may be charged when it opens and answered later.
+        Requires: `request` names the whole question: what is run, and on which data. The price assumes that the
+        question is fixed before later answers are seen (docs/optimal-composition.md, Theorem 7). Pay with `reserve` for
+        a question that is chosen later, unless it is answered with Gaussian noise, whose price stays valid.
 
         Raises `KeyConflict` for another request under a used key, `InvalidParameter` for a use that is not registered,
         `BudgetExhausted` if the account or its cap (the joint budget of a dataset's accounts) cannot pay, and
@@ -195,15 +196,14 @@ class Account:
         raise StoreFailed(f"the ledger {self._store.address} refused a charge to {self.name!r} {_ATTEMPTS} times")
 
     def reserve(self, uses: Iterable[Use | Guarantee | str], *, key: str, request: str) -> Receipt:
-        """Charge for mechanism uses whose questions are chosen later, after further answers; return the receipt.
+        """Charge for `uses` whose questions are chosen only after later answers are seen; return the receipt.
 
-        `key` and `request` are as in `charge`. In a Gaussian wallet (a budget in mu squared), a use costs more the less
-        remains after it, and a reserved use may be asked last. So a use that a wallet pays for is charged as a Gaussian
-        use, at the price of a use that empties the wallet. Its failure probability is charged as another use. Uses
-        registered at the account's opening, and all uses of a zCDP account, are charged unchanged.
+        `uses` are privacy guarantees with counts; `key` and `request` are as in `charge`. A price can be higher than in
+        `charge`, because the reserved question may be asked last. Uses registered at the account's opening, and uses of
+        a zCDP account, cost the same.
 
         Theorem: docs/optimal-composition.md, Theorem 7, "Reservations". Raises the errors that `charge` raises, and
-        `InvalidParameter` for a use that has no price, or if the account has a menu (a fixed list of uses).
+        `InvalidParameter` for a use that has no price, or for an account with a menu (a fixed list of uses).
         """
         wanted = merged(as_uses(uses))
         early = self._priced_by_balance(wanted)
@@ -211,6 +211,8 @@ class Account:
             raise InvalidParameter(
                 f"{format_use(early[0])} cannot be reserved from the menu of {self.name!r}: charge it with its question"
             )
+        # In a Gaussian wallet, a use costs more the less remains after it. So each early use is charged as a Gaussian
+        # use, at the price of a use that empties the wallet, and its failure probability as another use.
         others = [use for use in wanted if use not in early]
         return self.charge([*others, *reserved_uses(early)], key=key, request=request)
 
@@ -219,10 +221,10 @@ class Account:
         return uses_priced_by_balance(uses, self._terms, has_slice=isinstance(self._cap, SharedCap))
 
     def _append(self, contents: Contents, at: int, wanted: tuple[Use, ...]) -> Entry:
-        """Append a charge of the mechanism uses `wanted` at the time `at` (microseconds since 1970); return its entry.
+        """Append a charge for `wanted` at the time `at` (microseconds since 1970); return its entry.
 
-        `contents` is the entry without its balance changes, which are computed here. Some prices depend on the balance.
-        They hold only if no other entry is appended to the account meanwhile; if one is, the charge is priced again.
+        `wanted` are privacy guarantees with counts. `contents` is the entry without its balance changes, which are
+        computed here.
         """
         cap = self._cap
 
@@ -256,22 +258,23 @@ class Account:
             return self._store.append(
                 draft(charge_movements(self._account_id, self._terms, cap, wanted, contents.period, {}))
             )
+        # Prices that depend on the balance are valid only if no other entry is appended to the account meanwhile. If
+        # one is, `append_priced` prices the charge again.
         return self._store.append_priced(self._account_id, price_charge)
 
     @staticmethod
     def _pay_cap(
         connection: Connection, cap: SharedCap, uses: tuple[Use, ...], slice_units: dict[str, int], rule: Rule
     ) -> tuple[dict[str, int], dict[str, int]]:
-        """Return (refill, price) in units per balance name, for paying for `uses` from the account's slice of the cap.
+        """Return (refill, price): units to move from the cap into an account's slice, and units the slice then pays.
 
-        The slice is the account's reserved part of the cap, the joint budget of the dataset's accounts. `refill` are
-        the units to move from the cap into the slice first, and `price` the units that the slice then pays.
-        `slice_units` are the units in the slice now. `rule` says whether the Gaussian wallet (a budget in mu squared)
-        pays, the sum of epsilons, or both. A use costs more from a smaller wallet. The slice is refilled, which locks
-        the cap's row, only if it cannot pay, or if its price is over 2% above the price from the whole cap. Raises
-        `Refused` if even the refilled slice cannot pay.
+        The cap is the joint budget of a dataset's accounts, and the slice a part of it that is reserved for one
+        account. Both results are keyed by balance name, like `slice_units`, the units in the slice now. `rule` says
+        which of the cap's balances may pay. Raises `Refused` if even the refilled slice cannot pay for `uses`.
         """
         slice_price = cap.totals.pay(uses, slice_units, rule)
+        # A use costs more from a smaller slice. A refill locks the cap's row, so the slice is refilled only if it
+        # cannot pay, or if it pays over 2% more than the whole cap would.
         if slice_price is not None and cap.totals.pays_well(uses, slice_price):
             return {}, slice_price
         refill = cap.refill(connection, uses, slice_units, rule)
@@ -282,11 +285,11 @@ class Account:
         return refill, slice_price
 
     def settle(self, receipt: Receipt, *, answer: str, returned: Sequence[Use | Guarantee | str] = ()) -> str:
-        """Store the answer of a charge and refund unused mechanism uses, in one transaction; return the stored answer.
+        """Store the answer of a charge and refund what was not needed, in one transaction; return the stored answer.
 
-        If this charge has a stored answer already, that answer stays and is returned, so show the returned text only.
-        `returned` are uses that were charged and not needed. Only uses registered at the account's opening are given
-        back, so an account without registered uses (a filter) gets nothing back.
+        If the charge has a stored answer already, that answer stays and is returned: show only the returned text.
+        `returned` are the charged guarantees, with counts, that were not needed. Only uses registered at the account's
+        opening are refunded.
 
         Raises `InvalidParameter` if the receipt is of another account, if more is returned than was charged, if uses
         are returned although parts of the answer were released, or if the account has no such charge.
@@ -335,17 +338,15 @@ class Account:
         return answer
 
     def release(self, receipt: Receipt, *, part: str, answer: str) -> str:
-        """Store one more answer that an earlier charge has paid for, and return the answer that is stored.
+        """Store the answer to the part named `part` of a question that was paid as a whole; return the stored answer.
 
-        This is for a question that is paid once and answered in parts, such as running totals, whose whole series is
-        charged at the opening. A release charges nothing. `part` is the name of the part. If this part was released
-        before, its first answer stays and is returned, so show the returned text only. Other answers are seen before
-        the last part is released, so the charge must be paid with `reserve` or have a fixed price, such as Gaussian
-        noise.
+        This charges nothing. It serves questions that are answered in parts, such as a series of running totals. If the
+        part was released before, its first answer stays and is returned: show only the returned text. The charge must
+        have been paid with `reserve`, or with a fixed price, such as that of Gaussian noise.
 
-        Raises `BudgetExhausted` if the account is frozen or closed and the part was not released before. Raises
-        `InvalidParameter` in four cases: the receipt is of another account, the account has no such charge, the charge
-        was priced for a question that is answered at once, or its settlement (stored answer) has returned uses.
+        Raises `BudgetExhausted` if the part is not released yet and the account is frozen or closed. Raises
+        `InvalidParameter` if the receipt is of another account, if the account has no such charge, if the charge's
+        price is valid only for one immediate answer, or if the charge was partly refunded.
         """
         check_text(answer, "answer")
         if receipt.account != self.name:
@@ -398,21 +399,17 @@ class Account:
         return None if entry is None else entry.contents.text
 
     def released(self, receipt: Receipt, *, part: str) -> str | None:
-        """Return the stored answer of the part named `part` of the charge `receipt`; None if it is not released yet.
-
-        `release` explains charges that are answered in parts.
-        """
+        """Return the stored answer of the part named `part` of a charge, or None (`release` stores such answers)."""
         with self._store.reading() as connection:
             key = release_key(receipt.key, check_name(part, "part"))
             entry = entry_under(connection, self._account_id, self.name, "release", key)
         return None if entry is None else entry.contents.text
 
     def give_back(self) -> bool:
-        """Return the account's slice (its part of the dataset's cap) to the cap; tell whether the slice had units.
+        """Return the account's slice (its reserved part of the dataset's joint budget) to the joint budget.
 
-        The cap is the joint budget of the dataset's accounts. The result is False for an account without a cap, or
-        under a cap without slices. The next charge takes a new slice. Calling this is never necessary, because a cap
-        that runs short collects slices by itself.
+        The result is False if there was nothing to return. The next charge reserves a new slice. Calling this is never
+        necessary, because a joint budget that runs short collects slices by itself.
         """
         if not isinstance(self._cap, SharedCap):
             return False
@@ -435,11 +432,10 @@ class Account:
         return status_of(self._terms, period, spent, last.charges, last.state)
 
     def status_by_entries(self) -> AccountStatus:
-        """Return the account's status, computed from all its entries instead of from its balances alone.
+        """Return the account's status, computed from all its entries, which takes time proportional to their number.
 
-        The balances of a filter account have only sums over its charges, and the entries each use. So the odometer (the
-        epsilon of everything drawn so far) can be smaller here than in `status`. The field `more_like_last` is the
-        number of further charges like the last one that can be paid. The time grows with the number of entries.
+        Two fields are better than those of `status`: the odometer (the bound on the epsilon drawn so far) can be
+        smaller, and `more_like_last` says how many further charges like the last one can be paid.
         """
         status = self.status()
         charges: dict[str, tuple[tuple[Use, ...], float | None]] = {}
@@ -467,16 +463,16 @@ class Account:
         return replace(status, drawn=known, worth=filter_parameters(known), largest=largest)
 
     def count_more(self, uses: Sequence[Use]) -> int:
-        """Return how many more charges of `uses` the account and its cap (joint budget) could pay, at most 2^20.
+        """Return how many more charges like `uses` the account and its cap (joint budget) can surely pay, at most 2^20.
 
-        `uses` are the mechanism uses of one charge. All the charges are priced as one large charge, which is never
-        cheaper than single charges, so at least the returned number of single charges can be paid.
+        `uses` are the privacy guarantees, with counts, of one charge.
         """
         period = self.status().period
         with self._store.reading() as connection:
             balances = self._balances(connection, period)
 
         def fits(count: int) -> bool:
+            # One large charge is never cheaper than the single charges that it replaces.
             many = merged(Use(use.guarantee, use.count * count) for use in uses)
             return self._explain_shortage(balances, many) is None
 
@@ -494,8 +490,9 @@ class Account:
     def shortage(self, uses: Iterable[Use | Guarantee | str]) -> str | None:
         """Return a sentence about what is missing to pay for `uses` now, or None if the account and its cap can pay.
 
-        Nothing is charged. `uses` are mechanism uses, and a cap is the joint budget of a dataset's accounts. Raises
-        `InvalidParameter` for a use that was not registered, if the account pays for registered uses only.
+        Nothing is charged. `uses` are privacy guarantees with counts, and a cap is the joint budget of a dataset's
+        accounts. Raises `InvalidParameter` for a use that is not registered, if the account pays for registered uses
+        only.
         """
         wanted = merged(as_uses(uses))
         period = self.status().period
@@ -504,10 +501,10 @@ class Account:
             return self._explain_shortage(self._balances(connection, period), wanted)
 
     def warning(self, uses: Iterable[Use | Guarantee | str]) -> str | None:
-        """Return a sentence that warns if a charge of `uses` would end a payment rule for every account under the cap.
+        """Return a sentence that warns if charging `uses` would end a way of paying for every account on the dataset.
 
-        A cap (the joint budget of a dataset's accounts) can be paid by two rules: by a Gaussian wallet (mu squared), or
-        by the sum of epsilons. A use that only one rule can pay for ends the other. None if no rule ends.
+        The joint budget of a dataset's accounts pays either from a Gaussian budget (mu squared), or from a sum of
+        epsilons. A charge that only one of the two can pay ends the other for good. The result is None if neither ends.
         """
         if not isinstance(self._cap, SharedCap):
             return None
@@ -529,11 +526,10 @@ class Account:
         return f"<setwise {self._terms.kind} account {self.name!r}{dataset}, {promise}{every}>"
 
     def odometer_after(self, uses: Sequence[Use]) -> float:
-        """Return an upper bound on the odometer that the account would show if only `uses` had been drawn.
+        """Return a quick upper bound on the epsilon that the account has drawn if it has drawn only `uses`.
 
-        The odometer is a bound on the epsilon of all draws so far. `uses` are mechanism uses (guarantees with counts).
-        The bound is quick, because it only adds parameters up, and 0 for no uses. For a filter account it may be below
-        the odometer of `status`, whose balances are rounded up.
+        `uses` are privacy guarantees with counts. The bound is 0 without uses. It may be below the odometer of
+        `status`, which is computed from rounded balances.
         """
         merged_uses = merged(uses)
         largest = largest_loss((use.guarantee, use.count) for use in merged_uses)

@@ -42,14 +42,14 @@ _DIGITS = 4
 
 
 class BudgetTotals(Protocol):
-    """The budget of an account or a cap: the units of each named balance, and their meaning in privacy parameters.
+    """The budget of an account, or of a cap (the joint budget of a dataset's accounts), as units of named balances.
 
-    A cap is the joint budget of all accounts on a dataset. The argument `amounts` of the methods has the units spent so
-    far, per balance name (such as "wallet", 2^60 units when full); only `largest` takes the units that remain. Four
-    classes implement the protocol: `Totals` (sums of zCDP), `WalletTotals` (a Gaussian wallet: a budget in mu squared),
-    `MenuTotals` (a fixed list of uses with costs) and `CapTotals` (a wallet of which accounts reserve parts, slices).
+    The argument `amounts` of the methods has the units spent so far, per balance name (such as "wallet"). Only in
+    `largest` it has the units that remain. A full balance has 2^60 units, with few exceptions.
     """
 
+    # Implemented by `Totals` (sums of zCDP), `WalletTotals` (a Gaussian wallet), `MenuTotals` (a fixed list of uses
+    # with costs) and `CapTotals` (a wallet of which accounts reserve slices).
     @property
     def failure(self) -> float:
         """The probability of outright failure that all uses of the whole budget may have together, between 0 and 1.
@@ -247,13 +247,11 @@ class Totals:
 class WalletTotals:
     """The budget of an account with a Gaussian wallet, as exact floats.
 
-    - `wallet` is a mu^2: all uses that the wallet pays for reveal together no more than one Gaussian mechanism of this
-      mu.
-    - `limit` is an epsilon: uses that the wallet cannot pay for are still admitted while the largest losses of all uses
-      add up to at most `limit`.
-    - `failure` is the probability of outright failure (which may reveal everything) that all uses may have together.
-    - `rho` limits nothing: its balance only records the zCDP of the charges, for the odometer (a bound on the epsilon
-      so far).
+    - `wallet` is a mu^2: all that the wallet pays for reveals no more than one Gaussian mechanism of this mu.
+    - `limit` is an epsilon: charges that the wallet cannot pay are still accepted while the largest losses of all
+      charges add up to at most `limit`.
+    - `failure` bounds the probability that any mechanism fails outright, which may reveal everything.
+    - `rho` limits nothing: it is the size of the balance that records the zCDP of the charges.
     """
 
     wallet: float
@@ -270,20 +268,18 @@ class WalletTotals:
         return {balance_name: UNITS if total else 0 for balance_name, total in totals.items()}
 
     def as_uses(self) -> tuple[Use, ...]:
-        """Return the whole budget as two mechanism uses: a Gaussian use of the wallet's mu^2, and a failure use.
+        """Return the whole budget as two guarantees: Gaussian noise of the wallet's mu^2, and (0, `failure`)-DP.
 
-        The failure use reveals nothing, except with the failure probability of the budget, when it may reveal
-        everything. It is left out if that probability is 0.
+        The second is left out if the failure probability of the budget is 0.
         """
         return wallet_as_uses(self.wallet, self.failure)
 
     def price(self, uses: Sequence[Use], spent: Mapping[str, int]) -> dict[str, int]:
-        """Return the price of the mechanism uses `uses`: units to take from each balance, per balance name.
+        """Return the units that `uses` (privacy guarantees with counts) take from each balance, keyed by balance name.
 
-        Each use must be paid by the Gaussian wallet (a budget in mu squared) or by the balance "sum" of largest losses,
-        and each of the two pays only while it has paid for all uses so far. If only one of them can pay for `uses`, the
-        other loses all that it has left, so that it never pays again. If neither can pay, the amount for the wallet is
-        one unit more than the wallet has, and the database refuses the charge. `spent` has the units spent before.
+        The balance "wallet" (of mu squared) or the balance "sum" (of largest losses) must be able to pay for all
+        charges, earlier ones included. If only one of the two still can, the other is emptied. If neither can, the
+        returned price exceeds the wallet, so that the database refuses the charge. `spent` has the units spent before.
 
         Theorem: docs/optimal-composition.md, Theorem 7, and "The sum of epsilons counts too".
         """
@@ -299,11 +295,11 @@ class WalletTotals:
         return amounts
 
     def covers(self, uses: Sequence[Use], remaining: int, price: int) -> bool:
-        """Return whether `price` units of the wallet were enough for `uses`, at the prices that this machine computes.
+        """Return whether `price` units of the wallet are enough for `uses`, as this machine computes prices.
 
-        `remaining` are the units that the wallet (a budget in mu squared) had before the payment; a full wallet has
-        2^60. Every price has a margin, which is larger than the difference between the math libraries of two platforms.
-        So a payment that another platform computed is still enough here.
+        `uses` are privacy guarantees with counts, and `remaining` are the wallet's units before the payment, of 2^60. A
+        price that another platform computed is accepted, because prices have a margin for differences between math
+        libraries.
         """
         fixed = [use for use in uses if isinstance(use.guarantee, Gaussian)]
         varied = [use for use in uses if not isinstance(use.guarantee, Gaussian)]
@@ -317,14 +313,15 @@ class WalletTotals:
         return Fraction(needed) + sum(use.count * Fraction(use.guarantee.price(0.0)) for use in fixed) <= before
 
     def _after_paying(self, uses: Sequence[Use], remaining: int) -> int | None:
-        """Return the wallet's units after the mechanism uses `uses` are paid from `remaining` units; None if too few.
+        """Return the wallet's units that remain after `uses` are paid from `remaining` units; None if they are too few.
 
-        The payment is enough for any order of the uses. A Gaussian use costs the same at every balance; any other use
-        costs more the less remains after it. So the Gaussian uses are paid first. If the others are of several kinds,
-        each is priced by what remains after all of them. A full wallet (a budget in mu squared) has 2^60 units.
+        A full wallet has 2^60 units. The payment is enough for any order of the `uses` (privacy guarantees with
+        counts).
         """
         fixed = [use for use in uses if isinstance(use.guarantee, Gaussian)]
         varied = [use for use in uses if not isinstance(use.guarantee, Gaussian)]
+        # A Gaussian use costs the same at every balance; any other use costs more the less remains after it. So the
+        # Gaussian uses are paid first, and others of several kinds are priced by what remains after all of them.
         worth = worth_below(remaining, self.wallet)
         for use in fixed:
             worth = down(worth - use.count * use.guarantee.price(0.0) * (1 + 4e-16))
@@ -338,10 +335,9 @@ class WalletTotals:
         return None if after is None else min(remaining, math.floor(Fraction(after) * UNITS / Fraction(self.wallet)))
 
     def _loss_units(self, uses: Sequence[Use]) -> int | None:
-        """Return the sum of the largest privacy losses (epsilons) of `uses`, in units of the balance "sum".
+        """Return the sum of the largest privacy losses (epsilons) of `uses` in units, rounded up.
 
-        `uses` are mechanism uses (guarantees with counts). The epsilon `limit` is 2^60 of these units. The result is
-        rounded up to whole units, and is None if the loss of some use is unbounded.
+        `uses` are privacy guarantees with counts. The epsilon `limit` is 2^60 units. None if some loss is unbounded.
         """
         total = total_loss((use.guarantee, use.count) for use in uses)
         return None if total is None else whole_units(total, self.limit)
@@ -371,23 +367,23 @@ class WalletTotals:
         return WALLET, SUM
 
     def loss_sum(self, amounts: Mapping[str, int]) -> float:
-        """Return the sum of the largest losses of all uses paid so far, rounded up; infinity if it is not known.
+        """Return the sum of the largest privacy losses (epsilons) of all charges so far, rounded up.
 
-        `amounts` has the units spent so far, per balance name. The balance "sum" records the losses. A use whose loss
-        is larger than this balance takes all that remains in it, so the sum is not known once the balance is empty. It
-        is not known either if the budget has no `limit` and something was spent.
+        `amounts` has the units spent so far, per balance name. The sum is unknown, and returned as infinity, if the
+        balance that records it is empty.
         """
+        # A charge larger than the balance "sum" takes all of it, so an empty balance says nothing about the sum.
+        # Without a `limit` there is no such balance.
         if self.limit and amounts[SUM] < UNITS:
             return worth_above(amounts[SUM], self.limit)
         return math.inf if any(amounts.values()) else 0.0
 
     def spent_as(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
-        """Return two mechanism uses that together reveal at least as much as everything paid so far.
+        """Return two guarantees that together reveal at least as much as everything paid so far.
 
-        They are a Gaussian use of the spent mu^2, and a failure use, which reveals nothing unless it fails outright
-        (and may then reveal everything), with the failure probability that was spent. If the wallet is empty while the
-        balance "sum" (of largest losses) still pays, the first is instead a pure DP use, whose epsilon is the sum of
-        losses. `amounts` has the units spent so far, per balance name.
+        The first is Gaussian noise of the spent mu^2, or pure DP with the spent sum of epsilons if only that sum still
+        pays. The second is (0, delta)-DP with the spent failure probability as delta. `amounts` has the units spent so
+        far, per balance name.
         """
         failed = worth_above(amounts[FAILURE], self.failure)
         if self.limit and amounts[WALLET] == UNITS and amounts[SUM] < UNITS:
@@ -395,10 +391,10 @@ class WalletTotals:
         return spent_of_wallet(worth_above(amounts[WALLET], self.wallet), failed)
 
     def largest(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
-        """Return the largest mechanism uses that the remaining units `amounts` (per balance name) pay for together.
+        """Return the largest privacy guarantees that the remaining units `amounts` (per balance name) can pay together.
 
-        They are a Gaussian use, and a failure use, which reveals nothing unless it fails. If the wallet (a budget in mu
-        squared) is empty, the first is instead a pure DP use; its epsilon is what remains of the sum of losses.
+        The first is Gaussian noise, or pure DP if the wallet (a budget in mu squared) is empty. The second is (0,
+        delta)-DP with the remaining failure probability as delta.
         """
         return largest_of_wallet(
             worth_below(amounts[WALLET], self.wallet),
@@ -422,22 +418,19 @@ class WalletTotals:
 
 
 def wallet_as_uses(wallet: float, failure: float) -> tuple[Use, ...]:
-    """Return a Gaussian wallet as two mechanism uses: a Gaussian use of mu^2 = `wallet`, and a failure use.
+    """Return two guarantees that together reveal at least as much as all that a Gaussian wallet can pay for.
 
-    The two reveal at least as much as any uses that the wallet can pay for. The failure use reveals nothing unless it
-    fails outright (and may then reveal everything), with probability `failure`; it is left out if that probability is
-    0.
+    The first is Gaussian noise with mu^2 = `wallet`. The second is (0, `failure`)-DP; it is left out if `failure` is 0.
     """
     failing = (Use(ApproxDP(epsilon=0.0, delta=failure)),) if failure else ()
     return (Use(gaussian_of(wallet)), *failing)
 
 
 def spent_of_wallet(wallet: float, failed: float) -> tuple[Use, ...]:
-    """Return the amounts spent of a Gaussian wallet as two mechanism uses: a Gaussian use, and a failure use.
+    """Return what was spent of a Gaussian wallet as two guarantees: Gaussian noise, and (0, `failed`)-DP.
 
-    The Gaussian use has mu^2 = `wallet`. The failure use reveals nothing unless it fails outright (and may then reveal
-    everything), with probability `failed`. A use is left out if its amount is 0, and the Gaussian use also if `wallet`
-    is too small for a Gaussian.
+    `wallet` is the spent mu^2 of the noise. A guarantee is left out if its argument is 0 (or too small for Gaussian
+    noise).
     """
     guarantees: list[Guarantee] = [gaussian_of(wallet)] if wallet >= SMALLEST_WALLET else []
     if failed:
@@ -446,21 +439,19 @@ def spent_of_wallet(wallet: float, failed: float) -> tuple[Use, ...]:
 
 
 def spent_of_sum(summed: float, failed: float) -> tuple[Use, ...]:
-    """Return the amounts spent by the sum of epsilons as two mechanism uses: a pure DP use, and a failure use.
+    """Return two guarantees for what was paid from a sum of epsilons: pure DP, and (0, `failed`)-DP.
 
-    The pure DP use has epsilon = `summed`. The failure use reveals nothing unless it fails outright (and may then
-    reveal everything), with probability `failed`; it is left out if that probability is 0.
+    The epsilon of the first is `summed`. The second is left out if `failed` is 0.
     """
     failing = (Use(ApproxDP(epsilon=0.0, delta=failed)),) if failed else ()
     return (Use(PureDP(epsilon=max(summed, SMALLEST_EPSILON))), *failing)
 
 
 def largest_of_wallet(wallet: float, summed: float, failure: float) -> tuple[Use, ...]:
-    """Return the largest mechanism uses that these remaining balances pay for: a Gaussian use, and a failure use.
+    """Return the largest guarantees that remaining balances can pay together: Gaussian noise, and (0, `failure`)-DP.
 
-    `wallet` is in mu^2, `summed` is the epsilon that remains of the sum of losses, and `failure` is the probability
-    with which the failure use fails outright (and may reveal everything). If `wallet` is too small for any Gaussian,
-    the first use is instead one of pure DP with epsilon `summed`. A balance of 0 adds no use.
+    `wallet` is the remaining mu^2 of the noise. If it is too small for any noise, the first guarantee is pure DP with
+    epsilon = `summed` instead, the remaining sum of epsilons. A balance of 0 adds no guarantee.
     """
     guarantees: list[Guarantee] = []
     if wallet >= SMALLEST_WALLET:
@@ -473,12 +464,13 @@ def largest_of_wallet(wallet: float, summed: float, failure: float) -> tuple[Use
 
 
 def balance_shortage(uses: Sequence[Use], wallet: float, summed: float) -> str:
-    """Return a sentence for a refused charge: neither the Gaussian wallet nor the sum of epsilons can pay for `uses`.
+    """Return a sentence that says what is missing to pay for `uses`, for an account with a Gaussian wallet.
 
-    `uses` are mechanism uses (guarantees with counts). `wallet` is what remains in the wallet, in mu^2, and `summed`
-    the epsilon that remains of the sum. The sentence is about the wallet unless the wallet is empty; then it names the
-    missing epsilon. The sum never pays for a use whose epsilon is unbounded, such as Gaussian noise.
+    `uses` are privacy guarantees with counts. Neither `wallet`, the mu^2 that remains in the wallet, nor `summed`, the
+    epsilon that remains of the sum of epsilons, can pay for them.
     """
+    # The sum never pays for Gaussian noise, whose epsilon is unbounded. So the sentence is about the wallet, unless the
+    # wallet is empty.
     if wallet >= SMALLEST_WALLET or summed < SMALLEST_EPSILON:
         return wallet_shortage(uses, wallet)
     available = rounded_down(summed, 2)
@@ -515,9 +507,9 @@ def wallet_totals(*, epsilon: float, delta: float, failure_share: float = FAILUR
 
 
 def zcdp_sums(uses: Iterable[Use]) -> tuple[Fraction, Fraction]:
-    """Return the exact sums, over the mechanism uses `uses`, of the zCDP rho and of the failure probability.
+    """Return the exact sums of the zCDP rho and of the failure probability of `uses` (privacy guarantees with counts).
 
-    A positive xi (the constant in (xi, rho)-zCDP) is added to rho, and a negative xi counts as 0.
+    A positive xi (the constant in (xi, rho)-zCDP) is added to rho, and a negative xi is ignored.
     """
     rho = failure = Fraction(0)
     for use in uses:
@@ -528,10 +520,9 @@ def zcdp_sums(uses: Iterable[Use]) -> tuple[Fraction, Fraction]:
 
 
 def zcdp_totals(*, epsilon: float, delta: float, failure_share: float) -> Totals:
-    """Return the budget of a zCDP filter that keeps all answers together (epsilon, delta)-DP.
+    """Return the budget (a limit on the sum of zCDP rhos) that keeps all answers together (epsilon, delta)-DP.
 
-    A zCDP filter admits uses while their rhos add up to at most a limit. The share `failure_share` of `delta` is set
-    aside for outright failures (which may reveal everything); the other part converts the limit on rho to `epsilon`.
+    The share `failure_share` of `delta` is set aside for outright failures (which may reveal everything).
 
     Raises `Unattainable` if no positive limit keeps that promise.
     """
@@ -542,17 +533,16 @@ def zcdp_totals(*, epsilon: float, delta: float, failure_share: float) -> Totals
             f"epsilon = {promise.epsilon!r} at delta = {promise.delta!r} leaves nothing to spend; "
             "give a larger epsilon or delta"
         )
+    # The part of delta that is not for failures converts the limit on rho to epsilon.
     converted = Fraction(promise.delta * (1.0 - promise.failure_share))
     failure = float_below(max(Fraction(0), Fraction(promise.delta) - converted)) if promise.failure_share else 0.0
     return Totals(rho, failure)
 
 
 def _zero_concentrated(guarantee: Guarantee) -> ZeroConcentratedDP:
-    """Return the zCDP guarantee that is charged for `guarantee`: rho = epsilon^2/2 for pure DP and Laplace noise.
-
-    The exact constants are smaller. They are not used, because entries of existing filter accounts (which pay for any
-    use within a budget) were priced with epsilon^2/2 and would no longer verify.
-    """
+    """Return the zCDP guarantee that is charged for `guarantee`: rho = epsilon^2/2 for pure DP and Laplace noise."""
+    # The exact constants are smaller. They are not used, because entries of existing filter accounts were priced with
+    # epsilon^2/2 and would no longer verify.
     match guarantee:
         case PureDP(epsilon=epsilon):
             return ZeroConcentratedDP(rho=cover_rounding(0.5 * epsilon**2))
@@ -565,13 +555,14 @@ def _zero_concentrated(guarantee: Guarantee) -> ZeroConcentratedDP:
 
 
 def whole_units(amount: Fraction, total: float) -> int:
-    """Return how many units the privacy `amount` is, rounded up, where 2^60 units are `total`, the full balance.
+    """Return the privacy `amount` in units, rounded up, where 2^60 units are `total`, the full balance.
 
-    `amount` and `total` are of the same kind, such as mu^2. At most 2^60 + 1 is returned, which the database refuses.
-    If `total` is 0, a positive amount is 1 unit, which the database refuses too. An amount of 0 is 0 units.
+    `amount` and `total` are of the same kind, such as mu^2. An `amount` above `total` gives more units than the balance
+    has, so that the database refuses the charge.
     """
     if not amount:
         return 0
+    # At most 2^60 + 1 units, so that the integer stays within 64 bits. With no balance, 1 unit is already too much.
     return min(math.ceil(amount * UNITS / Fraction(total)), UNITS + 1) if total else 1
 
 
@@ -592,9 +583,9 @@ def worth_above(units: int, total: float) -> float:
 
 
 def recorded_sum(units: int, total: float) -> float:
-    """Return the sum, rounded up, of the charges in a balance that only records; infinite if the sum is unknown.
+    """Return the sum of the charges in a balance that only records them, rounded up; infinity if the sum is unknown.
 
-    `units` are the units spent of the balance, and `total` is the amount of the full balance, 2^60 units. The balance
-    never refuses a charge: one larger than the balance takes all of it. So the sum is unknown if all units are spent.
+    `units` are the units spent, and `total` is the amount of a full balance (2^60 units). The sum is unknown once the
+    balance is empty, because the balance accepts larger charges too.
     """
     return worth_above(units, total) if units < UNITS else math.inf

@@ -19,15 +19,13 @@ from setwise.ledger.terms import WHOLE_LIFE, slice_balances, slice_movements
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapBalance:
-    """The remaining balance of a dataset's cap: the unallocated part `free`, and the slices reserved for accounts.
+    """What remains of a dataset's cap, the joint budget of all its accounts, in units per balance name.
 
-    A cap is the joint budget of all accounts on a dataset.
-    - `free` has units per balance name (such as "wallet", 2^60 units when full).
-    - `held` has the slice of each account in units per balance name, `names` the name of each account, and `at` the
-      timestamp of its last entry in microseconds since 1970. The keys of these three are register numbers (the number
-      of the record that opened the account).
-    - `rule` says which payment rules the cap still has: the Gaussian wallet (a budget in mu squared), the sum of
-      epsilons, or both.
+    - `free` are the units that are reserved for no account.
+    - `held` are, per account, the units reserved for it. An account's key is the number of its opening record.
+    - `names` are the accounts' names, by the same keys.
+    - `at` are the timestamps of the accounts' last entries (microseconds since 1970), by the same keys.
+    - `rule` says which balances still pay: the Gaussian wallet (mu squared), the sum of epsilons, or both.
     """
 
     free: Mapping[str, int]
@@ -37,11 +35,7 @@ class CapBalance:
     rule: Rule
 
     def total(self) -> dict[str, int]:
-        """Return the whole remaining balance of the cap, unallocated and in slices, in units per balance name.
-
-        A cap is the joint budget of a dataset's accounts, and a slice the part of it that is reserved for one account.
-        Most full balances have 2^60 units.
-        """
+        """Return the whole remaining balance of the cap, reserved for accounts or not, in units per balance name."""
         return {
             balance_name: units + sum(slice_units.get(balance_name, 0) for slice_units in self.held.values())
             for balance_name, units in self.free.items()
@@ -51,9 +45,8 @@ class CapBalance:
 class SharedCap:
     """The cap of a dataset: one budget that limits all accounts on the dataset together.
 
-    Each account reserves a part of the cap, its slice, and pays its charges from the slice, so that charges of
-    different accounts need not wait for each other. `holder` is the number of the record that opened the cap, `totals`
-    is the cap's budget, and `store` the ledger's database.
+    Each account reserves a part of the cap, its slice, and pays from it, so that charges need not wait for each other.
+    `holder` is the number of the record that opened the cap, and `totals` is the cap's budget.
     """
 
     def __init__(self, store: Store, holder: int, totals: CapTotals) -> None:
@@ -84,22 +77,19 @@ class SharedCap:
     def refill(
         self, connection: Connection, uses: Sequence[Use], slice_units: Mapping[str, int], rule: Rule
     ) -> dict[str, int]:
-        """Return the units to move from the cap into an account's slice (its part of the cap) to pay for `uses`.
+        """Return the units, per balance name, to move from the cap into an account's slice to pay for `uses`.
 
-        `uses` are mechanism uses (guarantees with counts). The result, and `slice_units`, the units in the slice now,
-        are keyed by balance name (such as "wallet", 2^60 units when full). `rule` says whether the Gaussian wallet (a
-        budget in mu squared) pays, the sum of epsilons, or both. The cap's row is locked until the transaction of
-        `connection` ends.
+        The slice is the part of the cap reserved for the account, with the units `slice_units` now. `uses` are privacy
+        guarantees with counts. `rule` says which of the cap's balances pay. The cap's row is locked until the
+        transaction of `connection` ends.
         """
         return self.totals.refill(uses, slice_units, self._free(locked_spent_of(connection, self.holder)), rule)
 
     def slice_entry(self, account: int, name: str, amounts: Mapping[str, int], at: int, position: int) -> Draft:
-        """Return an entry, not yet appended, that moves units between the cap and an account's slice.
+        """Return a new entry, not yet appended, that moves units between the cap and the slice reserved for an account.
 
-        A slice is the part of the cap that is reserved for one account.
-        - `account` is the account's register number (the number of its opening record), and `name` its name.
-        - `amounts` are units per balance name (such as "wallet", 2^60 units when full). Positive ones move into the
-          slice, negative ones return to the cap.
+        - `account` is the number of the record that opened the account, and `name` the account's name.
+        - `amounts` are units per balance name. Positive ones move into the slice, negative ones return to the cap.
         - `at` is the timestamp in microseconds since 1970, and `position` the entry's place in the account's chain.
         """
         contents = Contents(
@@ -114,20 +104,19 @@ class SharedCap:
         return Draft(holder=account, at=at, contents=contents, movements=moves, position=position)
 
     def give_back(self, account: int, name: str, at: int, wanted: Mapping[str, int] | None = None) -> bool:
-        """Move units from an account's slice (its part of the cap) back to the cap; return False if the slice has none.
+        """Move units from the slice reserved for an account back to the cap; return False if there is nothing to move.
 
-        - `account` is the account's register number (the number of its opening record), and `name` its name.
-        - `at` is the timestamp in microseconds since 1970.
-        - `wanted` has the units that the cap needs, per balance name (such as "wallet", 2^60 units when full); None
-          returns the whole slice. Of each balance in `wanted`, the wanted units or half of the slice are returned,
-          whichever is more. Half is returned so that the cap need not collect again for the next charge of another
-          account.
+        - `account` is the number of the record that opened the account, and `name` the account's name.
+        - `at` is the timestamp of the entry, in microseconds since 1970.
+        - `wanted` are the units that the cap needs, per balance name. At least half of each named balance is moved.
+          None moves the whole slice.
         """
 
         def amounts(slice_units: Mapping[str, int]) -> dict[str, int]:
             if wanted is None:
                 return dict(slice_units)
             return {
+                # Half is returned so that the cap need not collect again for the next charge of another account.
                 balance_name: max(min(units, slice_units[balance_name]), slice_units[balance_name] // 2)
                 for balance_name, units in wanted.items()
             }
@@ -144,26 +133,25 @@ class SharedCap:
         return self._try_append(account, drafts)
 
     def collect(self, account: int, name: str, uses: Sequence[Use], at: int) -> None:
-        """Move units from other accounts' slices back to the cap, so that it can refill one account's slice for `uses`.
+        """Move reserved units of other accounts back to the cap, so that one account can pay for `uses`.
 
-        A slice is the part of the cap that is reserved for one account.
-        - `account` is the register number (the number of the opening record) of the account that wants to pay, and
-          `name` its name.
-        - `uses` are the mechanism uses to be paid. Only the units that they need beyond the account's own slice and the
-          unallocated part of the cap are collected.
+        - `account` is the number of the record that opened the paying account, and `name` its name.
+        - `uses` are privacy guarantees with counts.
         - `at` is the timestamp of the entries, in microseconds since 1970.
-        The cap has two payment rules, a Gaussian wallet (a budget in mu squared) and the sum of epsilons. If only one
-        of them can pay for the uses, the other rule is dropped first. Nothing happens if even the whole cap cannot pay.
+
+        Nothing happens if even the whole cap cannot pay.
         """
         with self._store.reading() as connection:
             balance = self.balance(connection)
         rule = self.totals.rule_for(uses, balance.total(), balance.rule)
         if rule is None:
             return
+        # If only the Gaussian wallet or only the sum of epsilons can pay for the uses, the other is dropped first.
         if rule is not balance.rule:
             self.keep_rule(account, name, rule, at)
         own_slice = balance.held.get(account, {})
         for balance_name, units in self.totals.needs(uses, rule).items():
+            # Collect only what the account's own slice and the unreserved part of the cap lack.
             lacking = units - own_slice.get(balance_name, 0) - balance.free[balance_name]
             others = [(held.get(balance_name, 0), other) for other, held in balance.held.items() if other != account]
             for held, other in sorted(others, reverse=True):
@@ -173,12 +161,11 @@ class SharedCap:
                 lacking -= max(min(lacking, held), held // 2)
 
     def keep_rule(self, account: int, name: str, rule: Rule, at: int) -> bool:
-        """Drop the cap's other payment rule, so that only `rule` pays from now on; return whether the rule was dropped.
+        """Let only the balance `rule` of the cap pay from now on; return False if one was dropped before.
 
-        The rules are the Gaussian wallet (a budget in mu squared) and the sum of epsilons. Returns False if a rule was
-        dropped before, or if the account is not open. The decision is recorded as an entry of an account under the cap:
-        `account` is its register number (the number of its opening record), `name` its name, and `at` the timestamp in
-        microseconds since 1970.
+        `rule` is the Gaussian wallet or the sum of epsilons. The decision is an entry of an open account under the cap:
+        `account` is the number of the record that opened it, `name` its name, and `at` the timestamp in microseconds
+        since 1970. Returns False, too, if the account is not open.
         """
 
         def drafts(connection: Connection) -> list[Draft]:
@@ -188,11 +175,10 @@ class SharedCap:
         return self._try_append(account, drafts)
 
     def _try_append(self, account: int, drafts: Callable[[Connection], list[Draft]]) -> bool:
-        """Append entries to the chain of an account in one transaction; return False if the database refuses them.
+        """Append entries to an account's chain in one transaction; return False if the database refuses them.
 
-        `account` is the account's register number (the number of its opening record). The function `drafts` takes a
-        connection, and returns the entries to append with their balance changes. The database refuses entries that
-        overdraw a balance, or whose account is not open.
+        `account` is the number of the record that opened the account. `drafts` computes the entries to append. The
+        database refuses entries that overdraw a balance, or whose account is not open.
         """
         try:
             self._store.append_priced(account, drafts)
@@ -201,9 +187,8 @@ class SharedCap:
         return True
 
     def _free(self, spent: Mapping[str, int]) -> dict[str, int]:
-        """Return the units of the cap that are not reserved in any account's slice, per balance name.
+        """Return the units of the cap that are reserved for no account, per balance name.
 
-        `spent` has the units that were moved from the cap into slices, per balance name (such as "wallet", 2^60 units
-        when full).
+        `spent` has the units that were moved from the cap to accounts, per balance name.
         """
         return {balance_name: self._balance_sizes[balance_name] - spent.get(balance_name, 0) for balance_name in SLICES}

@@ -40,14 +40,14 @@ is rounded up to a whole unit."""
 
 @dataclass(frozen=True, slots=True)
 class MenuTotals:
-    """The budget of a menu account, which pays only for uses no worse than those of a list (menu) fixed at its opening.
+    """The budget of a menu account, which pays only for privacy guarantees from a fixed list (menu).
 
-    - `items` are the mechanism uses on the menu in written form, such as "pure:0.1", each with its cost in whole units.
-      The account has `budget` units to spend.
-    - All answers together are (`epsilon`, `delta`)-DP. `failure` is the part of `delta` for outright failures (events
-      in which everything may be revealed).
-    - `rho` and `limit` restrict nothing. They are the sizes of two balances that only record the zCDP and the sum of
-      the largest losses (an epsilon) of the charges, for the odometer (a bound on the epsilon drawn so far).
+    - `items` are the guarantees in written form, such as "pure:0.1", each with its cost in units of `budget`.
+    - `budget` is the number of units that the account can spend.
+    - `epsilon` and `delta` are the promise for all answers together.
+    - `failure` is the part of `delta` for outright failures (which may reveal everything).
+    - `rho` and `limit` restrict nothing. They are the sizes of balances that only record the zCDP and the sum of the
+      largest losses of the charges.
     """
 
     items: tuple[tuple[str, int], ...]
@@ -62,13 +62,13 @@ class MenuTotals:
     def for_promise(
         cls, uses: Iterable[Use | Guarantee | str], *, epsilon: float, delta: float, failure_share: float
     ) -> "MenuTotals":
-        """Return the budget of a menu of `uses` such that all answers together are (epsilon, delta)-DP.
+        """Return the largest budget of a menu of `uses` such that all answers together are (epsilon, delta)-DP.
 
-        The menu is the list of these mechanism uses; their counts are ignored. The share `failure_share` of delta is
-        set aside for outright failures (events in which everything may be revealed).
+        `uses` are privacy guarantees, whose counts are ignored. `failure_share` is the share of delta for outright
+        failures (which may reveal everything).
 
-        Raises `InvalidParameter` for a use whose privacy loss is unbounded, and for an empty or too long menu. Raises
-        `Unattainable` if not even one use of the menu keeps the promise.
+        Raises `InvalidParameter` for a guarantee of unbounded privacy loss, and for an empty or too long menu. Raises
+        `Unattainable` if not even one use keeps the promise.
         """
         if not 0.0 <= failure_share < 1.0:
             raise InvalidParameter(f"failure_share must be at least 0 and below 1, not {failure_share!r}")
@@ -96,10 +96,7 @@ class MenuTotals:
 
     @property
     def menu(self) -> Menu:
-        """The mechanism uses on the menu with their costs, and the account's budget, all in units, as a `Menu`.
-
-        A menu is the fixed list of mechanism uses that an account accepts. A unit is the menu's own measure of cost.
-        """
+        """The list (menu) of guarantees with their costs, and the account's budget, both in units, as a `Menu`."""
         items: list[tuple[MenuItem, int]] = []
         for written, cost in self.items:
             guarantee = parse_use(written).guarantee
@@ -108,51 +105,45 @@ class MenuTotals:
         return Menu(self.epsilon, self.delta, tuple(items), self.budget)
 
     def lines(self) -> dict[str, int]:
-        """Return the units of the balances "failure", "menu", "rho" and "sum" before anything is spent.
+        """Return the units of each balance before anything is spent, per balance name.
 
-        The balance "menu", from which uses of the account's fixed list are paid, has `budget` units. Each of the others
-        has 2^60 units; but "failure" has 0 if the budget allows no outright failure (an event in which everything may
-        be revealed).
+        The balance "menu", which pays, has `budget` units. The others ("failure", "rho" and "sum") have 2^60 units
+        each; but "failure" has 0 if the budget allows no outright failure.
         """
         return {FAILURE: UNITS if self.failure else 0, MENU: self.budget, RHO: UNITS, SUM: UNITS}
 
     def price(self, uses: Sequence[Use], spent: Mapping[str, int]) -> dict[str, int]:
-        """Return the units that the mechanism uses `uses` take from each balance of the menu account, per balance name.
+        """Return the units that `uses` (privacy guarantees with counts) take from each balance, per balance name.
 
-        A menu is the account's fixed list of uses. A use costs as much as the cheapest item of the menu whose guarantee
-        it satisfies, no matter what was spent before. The balances "rho" and "sum" only record charges; a charge larger
-        than such a balance takes all that remains in it. `spent` has the units spent before, per balance name (such as
-        "rho", 2^60 units when full).
+        A use costs as much as the cheapest item of the account's menu (its fixed list of guarantees) that covers it.
+        `spent` has the units spent before.
 
-        Theorem: docs/optimal-composition.md, "Menu accounts". Raises `InvalidParameter` for a use that satisfies the
-        guarantee of no item.
+        Theorem: docs/optimal-composition.md, "Menu accounts". Raises `InvalidParameter` for a use that no item covers.
         """
         rho, failure = zcdp_sums(uses)
         loss = total_loss((use.guarantee, use.count) for use in uses) or Fraction(0)
         return {
             FAILURE: whole_units(failure, self.failure),
             MENU: self._cost(uses),
+            # The balances "rho" and "sum" only record charges, so a larger charge takes what is left and is not
+            # refused.
             RHO: min(whole_units(rho, self.rho), UNITS - spent.get(RHO, 0)),
             SUM: min(whole_units(loss, self.limit), UNITS - spent.get(SUM, 0)),
         }
 
     def _cost(self, uses: Sequence[Use]) -> int:
-        """Return the units of the balance "menu" that the mechanism uses `uses` cost together.
-
-        Their probabilities of outright failure (an event in which everything may be revealed) are paid from another
-        balance and cost nothing here. A menu is the fixed list of uses that an account accepts.
-        """
+        """Return the units of the balance "menu" that `uses` (privacy guarantees with counts) cost together."""
         menu, cost = self.menu, 0
         for use in uses:
+            # The probability of outright failure is paid from the balance "failure".
             successful, _ = use.guarantee.split_off_failure()
             cost += 0 if successful is None else menu.cost(Use(successful, use.count))
         return cost
 
     def shortage(self, uses: Sequence[Use], spent: Mapping[str, int]) -> str | None:
-        """Return a sentence that says why the menu account cannot pay for `uses`; None if it can.
+        """Return a sentence that says why the account cannot pay for `uses`; None if it can.
 
-        `uses` are mechanism uses (guarantees with counts). `spent` has the units spent before, per balance name (such
-        as "rho", 2^60 units when full). A menu account pays only for uses from a list that is fixed at its opening.
+        `uses` are privacy guarantees with counts. `spent` has the units spent before, per balance name.
         """
         remaining = {balance_name: total - spent.get(balance_name, 0) for balance_name, total in self.lines().items()}
         price = self.price(uses, spent)
@@ -164,10 +155,10 @@ class MenuTotals:
         return f"it costs {price[MENU]:,} units of the menu, and {remaining[MENU]:,} are left: enough for {offers}"
 
     def worth(self, amounts: Mapping[str, int]) -> Spent:
-        """Return the zCDP rho and the failure probability of the charges that spent the units `amounts`, rounded up.
+        """Return the zCDP rho and the failure probability of all charges so far, rounded up.
 
-        `amounts` has units per balance name (such as "rho", 2^60 units when full). The balance "rho" only records the
-        charges. Once it is used up, rho is unknown, and returned as infinite.
+        `amounts` has the units spent, per balance name. Rho is unknown, and returned as infinity, once the balance
+        "rho", which records it, is empty.
         """
         return Spent(recorded_sum(amounts[RHO], self.rho), worth_above(amounts[FAILURE], self.failure))
 
@@ -178,40 +169,30 @@ class MenuTotals:
 
     @property
     def price_depends_on_balance(self) -> bool:
-        """Whether the price of a use depends on earlier charges: False, because the costs of a menu are fixed.
-
-        A menu is the fixed list of mechanism uses that an account accepts.
-        """
+        """Whether the price of a use depends on earlier charges: False, because the costs of a menu are fixed."""
         return False
 
     def paying(self, amounts: Mapping[str, int]) -> tuple[str, ...]:  # noqa: ARG002 - part of BudgetTotals
-        """Return ("menu",), the name of the only balance that pays for uses in a menu account; `amounts` is ignored.
-
-        A menu is the fixed list of mechanism uses that an account accepts.
-        """
+        """Return ("menu",), the name of the only balance that pays for uses in a menu account; `amounts` is ignored."""
         return (MENU,)
 
     def loss_sum(self, amounts: Mapping[str, int]) -> float:
-        """Return the sum of the largest losses (epsilons) of all mechanism uses paid so far, rounded up.
+        """Return the sum of the largest privacy losses (epsilons) of all charges so far, rounded up.
 
-        `amounts` has the units spent so far, per balance name (such as "rho", 2^60 units when full). The balance "sum"
-        only records the losses. Once it is used up, the sum is unknown, and the result is infinite.
+        `amounts` has the units spent, per balance name. The sum is unknown, and returned as infinity, once the balance
+        "sum", which records it, is empty.
         """
         return recorded_sum(amounts[SUM], self.limit)
 
     def as_uses(self) -> tuple[Use, ...]:
-        """Return one (epsilon, delta)-DP mechanism use that stands for the whole budget of the menu.
-
-        A menu is the fixed list of uses that an account accepts. The budget is composed with the budgets of other
-        accounts as if it were this use.
-        """
+        """Return the account's whole budget as one (epsilon, delta)-DP guarantee, to compose it with other accounts."""
         return (Use(ApproxDP(epsilon=self.epsilon, delta=self.delta)),)
 
     def spent_as(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
-        """Return one zCDP mechanism use that reveals at least as much as everything paid for so far, as a tuple of one.
+        """Return one zCDP guarantee that reveals at least as much as everything paid so far, in a tuple.
 
-        `amounts` has the units spent so far, per balance name (such as "rho", 2^60 units when full). The tuple is empty
-        if nothing was spent, or if the zCDP rho is unknown because the balance that records it is used up.
+        `amounts` has the units spent, per balance name. The tuple is empty if nothing was spent, or if rho is unknown
+        because the balance "rho", which records it, is empty.
         """
         spent = self.worth(amounts)
         if not (spent.rho or spent.failure_sum) or spent.rho == math.inf:
@@ -219,11 +200,10 @@ class MenuTotals:
         return (Use(ZeroConcentratedDP(rho=spent.rho, delta=spent.failure_sum)),)
 
     def largest(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
-        """Return as many mechanism uses of one menu item as the remaining units `amounts` pay for, and a failure use.
+        """Return the largest guarantees that the remaining units `amounts` (per balance name) can pay together.
 
-        A menu is the account's fixed list of uses, and the item is the most expensive one that the units can pay for.
-        The failure use reveals nothing, except with the remaining failure probability, when it may reveal everything.
-        `amounts` has units per balance name (such as "rho", 2^60 units when full).
+        The first is the most expensive item of the menu that can be paid, as often as it can be paid. The second is (0,
+        delta)-DP with the remaining failure probability as delta.
         """
         guarantees = sorted(
             ((parse_use(written).guarantee, cost) for written, cost in self.items), key=lambda pair: -pair[1]

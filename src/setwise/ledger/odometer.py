@@ -33,11 +33,10 @@ def failure_probability(terms: Terms) -> float:
 
 
 def charge_sum_delta(terms: Terms) -> float:
-    """Return (delta - f) / 2, rounded down: the most that the deltas of single charges may add up to.
+    """Return (delta - f) / 2, rounded down, where f is the part of an account's delta for outright failures.
 
-    f is the part of the account's delta that is set aside for outright failures (events in which everything may be
-    revealed); `terms` has both. One bound on the epsilon drawn so far is the sum of the epsilons of single charges. It
-    is used only while the deltas of these charges add up to at most the returned number.
+    An outright failure may reveal everything. The sum of the epsilons of single charges is used as a bound only while
+    the deltas of these charges add up to at most the returned number.
     """
     return max(0.0, down(0.5 * (terms.delta - failure_probability(terms))))
 
@@ -56,13 +55,12 @@ def delta_of_request(request: str) -> float | None:
 
 @lru_cache(maxsize=4096)
 def charge_guarantee(uses: tuple[Use, ...], delta: float | None) -> tuple[float, float] | None:
-    """Return an (epsilon, delta) that the mechanism uses of one charge satisfy together; None if none is known.
+    """Return an (epsilon, delta) that the `uses` of one charge satisfy together; None if none is known.
 
-    There are two such guarantees, and the one with the smaller epsilon is returned:
-    - the optimal epsilon of the uses at `delta`, the delta that the question was asked with; unknown if `delta` is
-      None.
-    - the sum of the largest losses of the uses, with their probability of outright failure (which may reveal
-      everything) as delta; unknown if a loss is unbounded.
+    `uses` are privacy guarantees with counts, and `delta` is the delta that the question was asked with (None if
+    unknown). The result has the smaller epsilon of two:
+    - the optimal epsilon of the uses at `delta`.
+    - the sum of their largest losses, with their probability of outright failure as delta.
     """
     guarantees = [(largest_loss((use.guarantee, use.count) for use in uses), filter_parameters(uses).failure_sum)]
     if delta:
@@ -83,14 +81,14 @@ _UNSTATED_SHARE = 0.01
 def sum_of_charges(
     terms: Terms, charges: Collection[tuple[tuple[Use, ...], float | None]]
 ) -> tuple[float, float] | None:
-    """Return (sum of epsilons, sum of deltas) of single charges, rounded up.
+    """Return (sum of epsilons, sum of deltas) of single charges, rounded up; None if it is not known.
 
-    Each charge is a pair of its mechanism uses and the delta that its question was asked with (None if unknown). The
-    epsilon and delta of a charge are those of `charge_guarantee`. If its losses are unbounded and its delta is unknown,
-    as for a live series, a hundredth of `charge_sum_delta` is taken as its delta, because that depends on the account's
-    `terms` (its promise and budget) alone. Returns None if no guarantee is known for one of the charges, or if there
-    are more than 500 different charges.
+    `charges` has, for each charge, its privacy guarantees with counts, and the delta that its question was asked with
+    (None if unknown). The sum is not known if some charge has no known (epsilon, delta), or if there are more than 500
+    different charges.
     """
+    # A charge without a stated delta, such as that of a live series, takes a share that depends on the account's terms
+    # alone, so that it cannot depend on answers.
     unstated_delta = _UNSTATED_SHARE * charge_sum_delta(terms)
     counts = Counter(charge for charge in charges if charge[0])
     if len(counts) > _MOST_CHARGES:
@@ -113,14 +111,13 @@ def stopping_odometer(
     largest: float,
     charge_uses: tuple[tuple[tuple[Use, ...], float | None], ...] | None,
 ) -> CertifiedBound:
-    """Return the epsilon of everything that an account has drawn, as a bracket that is valid as a stopping rule.
+    """Return a bracket of the epsilon that an account has drawn, valid as a stopping rule; cached.
 
     Valid as a stopping rule means: for every epsilon fixed in advance, all answers given before the result exceeds it
-    are (epsilon, delta)-DP, at the delta in the account's `terms` (its promise and budget).
-    - `drawn` are the mechanism uses that the account has paid for; None if only their sums are known.
+    are (epsilon, delta)-DP, at the delta of the account's `terms`.
+    - `drawn` are the guarantees, with counts, that were paid for; None if only their sums are known.
     - `worth` is the sum of their zCDP, and `largest` the sum of their largest losses.
-    - `charge_uses` has the uses of each charge and the delta of its question; None if the entries were not read.
-    The result is cached, because composing takes time.
+    - `charge_uses` has the guarantees of each charge and the delta of its question; None if unknown.
     """
     if worth == Spent() and not drawn:
         return _NOTHING_DRAWN
@@ -130,11 +127,10 @@ def stopping_odometer(
 
 @lru_cache(maxsize=4096)
 def pathwise_odometer(terms: Terms, drawn: tuple[Use, ...] | None, worth: Spent, largest: float) -> CertifiedBound:
-    """Return a bracket of an epsilon that an account's privacy loss exceeds at no time, except with probability delta.
+    """Return a bracket of an epsilon that the account's privacy loss exceeds at no time, except with probability delta.
 
-    Delta is the delta in the account's `terms` (its promise and budget). `drawn` are the mechanism uses that the
-    account has paid for (None if only their sums are known), `worth` is the sum of their zCDP, and `largest` the sum of
-    their largest losses. The result is cached, because composing takes time.
+    The delta is that of the account's `terms`. `drawn` are the guarantees, with counts, that were paid for (None if
+    only their sums are known), `worth` is the sum of their zCDP, and `largest` the sum of their largest losses. Cached.
     """
     if worth == Spent() and not drawn:
         return _NOTHING_DRAWN
@@ -145,11 +141,11 @@ _NOTHING_DRAWN = CertifiedBound(0.0, 0.0, Interaction.ADAPTIVE, "nothing-drawn",
 
 
 def _with_lower_end(terms: Terms, drawn: tuple[Use, ...] | None, best: CertifiedBound) -> CertifiedBound:
-    """Return `best`, the bracket of an odometer, with a lower end computed from the mechanism uses `drawn`.
+    """Return the bracket `best` of the epsilon that an account has drawn, with a lower end computed from `drawn`.
 
-    The lower end is an epsilon that the uses reach at the delta in the account's `terms` (its promise and budget), even
-    if they had been fixed in advance; no smaller epsilon can be proved. The upper end stays, and the lower end is at
-    most the upper end. If `drawn` is None, because only sums of the uses are known, `best` is returned unchanged.
+    `drawn` are the guarantees, with counts, that were paid for. The lower end is an epsilon that they reach at the
+    delta of the account's `terms`, so that no smaller epsilon can be proved. If `drawn` is None, `best` is returned
+    unchanged.
     """
     if drawn is None:
         return best
@@ -158,18 +154,18 @@ def _with_lower_end(terms: Terms, drawn: tuple[Use, ...] | None, best: Certified
 
 
 def stopping_bound(terms: Terms, worth: Spent, largest: float, charged: tuple[float, float] | None) -> CertifiedBound:
-    """Return the smallest of three bounds on the epsilon of all that an account has drawn, valid as a stopping rule.
+    """Return the smallest of three bounds on the epsilon that an account has drawn, valid as a stopping rule.
 
     Valid as a stopping rule means: for every epsilon fixed in advance, all answers given before the result exceeds it
-    are (epsilon, delta)-DP. The delta in the account's `terms` (its promise and budget) is divided between the bounds;
-    let d be `charge_sum_delta`.
-    - Two bounds hold at delta - d: a zCDP odometer, computed from the zCDP drawn (`worth`), and `largest`, the sum of
-      the largest losses (see `pathwise_bound`).
-    - The third is the sum of the epsilons of single charges. It is used only if their deltas add up to at most d.
-      `charged` is (sum of epsilons, sum of deltas) of single charges, or None if unknown.
+    are (epsilon, delta)-DP, at the delta of the account's `terms`. The bounds are:
+    - a zCDP odometer, computed from `worth`, the zCDP drawn.
+    - `largest`, the sum of the largest losses.
+    - the sum of the epsilons of single charges. `charged` has this sum, and the sum of their deltas; None if unknown.
 
     Theorem: docs/optimal-composition.md, "Odometers".
     """
+    # The third bound is used only if the deltas of the charges add up to at most this part of delta; the other two are
+    # computed with the remaining delta.
     summed = charge_sum_delta(terms)
     best = pathwise_bound(terms, worth, largest, delta=up(terms.delta - summed))
     if charged is not None and charged[1] <= summed and charged[0] < best.upper:
@@ -182,16 +178,15 @@ def stopping_bound(terms: Terms, worth: Spent, largest: float, charged: tuple[fl
 def pathwise_bound(terms: Terms, worth: Spent, largest: float, *, delta: float | None = None) -> CertifiedBound:
     """Return the smaller of a zCDP odometer and `largest`, the sum of the largest losses, as a bracket for epsilon.
 
-    With probability at least 1 - `delta`, the privacy loss exceeds neither of the two at any time. A `delta` of None
-    stands for the delta in the account's `terms`. A part of `delta`, fixed at the account's opening, covers outright
-    failures (events in which everything may be revealed). Without such a failure, the loss never exceeds the sum, and
-    exceeds the odometer, which is computed from the zCDP drawn (`worth`), with at most the remaining probability. The
-    promised epsilon of a whole period is no such bound, because (epsilon, delta)-DP allows a loss above epsilon with a
-    larger probability than delta.
+    With probability at least 1 - `delta`, the privacy loss exceeds neither at any time. A `delta` of None takes that of
+    the account's `terms`. The odometer is computed from `worth`, the zCDP drawn.
 
     Theorem: WhitehouseRaRoWu23 (the odometer), DworkKeMcMiNa06 (the sum).
     """
     delta = terms.delta if delta is None else delta
+    # A part of delta covers outright failures, in which everything may be revealed. Without one, the loss never exceeds
+    # the sum, and exceeds the odometer with at most the remaining probability. The promised epsilon of a period is no
+    # such bound, because (epsilon, delta)-DP allows larger losses with a probability above delta.
     if terms.totals is not None and not terms.uses:
         most = terms.totals.most_rho
         share = terms.failure_share if delta == terms.delta else _share(failure_probability(terms), delta)

@@ -99,22 +99,18 @@ def read_uses(text: str) -> tuple[Use, ...]:
 
 
 def write_amounts(amounts: Mapping[str, int]) -> str:
-    """Return `amounts` as the JSON text of an entry that moves units between a dataset's cap and an account's slice.
+    """Return `amounts` as the JSON text of an entry that moves budget between a dataset and one account.
 
-    The cap is the joint budget of the dataset's accounts, and the slice the part of it that is reserved for this
-    account. `amounts` maps the name of a balance, such as "wallet" (2^60 units when full), to units. Positive ones move
-    into the slice, negative ones return to the cap.
+    The dataset's joint budget is called its cap, and the part reserved for the account its slice. `amounts` has units
+    per balance name. Positive ones move into the slice, negative ones return to the cap.
     """
     return canonical(amounts)
 
 
 def read_amounts(text: str) -> dict[str, int]:
-    """Return the units that a slice entry moves, keyed by balance name, from `text`, the JSON of `write_amounts`.
+    """Return the units, per balance name, that an entry moves between a dataset's cap and an account's slice of it.
 
-    A slice entry moves units between a dataset's cap (the joint budget of its accounts) and an account's slice (the
-    part of the cap that is reserved for the account). Most full balances have 2^60 units.
-
-    Raises `ValueError` for JSON of another form, or for an amount of 0.
+    `text` is the JSON text of `write_amounts`. Raises `ValueError` for JSON of another form, or for an amount of 0.
     """
     amounts = json.loads(text)
     if not isinstance(amounts, dict) or not all(type(units) is int and units for units in amounts.values()):
@@ -145,14 +141,13 @@ def link(previous: str, position: int, at: int, contents: str) -> str:
 class Contents:
     """The contents of an entry, before the entry has a position in its account's hash chain.
 
-    - `account` is the account's name, `kind` is "charge", "settle", "release" or "slice", `key` the idempotency key,
-      and `period` the budget period (empty for none).
-    - `uses` is a JSON list of mechanism uses: those that a charge draws, or that a settlement (the entry with the
-      answer of a charge) returns.
-    - `text` is the request of a charge, the answer of a settlement or release, or the units that a slice entry moves
-      between a cap (the joint budget of a dataset's accounts) and the account's reserved part of it.
-    - `moves` lists the balance changes of the entry as JSON rows of register number (the number of the record that
-      opened the account or cap), period, balance name and amount.
+    - `account` is the account's name, and `key` the idempotency key.
+    - `period` is the budget period, or "" for an account without periods.
+    - `uses` is a JSON list of guarantees with counts: those that a charge draws, or that a settlement (the entry with
+      the answer of a charge) gives back.
+    - `text` is the request of a charge, the answer of a settlement or release, or the units that a slice entry moves.
+    - `moves` lists the balance changes as JSON rows: number of the record that opened the account or cap, period,
+      balance name, amount.
     """
 
     account: str
@@ -189,10 +184,10 @@ def release_key(charge_key: str, part: str) -> str:
 class Entry:
     """An entry of the ledger in its place in an account's hash chain.
 
-    `contents` says what the entry records: a charge, its answer (a settlement, or a release for one part of it), or a
-    change of the part of the dataset's cap that is reserved for the account (a slice). `position` counts from 1, and
-    `at` is the timestamp in microseconds since 1970. `previous` and `hash` are the hashes of the entry before and of
-    this one.
+    - `contents` says what the entry records, such as a charge or its answer.
+    - `position` is the entry's number in the chain, from 1.
+    - `at` is the timestamp in microseconds since 1970.
+    - `previous` is the hash of the entry before, and `hash` the hash of this entry.
     """
 
     contents: Contents

@@ -15,11 +15,10 @@ from setwise.ledger.terms import line_of
 def lacking_draws(
     uses: Sequence[Use], spent: Mapping[str, int], remaining_uses: Sequence[Use], lines: Mapping[str, int]
 ) -> str:
-    """Return a sentence that names the uses of which too few registered draws remain; an empty text if enough remain.
+    """Return a sentence that names the registered guarantees of which an account has too few left; "" if all suffice.
 
-    A draw is one mechanism use taken from those registered with an account. `uses` are the uses to be drawn. `lines`
-    has the number of registered draws and `spent` the number drawn so far, both keyed by the written form of the use,
-    such as "pure:0.1". `remaining_uses` are the uses that remain; the sentence lists them.
+    `uses` are the guarantees, with counts, to be drawn, and `remaining_uses` those that remain; the sentence lists
+    them. `lines` has the registered counts and `spent` the drawn counts, by written form, such as "pure:0.1".
 
     Requires: every use in `uses` is registered.
     """
@@ -29,10 +28,9 @@ def lacking_draws(
 
 
 def subtract_returned(uses: Sequence[Use], returned: Sequence[Use]) -> tuple[Use, ...]:
-    """Return `uses`, the mechanism uses that a charge drew, without the unused ones that were `returned`.
+    """Return the guarantees of a charge without the `returned` ones, which were not needed and were refunded.
 
-    The settlement (the entry that stores the answer) gave `returned` back to the account. Counts are reduced; a use
-    whose count becomes 0 is omitted.
+    `uses` are all guarantees of the charge, with counts. A guarantee whose count becomes 0 is omitted.
     """
     returned_counts = {use.guarantee: use.count for use in returned}
     counts = [(use.guarantee, use.count - returned_counts.get(use.guarantee, 0)) for use in uses]

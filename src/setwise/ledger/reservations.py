@@ -16,13 +16,12 @@ from setwise.errors import InvalidParameter
 
 
 def uses_without_fixed_price(uses: Sequence[Use]) -> list[Use]:
-    """Return those of the mechanism uses `uses` whose price in a Gaussian wallet depends on the wallet's balance.
+    """Return those of the `uses` (privacy guarantees with counts) whose price depends on the balance that pays them.
 
-    A Gaussian wallet is a budget in mu squared. Two kinds of uses are left out. A Gaussian use costs its own mu squared
-    at every balance. A use that reveals nothing unless it fails outright (and may then reveal everything), such as a
-    threshold, is paid from another balance. Any other use costs more the less remains in the wallet after it, and is
-    returned.
+    The balance is a Gaussian wallet (a budget in mu squared), in which most uses cost more the less remains after them.
     """
+    # A Gaussian use costs its own mu squared at every balance. A use that is (0, delta)-DP, such as a threshold, is
+    # paid from another balance.
     return [
         use
         for use in uses
@@ -31,13 +30,12 @@ def uses_without_fixed_price(uses: Sequence[Use]) -> list[Use]:
 
 
 def reserved_uses(uses: Sequence[Use]) -> list[Use]:
-    """Return the mechanism uses that are charged if `uses` are reserved, that is, if their questions are chosen later.
+    """Return the guarantees to charge now for `uses` whose questions are chosen later.
 
-    In a Gaussian wallet (a budget in mu squared), a use costs the most if nothing remains after it. Each of `uses` is
-    charged as a Gaussian use of that highest price, and its probability of outright failure (which may reveal
-    everything) as a second use.
+    Each use (a privacy guarantee with a count) is charged as Gaussian noise at its highest price, and its probability
+    of outright failure (which may reveal everything) as a second guarantee.
 
-    Raises `InvalidParameter` for a use that has no price in a wallet, such as a zCDP use.
+    Raises `InvalidParameter` for a use that has no price in a Gaussian wallet, such as a zCDP use.
     """
     reserved: list[Use] = []
     for use in uses:

@@ -47,14 +47,14 @@ RULE = "rule"
 
 
 class Rule(IntEnum):
-    """The payment rules that a cap (the joint budget of a dataset's accounts) still has: both, or only one of them.
+    """Which of its two balances a cap (the joint budget of a dataset's accounts) still pays from.
 
-    The rules are the Gaussian wallet (a budget in mu squared) and the sum of epsilons. A rule stays only while every
-    use is paid by it. Dropping a rule spends units of the cap's small balance "rule", which has 3 units: 2 if the sum
-    rule is dropped, 3 if the wallet rule is. The values here are the units spent. If two concurrent transactions each
-    drop a rule, the database refuses the second, because the two would spend more than 3 units.
+    - `BOTH`: the Gaussian wallet (mu squared) and the sum of epsilons have each been able to pay for all uses so far.
+    - `WALLET` or `SUM`: only this balance can pay, and the other was dropped for good.
     """
 
+    # The values are the units spent of the balance "rule", which has 3. If two concurrent transactions each drop a
+    # balance, they would spend more than 3 units together, so the database refuses the second.
     BOTH = 0
     WALLET = 2
     SUM = 3
@@ -83,12 +83,12 @@ _REFILL_SHARE = 16
 
 @dataclass(frozen=True, slots=True)
 class CapTotals:
-    """The budget of a cap, the limit on all accounts of a dataset together, as exact floats.
+    """The budget of a cap, which limits all accounts of a dataset together, as exact floats.
 
-    `wallet` is the mu^2 of the cap's Gaussian wallet. `limit` is the epsilon that bounds the sum of the largest losses
-    of all mechanism uses. `failure` is the probability of outright failure (an event in which everything may be
-    revealed). `keep` says how the cap is paid: only from the "wallet", only by the "sum" of losses, or "either", that
-    is, in both ways until only one of them can pay for a use.
+    - `wallet` is the mu^2 of the cap's Gaussian wallet.
+    - `limit` is the epsilon that bounds the sum of the largest losses.
+    - `failure` bounds the probability that any mechanism fails outright, which may reveal everything.
+    - `keep` says which balances pay: only the "wallet", only the "sum", or "either" until one of them cannot pay.
     """
 
     wallet: float
@@ -100,8 +100,8 @@ class CapTotals:
     def for_promise(cls, *, epsilon: float, delta: float, failure_share: float, keep: Keep = "either") -> "CapTotals":
         """Return the budget of a cap such that all answers paid from it are together (epsilon, delta)-DP.
 
-        A cap is the joint budget of a dataset's accounts. The share `failure_share` of delta is set aside for outright
-        failures (events in which everything may be revealed). Raises `InvalidParameter` for an unknown `keep`.
+        `failure_share` is the share of delta for outright failures (which may reveal everything). `keep` is a field of
+        the class. Raises `InvalidParameter` for an unknown `keep`.
         """
         if keep not in get_args(Keep):
             raise InvalidParameter(f"keep must be one of {', '.join(get_args(Keep))}, not {keep!r}")
@@ -111,11 +111,11 @@ class CapTotals:
     def lines(self) -> dict[str, int]:
         """Return the units of each balance of the cap when nothing is spent, per balance name.
 
-        The balances "wallet" (mu squared), "sum" (of epsilons) and "failure" have 2^60 units each, or 0 if the cap does
-        not use them. The balance "rule" records which of the first two was dropped as a way of payment: the wallet
-        costs 3 of its units and the sum 2. So it has 3 units if the cap begins with both ways, and 0 if it has only
-        one.
+        The balances "wallet" (mu squared), "sum" (of epsilons) and "failure" have 2^60 units each, or 0 if they are not
+        in use. The balance "rule" has 3 units if both "wallet" and "sum" are in use, and 0 otherwise.
         """
+        # Dropping the wallet costs 3 units of the balance "rule", and dropping the sum 2, so that only one can be
+        # dropped.
         return {
             FAILURE: UNITS if self.failure else 0,
             RULE: int(Rule.SUM) if self.keep == "either" else 0,
@@ -124,11 +124,12 @@ class CapTotals:
         }
 
     def rule_of(self, units: int) -> Rule:
-        """Return the payment rules (Gaussian wallet, sum of epsilons, or both) that are in force for the cap.
+        """Return which of the cap's balances, "wallet", "sum" or both, still pay.
 
-        `units` are the units spent so far of the cap's balance "rule", which records a dropped rule: 2 if the sum rule
-        was dropped, and 3 if the wallet rule was. They are ignored if the cap has had only one rule from the start.
+        `units` are the units spent of the balance "rule", which records what was dropped: 2 for the sum, 3 for the
+        wallet.
         """
+        # If the cap began with one of the two balances, nothing can be dropped, and `units` are ignored.
         match self.keep:
             case "either":
                 return Rule(units)
@@ -142,16 +143,15 @@ class CapTotals:
     def pay(self, uses: Sequence[Use], slice_units: Mapping[str, int], rule: Rule) -> dict[str, int] | None:
         """Return the units, per balance name, that an account's slice of the cap pays for `uses`; None if too few.
 
-        A slice is the part of the cap that is reserved for one account; `slice_units` are the units in it, of which a
-        full balance has 2^60. `rule` says whether the Gaussian wallet (a budget in mu squared) pays, the sum of
-        epsilons, or both. Each use is priced by what remains in the slice after all of them, so the price is the same
-        in whatever order they are asked.
+        A slice is the part of the cap that is reserved for one account, with the units `slice_units`. `uses` are
+        privacy guarantees with counts. `rule` says which of the cap's balances pay.
 
         Theorem: docs/optimal-composition.md, "Slices".
         """
         costs, wallet = self._costs(uses), slice_units.get(WALLET, 0)
         price = costs.fixed_costs(rule)
         if rule is not Rule.SUM:
+            # All uses are priced by what remains in the slice after all of them, so the price is enough for any order.
             price[WALLET] = next(
                 (units for balance_after, units in costs.prices if balance_after + units <= wallet), wallet + 1
             )
@@ -164,10 +164,8 @@ class CapTotals:
     ) -> bool:
         """Return whether `price` is the right price of `uses`, paid from a slice that had `slice_units` units.
 
-        A slice is the part of a cap that is reserved for one account. `uses` are mechanism uses. `rule` says whether
-        the Gaussian wallet (a budget in mu squared) pays, the sum of epsilons, or both. `price` and `slice_units` are
-        keyed by balance name (such as "wallet", 2^60 units when full). A wallet payment may differ by rounding from the
-        price that this machine computes, because another platform may have computed it.
+        A slice is the part of the cap that is reserved for one account. `uses` are privacy guarantees with counts.
+        `price` and `slice_units` have units per balance name, and `rule` says which of the cap's balances pay.
         """
         costs, wallet = self._costs(uses), price.get(WALLET, 0)
         if any(
@@ -177,6 +175,7 @@ class CapTotals:
             return False
         if rule is Rule.SUM:
             return not wallet
+        # Another platform may have computed the price, with math functions that round in another way.
         return any(
             abs(units - wallet) <= costs.rounding and balance_after + wallet <= slice_units[WALLET]
             for balance_after, units in costs.prices
@@ -185,9 +184,9 @@ class CapTotals:
     def pays_well(self, uses: Sequence[Use], price: Mapping[str, int]) -> bool:
         """Return whether the `price` of `uses` in an account's slice is at most 2% above their price in the whole cap.
 
-        A slice is an account's reserved part of the cap, and a use costs more from a smaller balance. `price` are the
-        units that the slice pays, per balance name (such as "wallet": mu squared, 2^60 units when full); only those of
-        the wallet are compared.
+        A slice is the part of the cap that is reserved for one account. `uses` are privacy guarantees with counts, and
+        cost more from a smaller balance. `price` has units per balance name, of which only the wallet's (mu squared)
+        are compared.
         """
         return price.get(WALLET, 0) <= self._costs(uses).well
 
@@ -197,15 +196,14 @@ class CapTotals:
         """Return the units, per balance name, to move into an account's slice so that it can pay for `uses`.
 
         A slice is the part of the cap that is reserved for one account. `slice_units` are the units in it now, and
-        `free` those of the cap that are in no slice. After the refill the slice can pay for the mechanism uses, at a
-        price close to that of the whole cap, and for more uses like them. Fewer units are returned if fewer are free;
-        `pay` then says whether they are enough. `rule` says whether the Gaussian wallet (a budget in mu squared) pays,
-        the sum of epsilons, or both. A full balance has 2^60 units.
+        `free` the units of the cap in no slice. `rule` says which of the cap's balances pay. If too few units are free,
+        those are returned, and `pay` then returns None.
         """
         wanted = self.needs(uses, rule)
         if WALLET in wanted:
             costs = self._costs(uses)
             roomy = [balance_after + units for balance_after, units in costs.prices if units <= costs.well]
+            # Uses cost more from a smaller slice, so take enough for a price at most 2% above that of the whole cap.
             wanted[WALLET] = max(wanted[WALLET], min(roomy, default=0))
         lacking = {balance_name: units - slice_units.get(balance_name, 0) for balance_name, units in wanted.items()}
         refill = {
@@ -218,9 +216,8 @@ class CapTotals:
     def needs(self, uses: Sequence[Use], rule: Rule) -> dict[str, int]:
         """Return the units, per balance name, of the smallest slice of the cap that can pay for `uses`.
 
-        A slice is the part of the cap that is reserved for one account, and `uses` are mechanism uses (guarantees with
-        counts). `rule` says whether the Gaussian wallet (a budget in mu squared) pays, the sum of epsilons, or both. An
-        amount above 2^60, the size of a whole balance, means that no slice can pay.
+        A slice is the part of the cap that is reserved for one account. `uses` are privacy guarantees with counts.
+        `rule` says which of the cap's balances pay. An amount above 2^60, a whole balance, means that no slice can pay.
         """
         costs = self._costs(uses)
         wanted = costs.fixed_costs(rule)
@@ -229,12 +226,11 @@ class CapTotals:
         return wanted
 
     def rule_for(self, uses: Sequence[Use], remaining: Mapping[str, int], rule: Rule) -> Rule | None:
-        """Return the payment rules under which the whole cap, which has the units `remaining`, can pay for `uses`.
+        """Return which balances still pay after the cap has paid for `uses` (privacy guarantees with counts).
 
-        The payment rules are the Gaussian wallet (a budget in mu squared) and the sum of epsilons; `rule` says which
-        are in force. The result is `rule` if all of these can pay, otherwise the only rule that can, and None if no
-        rule can. `uses` are mechanism uses, and `remaining` has units per balance name (such as "wallet", 2^60 units
-        when full).
+        `remaining` has the cap's remaining units per balance name, and `rule` says which balances pay now: "wallet",
+        "sum" or both. The result is `rule` if all of these can pay for `uses`, otherwise the only balance that can, and
+        None if none can.
         """
         within = {
             balance_name: units <= remaining[balance_name] for balance_name, units in self.needs(uses, rule).items()
@@ -245,10 +241,10 @@ class CapTotals:
         return rule if by_wallet and by_sum else Rule.WALLET if by_wallet else Rule.SUM
 
     def shortage(self, uses: Sequence[Use], remaining: Mapping[str, int], rule: Rule) -> str | None:
-        """Return a sentence about what the cap lacks to pay for the mechanism uses `uses`, or None if it can pay.
+        """Return a sentence about what the cap lacks to pay for `uses`, or None if it can pay.
 
-        `remaining` has the cap's remaining units per balance name (such as "wallet", 2^60 units when full). `rule` says
-        whether the Gaussian wallet (a budget in mu squared) may pay, the sum of epsilons, or both.
+        `uses` are privacy guarantees with counts. `remaining` has the cap's remaining units per balance name, and
+        `rule` says which of its balances pay: "wallet", "sum" or both.
         """
         if self.rule_for(uses, remaining, rule) is not None:
             return None
@@ -259,11 +255,10 @@ class CapTotals:
         return balance_shortage(uses, wallet, summed)
 
     def rule_ended_by(self, uses: Sequence[Use], remaining: Mapping[str, int], rule: Rule) -> Rule | None:
-        """Return the payment rule that ends for all accounts under the cap if the cap pays for `uses`.
+        """Return the balance ("wallet" or "sum") that would never pay again after the cap has paid for `uses`.
 
-        The rules are the Gaussian wallet (a budget in mu squared) and the sum of epsilons; `rule` says which are in
-        force. `uses` are mechanism uses, and `remaining` has the cap's remaining units per balance name (such as
-        "wallet", 2^60 units when full). Returns None if no rule would end, or if the remaining balances cannot pay.
+        `uses` are privacy guarantees with counts. `remaining` has the cap's remaining units per balance name, and
+        `rule` says which balances pay now. Returns None if no balance would end, or if the cap cannot pay.
         """
         after = self.rule_for(uses, remaining, rule)
         if after is None or after is rule:
@@ -271,34 +266,31 @@ class CapTotals:
         return Rule.WALLET if after is Rule.SUM else Rule.SUM
 
     def _costs(self, uses: Sequence[Use]) -> "_Costs":
-        """Return what the mechanism uses `uses` cost this cap, in units (2^60 for each full balance); cached."""
+        """Return the cost of `uses` (privacy guarantees with counts) in units of the cap's balances; cached."""
         return _costs_of(self, tuple(uses))
 
     def worth(self, amounts: Mapping[str, int]) -> Spent:
-        """Return the zCDP rho and the failure probability of the charges that spent the units `amounts` of the cap.
+        """Return the zCDP rho and the failure probability of all charges that the cap has paid, rounded up.
 
-        `amounts` has units per balance name (such as "wallet", 2^60 units when full). The failure probability is
-        rounded up. A cap does not record rho, so rho is returned as infinite; it is 0 only if nothing was spent of the
-        wallet (a budget in mu squared).
+        `amounts` has the units spent, per balance name. A cap does not record rho, so rho is infinite, or 0 if nothing
+        was spent of the Gaussian wallet.
         """
         return Spent(math.inf if amounts[WALLET] else 0.0, worth_above(amounts[FAILURE], self.failure))
 
     def loss_sum(self, amounts: Mapping[str, int]) -> float:
-        """Return the sum of the largest losses of all mechanism uses that the cap paid for, an epsilon, rounded up.
+        """Return the sum of the largest privacy losses (epsilons) of all charges that the cap has paid, rounded up.
 
-        `amounts` has the units spent so far, per balance name (such as "wallet", 2^60 units when full). If the cap pays
-        only from its Gaussian wallet (a budget in mu squared), the sum is not recorded; it is then infinite, or 0 if
-        nothing was spent.
+        `amounts` has the units spent, per balance name. A cap that pays from its Gaussian wallet alone does not record
+        the sum: the result is then infinite, or 0 if nothing was spent.
         """
         if self.rule_of(amounts[RULE]) is not Rule.WALLET:
             return worth_above(amounts[SUM], self.limit)
         return math.inf if any(amounts.values()) else 0.0
 
     def as_uses(self) -> tuple[Use, ...]:
-        """Return the cap's whole budget as two mechanism uses: a Gaussian use of its mu^2, and a failure use.
+        """Return the cap's whole budget as two guarantees: Gaussian noise of its mu^2, and (0, `failure`)-DP.
 
-        The failure use reveals nothing, except with the failure probability of the cap, when it may reveal everything.
-        It is left out if that probability is 0.
+        The second is left out if the failure probability of the cap is 0.
         """
         return wallet_as_uses(self.wallet, self.failure)
 
@@ -313,20 +305,19 @@ class CapTotals:
         return self.wallet / 2
 
     def paying(self, amounts: Mapping[str, int]) -> tuple[str, ...]:
-        """Return the names of the cap's balances that can fund another mechanism use: "wallet", "sum", or both.
+        """Return the names of the cap's balances that still pay: "wallet", "sum", or both.
 
-        While both are returned, a charge takes units from both. Once only one of the two balances can pay for a use,
-        the other is dropped for good. `amounts` has the units spent so far, per balance name (such as "wallet": mu
-        squared, 2^60 units when full).
+        If both are returned, a charge takes units from both, until one of them cannot pay and is dropped for good.
+        `amounts` has the units spent so far, per balance name.
         """
         return {Rule.BOTH: (WALLET, SUM), Rule.WALLET: (WALLET,), Rule.SUM: (SUM,)}[self.rule_of(amounts[RULE])]
 
     def spent_as(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
-        """Return two mechanism uses that together reveal at least as much as everything that the cap has paid for.
+        """Return two guarantees that together reveal at least as much as everything that the cap has paid for.
 
-        They are a Gaussian use of the spent mu^2 and a failure use, which reveals nothing unless it fails outright (and
-        may then reveal everything). If the cap is paid only by the sum of epsilons, the first is instead a pure DP use
-        of the summed epsilon. `amounts` has the spent units per balance name, of which a full balance has 2^60.
+        The first is Gaussian noise of the spent mu^2, or pure DP with the spent sum of epsilons if only that sum still
+        pays. The second is (0, delta)-DP with the spent failure probability as delta. `amounts` has the units spent so
+        far, per balance name.
         """
         failed = worth_above(amounts[FAILURE], self.failure)
         if self.rule_of(amounts[RULE]) is Rule.SUM:
@@ -334,11 +325,10 @@ class CapTotals:
         return spent_of_wallet(worth_above(amounts[WALLET], self.wallet), failed)
 
     def largest(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
-        """Return the largest mechanism uses that the cap's remaining units `amounts` pay for together.
+        """Return the largest privacy guarantees that the cap's remaining units can pay together.
 
-        They are a Gaussian use and a failure use, which reveals nothing unless it fails outright (and may then reveal
-        everything). If the cap is now paid only by the sum of epsilons, the first is instead a pure DP use. `amounts`
-        has units per balance name (such as "wallet": mu squared, 2^60 units when full).
+        The first is Gaussian noise, or pure DP if only the sum of epsilons still pays. The second is (0, delta)-DP with
+        the remaining failure probability as delta. `amounts` has the remaining units, per balance name.
         """
         by_sum = self.rule_of(self.lines()[RULE] - amounts[RULE]) is Rule.SUM
         return largest_of_wallet(
@@ -350,15 +340,14 @@ class CapTotals:
 
 @dataclass(frozen=True, slots=True)
 class _Costs:
-    """The cost of some mechanism uses to a cap (a dataset's joint budget), in units; each whole balance has 2^60.
+    """The cost of some privacy guarantees to a cap (a dataset's joint budget), in units; a full balance has 2^60.
 
-    - `failure` is the failure probability of the uses, and `summed` the sum of their largest losses, which is above
-      2^60 if a loss is unbounded.
-    - `prices` lists pairs (remaining units, price of the uses), from the largest number of remaining units down to 0.
-      The price in the wallet (a budget in mu squared) depends on the units that remain in the wallet after the uses.
-      The list is empty if the uses have no price.
-    - `well` is 2% above the price with the whole wallet remaining. A wallet payment of at most `well` is a good price.
-    - `rounding` is the number of units by which the prices of two platforms may differ.
+    - `failure` is their failure probability.
+    - `summed` is the sum of their largest losses; it is above 2^60 if a loss is unbounded.
+    - `prices` lists pairs (wallet's balance after paying, price), from the largest balance down to 0. It is empty if a
+      guarantee has no finite price.
+    - `well` is 2% more than the price that leaves the whole wallet.
+    - `rounding` is the most by which the prices of two platforms may differ.
     """
 
     failure: int
@@ -368,23 +357,20 @@ class _Costs:
     rounding: int
 
     def fixed_costs(self, rule: Rule) -> dict[str, int]:
-        """Return the costs that do not depend on what remains in the wallet, in units per balance name.
+        """Return the costs that do not depend on the wallet's balance, in units per balance name.
 
         They are the failure probability and the sum of largest losses. The sum is left out if `rule` says that only the
-        wallet (a budget in mu squared) pays.
+        wallet pays.
         """
         return {FAILURE: self.failure} if rule is Rule.WALLET else {FAILURE: self.failure, SUM: self.summed}
 
 
 @lru_cache(maxsize=4096)
 def _costs_of(cap: CapTotals, uses: tuple[Use, ...]) -> _Costs:
-    """Return what `uses` cost the budget `cap`: fixed costs, and the wallet's price for 41 balances after the uses.
-
-    `uses` are mechanism uses (guarantees with counts). The price from the wallet (a budget in mu squared) depends on
-    the balance that remains. It is computed for the balances w 2^(-i/2), i = 1 to 40, where w is the whole wallet, and
-    for 0. The failure probability and the sum of largest losses are fixed costs. Cached, because 41 prices take time.
-    """
+    """Return what `uses` (privacy guarantees with counts) cost the budget `cap`, in units; cached."""
     wallet = cap.wallet
+    # The wallet's price depends on the balance after the uses. It is computed for w 2^(-i/2), i = 1 to 40, where w is
+    # the whole wallet, and for 0.
     levels = [wallet * 2.0 ** (-place / _FINENESS) for place in range(1, _LEVELS + 1)] + [0.0]
     costs = [(level, _cost(uses, level)) for level in levels]
     prices = [
@@ -404,10 +390,9 @@ def _costs_of(cap: CapTotals, uses: tuple[Use, ...]) -> _Costs:
 
 
 def _cost(uses: tuple[Use, ...], level: float) -> Fraction | None:
-    """Return the sum of the prices of `uses` in a Gaussian wallet that has the balance `level` after them.
+    """Return the exact sum of the prices of `uses` in a Gaussian wallet that has the balance `level` after them.
 
-    `uses` are mechanism uses (guarantees with counts). Price and balance are mu^2, and the sum is exact. Returns None
-    if a use has no finite price.
+    `uses` are privacy guarantees with counts. Prices and balance are in mu^2. Returns None if a price is infinite.
     """
     total = Fraction(0)
     for use in uses:
@@ -419,11 +404,10 @@ def _cost(uses: tuple[Use, ...], level: float) -> Fraction | None:
 
 
 def _platform_dependent_price(use: Use) -> Fraction:
-    """Return the highest price (mu^2) of a mechanism `use`: that of a use after which the Gaussian wallet is empty.
+    """Return the highest price (in mu^2) of `use` in a Gaussian wallet, of which platforms may round a small share.
 
-    A Gaussian wallet is a budget in mu^2. Returns 0 for a use whose price is infinite, or is the same at every balance.
-    Prices that depend on the balance are computed with functions that platforms round differently; the difference that
-    is accepted is a share of this price.
+    It is the price of a use that empties the wallet. Returns 0 for a use whose price is infinite or is equal at every
+    balance.
     """
     price = use.guarantee.price(0.0) if use.guarantee.price_varies else 0.0
     return use.count * Fraction(price) if price < math.inf else Fraction(0)

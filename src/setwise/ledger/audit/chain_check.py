@@ -53,13 +53,14 @@ Witnesses = Mapping[int, Sequence[tuple[str, str]]]
 
 @dataclass(slots=True)
 class Chain:
-    """The result of recomputing the hash chain of one account's entries: its end, its counts and its faults.
+    """The result of recomputing the hash chain of one account's entries.
 
-    `head` and `at` are the hash and the timestamp (microseconds since 1970) of the last entry. `count` is the number of
-    entries, `charges` the number of charges among them, and `period` the latest budget period of an entry. The
-    dataset's cap (the joint budget of its accounts) is normally paid by two rules at once, the Gaussian wallet (a
-    budget in mu squared) and the sum of epsilons. `by_one_rule` has (position, rule) of each charge that was paid by
-    only one of them.
+    - `head` and `at` are the hash and the timestamp (microseconds since 1970) of the last entry.
+    - `count` is the number of entries, and `charges` the number of charges among them.
+    - `period` is the latest budget period of an entry.
+    - `faults` are the faults that were found.
+    - `by_one_rule` has (position, balance) of each charge that was paid only from the Gaussian wallet, or only from the
+      sum of epsilons, of the dataset's joint budget. Charges are normally paid from both.
     """
 
     head: str
@@ -74,13 +75,11 @@ class Chain:
 class ChainCheck:
     """Verifier of one account: recomputes its hash chain, and adds the units that its entries should spend to `tally`.
 
-    - `record` is the account's opening, and `cap` the budget of the dataset's cap (the joint budget of its accounts),
-      or None.
-    - `witnesses` maps positions to hashes that the entries there must have. The hashes were recorded in a signed head
-      (a signed record of where every account's chain ended), or in an anchor (such a record outside the database).
+    - `record` is the account's opening, and `cap` the joint budget of the dataset's accounts, or None.
+    - `witnesses` has the hashes that entries must have, because they were signed or stored outside the database.
     - `shut` are the ranges of positions at which the account was frozen or closed.
-    - `sealed` is for a ledger of an early version, whose hashes did not cover balance changes: the number of such
-      entries, and the digest of their balance changes.
+    - `sealed` has the number of early entries, whose hashes do not cover balance changes, and the digest of these
+      changes. It is (0, "") for a ledger without such entries.
     """
 
     def __init__(
@@ -135,9 +134,7 @@ class ChainCheck:
     def _check(self, row: RowMapping, movements: list[Movement]) -> None:
         """Check one entry's position, hash, link to the entry before it, and contents; record the faults found.
 
-        `row` is the entry's row in the database, and `movements` are its balance changes there. If a signed head or an
-        anchor (records of where every account's chain ended) has a hash for this position, the entry must have the same
-        hash.
+        `row` is the entry's row in the database, and `movements` are its balance changes there.
         """
         chain, terms = self._chain, self._terms
         entry = read_entry(terms.name, row)
@@ -209,11 +206,11 @@ class ChainCheck:
             self._fault(entry.position, "was charged while the account was frozen or closed")
 
     def _check_settlement(self, entry: Entry) -> None:
-        """Record a fault unless the settlement `entry` belongs to an unsettled charge of the same budget period.
+        """Record a fault unless the settlement `entry` (the answer of a charge) fits an unanswered charge.
 
-        A settlement stores the answer of a charge and may return mechanism uses to the account. A fault is also
-        recorded if it returns more than was charged, a use that was not registered when the account was opened, or any
-        use although a part of the answer was released before.
+        The charge must be in the same budget period. The settlement may give back only what the charge drew, only
+        guarantees that were registered at the account's opening, and nothing if a part of the answer was released
+        before.
         """
         period, uses = self._unsettled.pop(entry.contents.key, (None, ""))
         if period != entry.contents.period:
@@ -232,11 +229,10 @@ class ChainCheck:
             )
 
     def _check_release(self, entry: Entry) -> None:
-        """Record a fault if the release `entry` was not paid for by a charge, or was made while the account was shut.
+        """Record a fault unless the release `entry` (the answer to one part of a question) was paid for by a charge.
 
-        A release stores one part of the answer of a charge. The charge must be in the same budget period, its mechanism
-        uses must be such as may be answered in parts, and its settlement must not have returned uses. A release itself
-        may draw no uses. Shut means frozen or closed.
+        The charge must be in the same budget period, have a price that allows an answer in parts, and have no refund.
+        The release may draw nothing, and the account must not be frozen or closed.
         """
         charge_key, mark, part = entry.contents.key.partition("\n")
         period, uses = self._charged.get(charge_key, (None, "[]"))
@@ -251,11 +247,11 @@ class ChainCheck:
             self._fault(entry.position, "was released while the account was frozen or closed")
 
     def _check_slice(self, entry: Entry) -> None:
-        """Record a fault if a slice entry moves units of unknown balances, or drops a payment rule that does not exist.
+        """Record a fault if `entry` moves what no cap has between the dataset's cap and the account's slice of it.
 
-        A slice entry moves units between the dataset's cap (the joint budget of its accounts) and the account's slice
-        (its reserved part of the cap), or drops one of the cap's two payment rules: Gaussian wallet (a budget in mu
-        squared) and sum of epsilons. Its text must be as the ledger writes it, and it may draw no mechanism uses.
+        The cap is the joint budget of the dataset's accounts, and the slice the part reserved for one account. The
+        entry may instead drop one of the two balances that pay, the Gaussian wallet or the sum of epsilons. Its text
+        must be as the ledger writes it, and it may draw nothing.
         """
         amounts = read_amounts(entry.contents.text)
         rule = amounts.get(RULE, Rule.WALLET)
@@ -270,10 +266,10 @@ class ChainCheck:
             self._fault(entry.position, "moves between cap and slice what no slice has")
 
     def _expected_movements(self, entry: Entry, movements: Sequence[Movement]) -> list[Movement]:
-        """Return the balance changes that an entry should have, given the entries before it.
+        """Return the balance changes that `entry` should have, given the entries before it.
 
-        `movements` are the changes that the database has. They are used only for a charge that is paid from the
-        account's slice (its reserved part of the dataset's cap), to see by which payment rule it was paid.
+        `movements` are the changes that the database has. Only a charge that is paid from the account's reserved part
+        of the dataset's joint budget needs them, to see from which balances it was paid.
         """
         contents = entry.contents
         if contents.kind == "charge" and isinstance(self._cap, CapTotals):
@@ -289,11 +285,10 @@ class ChainCheck:
         return moves
 
     def _expected_from_slice(self, entry: Entry, cap: CapTotals, movements: Sequence[Movement]) -> list[Movement]:
-        """Return the balance changes that the charge `entry` should have if the account pays the `cap` from its slice.
+        """Return the balance changes that a charge should have if its account pays from a slice of the `cap`.
 
-        A slice is the account's reserved part of the cap, the joint budget of the dataset's accounts. `movements`, the
-        changes in the database, show what was paid. A fault is recorded unless the payment is the price by the Gaussian
-        wallet (a budget in mu squared), by the sum of epsilons, or by both.
+        The cap is the joint budget of the dataset's accounts, and the slice the part reserved for this account.
+        `movements`, the charge's changes in the database, show what was paid. A wrong payment is recorded as a fault.
         """
         period = entry.contents.period
         account_side = account_movements(self._account_id, self._terms, entry.uses, period, self._account_spent(period))
@@ -302,6 +297,7 @@ class ChainCheck:
         }
         moved = {move.balance_name: -move.amount for move in movements if move.holder == self._account_id}
         paid = {balance_name: moved[slice_name] for balance_name, slice_name in SLICES.items() if slice_name in moved}
+        # The payment may be the price from the Gaussian wallet, from the sum of epsilons, or from both.
         rule = next((rule for rule in Rule if cap.accepts(entry.uses, slice_units, paid, rule)), None)
         if rule is None:
             self._fault(entry.position, "does not pay the cap what its uses cost")
@@ -311,25 +307,17 @@ class ChainCheck:
         return account_side + slice_payment(self._account_id, paid)
 
     def _account_spent(self, period: str) -> dict[str, int]:
-        """Return the units that the account has spent so far in the budget period `period`, per balance name.
-
-        A balance is a named part of the budget, such as "wallet" (mu squared, 2^60 units when full).
-        """
+        """Return the units that the account has spent so far in the budget period `period`, per balance name."""
         return {balance_name: self._spent_units(period, balance_name) for balance_name in self._terms.lines()}
 
     def _spent_units(self, period: str, balance_name: str) -> int:
-        """Return the units that the account has spent so far of the balance `balance_name` in `period`.
-
-        `balance_name` is the name of a part of the budget, such as "wallet" (mu squared, 2^60 units when full), and
-        `period` the name of a budget period.
-        """
+        """Return the units that the account has spent so far of one balance in the budget period `period`."""
         return self._tally.get((self._account_id, period, balance_name), 0)
 
     def _matches_expected(self, entry: Entry, movements: Sequence[Movement], expected: Sequence[Movement]) -> bool:
         """Return whether `movements`, an entry's balance changes in the database, are the `expected` balance changes.
 
-        A payment from a wallet (a budget in mu squared) may differ by rounding, if it is enough at the prices that this
-        machine computes.
+        A price from a Gaussian wallet may differ by rounding.
         """
         ours, theirs = (
             {_place(movement): movement.amount for movement in changes} for changes in (expected, movements)
@@ -341,11 +329,10 @@ class ChainCheck:
         )
 
     def _still_pays(self, entry: Entry, at: tuple[int, str, str], expected: int, amount: int) -> bool:
-        """Return whether a wallet payment differs from the expected one only by rounding, and still covers the uses.
+        """Return whether `amount`, paid from a wallet for the charge `entry`, is right except for rounding, and enough.
 
-        `entry` is the charge, `expected` the units that this machine computes as its price, and `amount` the units that
-        were paid. `at` identifies the balance: (account or cap number, period, balance name). A full Gaussian wallet, a
-        budget in mu squared, has 2^60 units.
+        `expected` are the units that this machine computes as price. `at` identifies the balance that paid: (account or
+        cap number, period, balance name). A full wallet has 2^60 units.
         """
         _, period, balance_name = at
         totals = self._terms.totals
@@ -367,9 +354,8 @@ The payment must still be enough at the prices of this platform.
 
 
 def _place(movement: Movement) -> tuple[int, str, str]:
-    """Return the key of the balance that `movement` changes: (register number of account or cap, period, balance name).
+    """Return the key of the balance that `movement` changes: (number of account or cap, period, balance name).
 
-    A movement is a change of one balance by a number of units. A register number is the number of the record that
-    opened an account or a cap (the joint budget of a dataset's accounts).
+    The number is that of the record that opened the account or the cap.
     """
     return movement.holder, movement.period, movement.balance_name

@@ -63,8 +63,8 @@ def export(connection: Connection, stream: TextIO, tables: Sequence[Table]) -> i
 def _records(connection: Connection, tables: Sequence[Table]) -> Iterator[dict[str, object]]:
     """Yield the JSON object of every line of an export but the last.
 
-    The first line names the format. The others are the register (openings of accounts and caps, and audit events), then
-    the entries of all accounts, then the rows of `tables`. A cap is the joint budget of a dataset's accounts.
+    The first line names the format. Then follow the openings and audit events, the entries of all accounts, and the
+    rows of `tables`.
     """
     yield {"format": FORMAT}
     records = records_of(connection)
@@ -81,8 +81,7 @@ def _records(connection: Connection, tables: Sequence[Table]) -> Iterator[dict[s
 def _is_priced(terms: Terms) -> bool:
     """Return whether an account with these `terms` is charged prices that depend on its remaining balance.
 
-    If so, equal entries of the account may have different balance changes. The changes are then determined entry by
-    entry when an export of an early version, which does not list them, is restored.
+    Only then may equal entries of the account have different balance changes.
     """
     return terms.slices or (terms.totals is not None and terms.totals.price_depends_on_balance)
 
@@ -117,9 +116,8 @@ def _from_json(value: object) -> object:
 class _Account:
     """An account while it is restored from an export; `record` is its opening.
 
-    `row` is the account's row for the accounts table, in which each restored entry updates the last position and hash.
-    `cap` is the budget of the dataset's zCDP cap (a joint budget of its accounts), from which the account's charges are
-    paid as well; None if there is no such cap.
+    `row` is the account's row for the database, updated with each restored entry. `cap` is the budget of the dataset's
+    zCDP cap, which pays every charge as well; None if there is none.
     """
 
     def __init__(self, record: Record, cap: Totals | None) -> None:
@@ -131,9 +129,8 @@ class _Account:
     def moves(self, contents: Contents, spent: Mapping[str, int], moved: Mapping[str, int] | None) -> list[Movement]:
         """Return the balance changes of the entry `contents`, for an early export that does not list all of them.
 
-        `spent` are the units spent before the entry, per balance name (such as "wallet": mu squared, 2^60 units when
-        full). `moved` has the changes of the account's own balances, if the export lists them, in units per balance
-        name; otherwise None. Changes that the export does not list, such as those of the dataset's cap, are computed.
+        `spent` are the units spent before the entry, and `moved` the changes of the account's own balances, both per
+        balance name. `moved` is None if the export does not list them. Changes that are not listed are computed.
         """
         if contents.kind != "charge":
             return entry_movements(self.holder, self.terms, self.cap, contents, spent)
@@ -150,9 +147,9 @@ class _Account:
     def _account_changes(self, period: str, moved: Mapping[str, int]) -> list[Movement]:
         """Return the changes `moved` (units per balance name) of the account's own balances, as `Movement` objects.
 
-        They are changes in the budget period `period`; only the balances of the account's slice, its reserved part of
-        the dataset's cap, have no periods.
+        `period` is the budget period of the changes.
         """
+        # The account's reserved part of the dataset's cap has no periods.
         slices = set(SLICES.values())
         return [
             Movement(self.holder, WHOLE_LIFE if balance_name in slices else period, balance_name, amount)
@@ -160,15 +157,16 @@ class _Account:
         ]
 
     def _limit_to_balance(self, move: Movement, uses: Sequence[Use], spent: Mapping[str, int]) -> Movement:
-        """Return the balance change `move`; a wallet payment that is too large only by rounding is reduced to fit.
+        """Return the balance change `move`, reduced to the remaining balance if it exceeds that only by rounding.
 
-        Another machine, which computed a slightly smaller price, may have accepted the charge. The payment is reduced
-        only if the units that remain in the wallet (a budget in mu squared) cover the mechanism uses `uses`. `spent`
-        has the units spent before, per balance name (such as "wallet", 2^60 units when full).
+        `uses` are the privacy guarantees, with counts, that the change pays for. `spent` has the units spent before,
+        per balance name.
         """
         totals = self.terms.totals
         if move.balance_name != WALLET or not isinstance(totals, WalletTotals):
             return move
+        # Another machine, which computed a slightly smaller price, may have accepted the charge. The payment is reduced
+        # only if the remaining units still cover the uses at the prices of this machine.
         remaining = totals.lines()[WALLET] - spent.get(WALLET, 0)
         _, priced = self.terms.split(uses)
         return (
@@ -185,15 +183,10 @@ _BATCH = 2000
 
 
 class Restoration:
-    """Writes the lines of an export into an empty ledger, inside one transaction.
+    """Writes the lines of an export into an empty ledger, inside one transaction, and verifies the whole ledger.
 
-    Triggers would update a balance once for every entry, and the time for that grows with the square of the number of
-    entries in the transaction. So the triggers are dropped first, and rows are written as the triggers would have left
-    them. Every hash is recomputed, and the whole ledger is verified before the transaction ends.
-
-    `tables` are the tables of the service that are restored too, and `address` names the ledger in messages. An export
-    of an early version has hashes that do not cover balance changes; a digest of these changes is then added to the
-    ledger as a record called seal, with the timestamp `at` (microseconds since 1970). Raises `InvalidParameter` if the
+    `tables` are tables of the service that are restored too. `address` names the ledger in messages. `at` is the
+    timestamp, in microseconds since 1970, of a record that may have to be added. Raises `InvalidParameter` if the
     ledger is not empty.
     """
 
@@ -220,6 +213,8 @@ class Restoration:
         Raises `InvalidParameter` for an export that was changed or is cut short, or if verification of the restored
         ledger finds a fault.
         """
+        # Triggers would update a balance once for every entry, and the time for that grows with the square of the
+        # number of entries in the transaction. So rows are written as the triggers would have left them.
         drop_triggers(self._connection)
         for table in self._tables.values():
             table.create(self._connection, checkfirst=True)
@@ -264,9 +259,9 @@ class Restoration:
         return 0
 
     def _open(self, line: dict[str, Any]) -> None:
-        """Write one record of the register from a line of the export: an opened account or cap, or an audit event.
+        """Write a line of the export into the ledger that is an opening of an account or cap, or an audit event.
 
-        The register is the ledger's chain of these records. A cap is the joint budget of a dataset's accounts.
+        A cap is the joint budget of a dataset's accounts.
         """
         body, at = _text(line, "body"), _integer_field(line, "at")
         if json.loads(body)["kind"] in AUDIT_EVENT_KINDS:
@@ -293,10 +288,7 @@ class Restoration:
             self._connection.execute(insert(accounts), account.row)
 
     def _append(self, line: dict[str, Any]) -> None:
-        """Queue the entry in `line`, with its balance changes, for insertion; note it in its account's row.
-
-        The row of an account in the database has the position and hash of the account's last entry.
-        """
+        """Queue the entry in `line`, with its balance changes, for insertion; note it in its account's row."""
         account = self._accounts[line["account"]]
         row = account.row
         contents = Contents(
@@ -344,9 +336,8 @@ class Restoration:
     def _priced_moves(self, account: _Account, contents: Contents, moved: dict[str, int] | None) -> list[Movement]:
         """Return the balance changes of the entry `contents` of `account`, for an early export that does not list all.
 
-        `moved` has the changes of the account's own balances, if the export lists them, in units per balance name (such
-        as "wallet": mu squared, 2^60 units when full); otherwise None. If prices do not depend on the balance, equal
-        entries have equal changes, which are computed once and cached.
+        `moved` has the changes of the account's own balances in units per balance name, or is None if the export does
+        not list them.
         """
         price_key = (contents.account, contents.kind, contents.uses, contents.period)
         if _is_priced(account.terms):
@@ -356,6 +347,7 @@ class Restoration:
                 for balance_name in account.terms.lines()
             }
             return account.moves(contents, before, moved)
+        # Prices do not depend on the balance, so equal entries have equal changes, which are computed once.
         if price_key not in self._priced:
             self._priced[price_key] = account.moves(contents, {}, None)
         return self._priced[price_key]
@@ -427,6 +419,7 @@ class Restoration:
                 self._connection.execute(last_state, ends)
         except DBAPIError:
             raise InvalidParameter("the lines of the export do not fit together") from None
+        # Hashes of an early export do not cover balance changes, so a record called seal gets a digest of the changes.
         if self._moves:
             sealed = {name: (len(moves), moves_digest(moves)) for name, moves in self._moves.items()}
             write_seal(self._connection, sealed, self._at)

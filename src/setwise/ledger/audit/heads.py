@@ -53,10 +53,10 @@ def read_key(path: Path) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class KeptHead:
-    """The identity of a signed head; kept outside the database, it shows if an older copy of the database was put back.
+    """The identity of a signed head: its number among the ledger's records, its timestamp `at`, and its hash.
 
-    A signed head is a signed record of where every account's chain of entries ended. Its identity is its number in the
-    register (the chain of openings and audit events), its timestamp `at` in microseconds since 1970, and its hash.
+    A signed head is a signed record of where every account's chain of entries ended. Its identity is stored outside the
+    database, to notice if an older copy of the database is put back. `at` is in microseconds since 1970.
     """
 
     number: int
@@ -65,10 +65,7 @@ class KeptHead:
 
     @classmethod
     def of(cls, record: Record) -> "KeptHead":
-        """Return the identity of the signed head `record` to keep outside the database: number, timestamp and hash.
-
-        A signed head is a signed record of where every account's chain of entries ended.
-        """
+        """Return the identity of the signed head `record`."""
         return cls(record.holder, record.at, record.hash)
 
 
@@ -80,16 +77,11 @@ class HeadFile:
 
     @classmethod
     def beside(cls, key: Path) -> "HeadFile":
-        """Return the default head file for the signing key in the file `key`: the path of that file with `.head` added.
-
-        A head is a signed record of where every account's chain of entries ended.
-        """
+        """Return the default head file for the signing key in the file `key`: the path of `key` with `.head` added."""
         return cls(key.with_name(f"{key.name}.head"))
 
     def read(self) -> KeptHead | None:
-        """Return the signed head that this file keeps outside the database, or None if there is no file yet.
-
-        A signed head is a signed record of where every account's chain of entries ended.
+        """Return the signed head in this file, or None if there is no file yet.
 
         Raises `InvalidParameter` if the file cannot be read or does not contain a head.
         """
@@ -106,8 +98,7 @@ class HeadFile:
     def check_writable(self) -> None:
         """Raise `InvalidParameter` if the file's folder cannot be written.
 
-        A replica of the service calls this when it starts, so that it does not fail only at its first signature. The
-        file keeps the last signed head (a record of where every account's chain of entries ended).
+        The service calls this when it starts, so that it does not fail only at its first signature.
         """
         if not os.access(self.path.parent, os.W_OK):
             raise InvalidParameter(
@@ -116,10 +107,9 @@ class HeadFile:
             )
 
     def keep(self, head: KeptHead) -> None:
-        """Replace the signed head that this file keeps by `head`, unless the file has a later one.
+        """Replace the signed head in this file by `head`, unless the file has a later one.
 
-        A signed head is a signed record of where every account's chain of entries ended. The new file can be read by
-        its owner only. Raises `InvalidParameter` if the file cannot be written.
+        Only the file's owner can read it. Raises `InvalidParameter` if the file cannot be written.
         """
         earlier_head = self.read()
         if earlier_head is not None and earlier_head.number > head.number:
@@ -136,13 +126,13 @@ class HeadFile:
 
 
 def sign(connection: Connection, key: bytes, at: int) -> Record:
-    """Append a signed head to the register at the timestamp `at` (microseconds since 1970), and return its record.
+    """Sign with `key` where each account's chain of entries ends now, and return the new record, the signed head.
 
-    The register is the ledger's chain of openings of accounts and of audit events. A signed head has the position and
-    hash of the last entry of each account with new entries, and a signature with `key`. Raises `StoreFailed` if the
-    ledger contradicts its earlier heads, because a new signature would confirm the change.
+    The head lists only accounts with new entries since the last head. `at` is its timestamp in microseconds since 1970.
+    Raises `StoreFailed` if the ledger contradicts its earlier heads.
     """
     records = records_of(connection)
+    # A signature over a ledger that was changed would confirm the change, so check first.
     signed = check_heads(connection, records, key)
     rows = connection.execute(select(accounts.c.name, accounts.c.entries, accounts.c.head))
     moved = {row.name: [row.entries, row.head] for row in rows if row.entries}
@@ -155,12 +145,11 @@ def sign(connection: Connection, key: bytes, at: int) -> Record:
 def check_heads(connection: Connection, records: list[Record], key: bytes) -> dict[str, list[object]]:
     """Check that the ledger continues its signed heads; return the last signed position and hash of each account.
 
-    A signed head is a signed record of where every account's chain ended. `records` are all records of the register
-    (the chain of openings and audit events), and `key` is the signing key. The register's chain, every signature, and
-    the hashes of all entries since the last head are recomputed. Prices and balances are not; `verify` recomputes them.
-
-    Raises `StoreFailed`, naming the first fault.
+    A signed head is a signed record of where every account's chain ended. `records` are all openings and audit events
+    of the ledger, and `key` is the signing key. Raises `StoreFailed`, naming the first fault.
     """
+    # The chain of records, every signature, and the hashes of all entries since the last head are recomputed. Prices
+    # and balances are not; `verify` recomputes them.
     previous = NOTHING_BEFORE
     for record in records:
         if (record.previous, record.hash) != (previous, record_hash(previous, record.holder, record.at, record.body)):
@@ -188,11 +177,11 @@ def check_heads(connection: Connection, records: list[Record], key: bytes) -> di
 
 
 def _check_continues(connection: Connection, account: Any, end: tuple[int, str], sealed: int) -> None:  # noqa: ANN401 - a row
-    """Raise `StoreFailed` unless a chain still has its last signed entry, and its later entries follow from that entry.
+    """Raise `StoreFailed` unless an account's chain still has its last signed entry and continues from that entry.
 
-    The chain is that of one account, and `account` is the account's row in the database. A signed head (a signed record
-    of where every account's chain ended) recorded `end`, the position and hash of the last signed entry. `sealed` is
-    the number of early entries, whose hashes do not cover their balance changes.
+    - `account` is the account's row in the database.
+    - `end` is the position and hash of the last signed entry.
+    - `sealed` is the number of early entries, whose hashes do not cover their balance changes.
     """
     position, head = end
     if position:
@@ -212,10 +201,10 @@ def _check_continues(connection: Connection, account: Any, end: tuple[int, str],
 
 
 def check_kept(records: Iterable[Record], kept: KeptHead | None) -> Iterator[Fault]:
-    """Yield a fault if the register no longer has `kept`, the signed head kept outside the database.
+    """Yield a fault if `records`, all openings and audit events of the ledger, lack the signed head `kept`.
 
-    A signed head is a signed record of where every account's chain of entries ended. `records` are all records of the
-    register (the chain of openings and audit events). Yields nothing if `kept` is None.
+    `kept` was stored outside the database. It is a signed record of where every account's chain of entries ended.
+    Yields nothing if `kept` is None.
     """
     if kept is not None and kept.hash not in {record.hash for record in records if record.holder == kept.number}:
         when = f"{moment_of(kept.at):%Y-%m-%d %H:%M:%S}"
@@ -230,21 +219,20 @@ def check_kept(records: Iterable[Record], kept: KeptHead | None) -> Iterator[Fau
 def adopt_head(
     connection: Connection, key: bytes, kept: KeptHead | None, oldest: int | None, latest: int
 ) -> KeptHead | None:
-    """Check the ledger against the head kept outside the database, and return the head to keep from now on.
+    """Check the ledger against `kept`, the signed head stored outside the database; return the head to store next.
 
-    A head is a signed record of where every account's chain ended. `key` is the signing key, and `kept` the head kept
-    outside, or None if none is kept yet. Returns the last head in the ledger, or None if the ledger has none. If `kept`
-    is None, a head of the ledger must have been signed between `oldest` and `latest` (microseconds since 1970), because
-    an old copy of the database has only older heads.
+    A head is a signed record of where every account's chain ended, and `key` is the signing key. The result is the
+    ledger's last head, or None if it has none. If `kept` is None and the ledger has heads, one of them must be
+    timestamped between `oldest` and `latest` (microseconds since 1970); an `oldest` of None accepts no head.
 
-    Raises `StoreFailed` if a check fails. If both `kept` and `oldest` are None, it is also raised if the ledger has
-    heads.
+    Raises `StoreFailed` if a check fails.
     """
     records = records_of(connection)
     for fault in check_kept(records, kept):
         _refuse(f"it {fault.message}")
     check_heads(connection, records, key)
     heads = [record for record in records if record.kind == "head"]
+    # An old copy of the database has only older heads.
     if kept is None and heads and (oldest is None or not any(oldest <= head.at <= latest for head in heads)):
         _refuse(
             "it has signed heads, the last of them not recent, and none is kept outside the database: make sure that "
@@ -261,11 +249,10 @@ def _refuse(fault: str) -> None:
 def check_signatures(
     heads: Iterable[Record], key: bytes, *, oldest: int | None = None, latest: int | None = None
 ) -> Iterator[Fault]:
-    """Yield a fault for each of the signed `heads` whose signature was not made with `key`; one if no head is recent.
+    """Yield a fault for each of the signed `heads` whose signature is not of `key`, and one if no head is recent.
 
     A head is a signed record of where every account's chain ended. If `oldest` is not None, some head must be
-    timestamped between `oldest` and `latest`, both in microseconds since 1970. Heads timestamped after `latest` come
-    from a clock that was wrong and do not count as recent; a `latest` of None sets no end.
+    timestamped between `oldest` and `latest` (microseconds since 1970); a `latest` of None sets no end.
     """
     stamps: list[int] = []
     for record in heads:
@@ -273,6 +260,7 @@ def check_signatures(
         signature = details.pop("signature")
         if not hmac.compare_digest(str(signature), _signature(key, record.previous, record.at, details)):
             yield Fault(None, None, f"has a head, number {record.holder}, that was not signed with this key")
+        # A later timestamp comes from a clock that was wrong.
         if latest is None or record.at <= latest:
             stamps.append(record.at)
     if oldest is not None and max(stamps, default=oldest - 1) < oldest:
@@ -281,9 +269,9 @@ def check_signatures(
 
 
 def _signature(key: bytes, previous: str, at: int, details: dict[str, object]) -> str:
-    """Return the HMAC-SHA-256 under `key`, in hexadecimal, that signs a head.
+    """Return the HMAC-SHA-256 under `key`, in hexadecimal, that signs where every account's chain of entries ended.
 
-    A head is a record of where every account's chain of entries ended. The signature covers the head's timestamp `at`
-    (microseconds since 1970), its `details`, and `previous`, the hash of the record before it.
+    The signature covers the record's timestamp `at` (microseconds since 1970), its `details`, and `previous`, the hash
+    of the record before it.
     """
     return hmac.new(key, f"{previous}\n{at}\n{canonical(details)}".encode(), hashlib.sha256).hexdigest()

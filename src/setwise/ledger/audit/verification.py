@@ -35,9 +35,8 @@ from setwise.ledger.terms import WHOLE_LIFE, Terms
 class Anchor:
     """The ends of all hash chains of a ledger at some time, each as the last position in the chain and its hash.
 
-    `openings` is the end of the register (the chain of openings and audit events), and `accounts` maps the name of each
-    account to the end of its chain of entries. Kept outside the database, an anchor shows whether the past was
-    rewritten, even by the owner of the database.
+    `openings` is the end of the chain of openings and audit events. `accounts` has the end of each account's chain, by
+    account name. An anchor stored outside the database shows later whether the past was rewritten.
     """
 
     openings: tuple[int, str]
@@ -45,19 +44,13 @@ class Anchor:
 
     @property
     def head(self) -> str:
-        """SHA-256 digest, in hexadecimal, of the whole anchor: of the ends of the register and of all accounts' chains.
-
-        The register is the ledger's chain of openings and audit events.
-        """
+        """SHA-256 digest, in hexadecimal, of the ends of all chains in the anchor."""
         lines = [f"{self.openings[0]} {self.openings[1]}"]
         lines += [f"{digest(name)} {count} {head}" for name, (count, head) in sorted(self.accounts.items())]
         return digest("\n".join(lines))
 
     def to_dict(self) -> dict[str, object]:
-        """Return the anchor as the JSON object that `parse` reads.
-
-        An anchor records where every hash chain of the ledger ended at some time.
-        """
+        """Return the anchor as the JSON object that `parse` reads."""
         return {"openings": list(self.openings), "accounts": {name: list(at) for name, at in self.accounts.items()}}
 
     @classmethod
@@ -114,13 +107,13 @@ def verify(
 ) -> Verification:
     """Recompute every chain, price and balance in one consistent view, and return the faults.
 
-    An anchor says where every chain ended at some time. A signed head is such a record inside the ledger. Each argument
-    that is not None adds a check:
-    - `head` is the digest of an earlier anchor: nothing may have changed since that anchor.
-    - `since` is an earlier anchor: entries may have been added since that anchor, and nothing else.
-    - `key` is the key with which every signed head must be signed. With `oldest_head` too, one of them must have a
-      timestamp between `oldest_head` and `latest_head`, in microseconds since 1970.
-    - `kept` is a signed head that was kept outside the database, which the ledger must still have.
+    Each argument that is not None adds a check:
+    - `head` is the digest of an earlier anchor (the ends of all chains): nothing may have changed since.
+    - `since` is an earlier anchor: entries may have been added since, and nothing else.
+    - `key` is the key that must have signed every signed head (a record inside the ledger of where all chains ended).
+    - `oldest_head`, only with `key`: some head must be timestamped from then to `latest_head` (microseconds since
+      1970).
+    - `kept` is a signed head stored outside the database, which the ledger must still have.
     """
     faults = [Fault(None, None, message) for message in schema_faults(connection) + _store_faults(connection)]
     records = records_of(connection)
@@ -179,8 +172,8 @@ def _store_faults(connection: Connection) -> list[str]:
 def _witnesses(heads: list[Record], since: Anchor | None) -> dict[str, dict[int, list[tuple[str, str]]]]:
     """Return the hashes that certain entries must have: {account name: {position: [(hash, source)]}}.
 
-    The sources are signed heads and the anchor `since` (None for none), which record where the chains of accounts ended
-    at some time. `source` names one of them in messages, as in "the anchor".
+    The sources are the signed `heads` and the anchor `since` (None for none), which record where the chains of accounts
+    ended. `source` names one of them in messages, as in "the anchor".
     """
     hashes: dict[str, dict[int, list[tuple[str, str]]]] = {}
     for record in heads:
@@ -195,11 +188,10 @@ def _witnesses(heads: list[Record], since: Anchor | None) -> dict[str, dict[int,
 
 
 def _read_seal(records: list[Record]) -> tuple[dict[str, tuple[int, str]], list[Fault]]:
-    """Return the seal's contents, {account name: (number of early entries, digest)}, and the faults of the seal.
+    """Return the contents of the ledger's seal, {account name: (number of early entries, digest)}, and its faults.
 
-    Entries of a ledger of an early version were hashed without their balance changes. The seal is a record with the
-    number of these entries and a digest of their balance changes. `records` are all records of the register (the chain
-    of openings and audit events). A ledger has at most one seal; without one, both results are empty.
+    Early entries were hashed without their balance changes. The seal is a record with a digest of these changes.
+    `records` are all openings and audit events of the ledger. Without a seal, both results are empty.
     """
     seals = [event for record in records if record.kind == "seal" and (event := _event(record)) is not None]
     if not seals:
@@ -214,11 +206,10 @@ def _read_seal(records: list[Record]) -> tuple[dict[str, tuple[int, str]], list[
 
 
 class _States:
-    """The states of all accounts after the audit events of the register, and when each account was frozen or closed.
+    """The states of all accounts, and the positions in their chains at which they were frozen or closed.
 
-    `records` are all records of the register (the chain of openings and audit events). The times of an account are
-    ranges of positions in its chain of entries. `faults` lists the events that the account's state at that time did not
-    allow.
+    `records` are all openings and audit events of the ledger. `faults` lists events that were impossible in the
+    account's state at that time, such as thawing an open account.
     """
 
     def __init__(self, records: list[Record]) -> None:
@@ -356,8 +347,8 @@ def _check_account(connection: Connection, record: Record, chain: Chain, state: 
 def _check_caps(terms: dict[int, Terms]) -> Iterator[Fault]:
     """Yield a fault for every account that does not draw on the cap that its dataset had when the account was opened.
 
-    A cap is the joint budget of all accounts on a dataset. `terms` has the terms (promise and budget) of accounts and
-    caps, keyed by register number (the number of the record that opened the account or cap).
+    A cap is the joint budget of a dataset's accounts. `terms` has the terms of accounts and caps, keyed by the number
+    of the record that opened them.
     """
     caps: dict[str, int] = {}
     for number, account_terms in sorted(terms.items()):
@@ -368,18 +359,19 @@ def _check_caps(terms: dict[int, Terms]) -> Iterator[Fault]:
 
 
 def _check_rules(terms: dict[int, Terms], tally: Tally, chains: dict[str, Chain]) -> Iterator[Fault]:
-    """Yield a fault for every charge that was paid by one payment rule alone, unless the cap has only that rule now.
+    """Yield a fault for every charge that was paid from only one balance of a cap that did not drop the other balance.
 
-    A cap (the joint budget of a dataset's accounts) has two payment rules, a Gaussian wallet (a budget in mu squared)
-    and the sum of epsilons. Each charge is paid by both rules, until only one of them can pay for a charge; the cap
-    then keeps only that rule for good. `terms` has the terms of accounts and caps by register number (the number of the
-    record that opened each), `tally` the units spent, and `chains` the recomputed chains of accounts by name.
+    A cap is the joint budget of a dataset's accounts. `terms` has the terms of accounts and caps, keyed by the number
+    of the record that opened them. `tally` has the units spent, and `chains` the recomputed chains by account name.
     """
     for account_terms in terms.values():
         if account_terms.slices and account_terms.name in chains:
             cap = terms[account_terms.cap].totals if account_terms.cap in terms else None
             if not isinstance(cap, CapTotals):
                 continue
+            # Each charge is paid both from the Gaussian wallet and from the sum of epsilons, until only one of them can
+            # pay. The cap then pays only from that one for good, so a charge paid from one balance must be paid from
+            # the one that is left.
             rule_now = cap.rule_of(tally.get((account_terms.cap or 0, WHOLE_LIFE, RULE), 0))
             for position, rule in chains[account_terms.name].by_one_rule:
                 if rule is not rule_now:
@@ -396,8 +388,8 @@ _PLACE = ("holder", "period", "what")
 def _check_balances(connection: Connection, tally: Tally, terms: dict[int, Terms]) -> Iterator[Fault]:
     """Yield a fault for every stored balance that is not the sum of its changes by entries, or is outside its limits.
 
-    `tally` has these sums, and `terms` the terms of accounts and caps (the joint budgets of datasets' accounts) by
-    register number (the number of the record that opened each).
+    `tally` has these sums. `terms` has the terms of accounts and caps (joint budgets of accounts), keyed by the number
+    of the record that opened them.
     """
     rows = {(row.holder, row.period, row.what): row for row in connection.execute(select(balances))}
     last = and_(balances.c.movement == movements.c.number, *(balances.c[x] == movements.c[x] for x in _PLACE))
@@ -420,8 +412,7 @@ def _check_balances(connection: Connection, tally: Tally, terms: dict[int, Terms
 def _check_strays(connection: Connection, terms: dict[int, Terms]) -> Iterator[Fault]:
     """Yield a fault for every account or cap number that has rows in a table but was never opened.
 
-    `terms` has the terms (promise and budget) of all opened accounts and caps (the joint budgets of datasets' accounts)
-    by register number (the number of the record that opened each).
+    `terms` has the terms of all opened accounts and caps (joint budgets of accounts), by these numbers.
     """
     account_ids = {holder for holder, account_terms in terms.items() if account_terms.kind != "cap"}
     for table, column in ((accounts, "holder"), (entries, "holder"), (movements, "account"), (lines, "holder")):
