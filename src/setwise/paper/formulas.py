@@ -173,9 +173,9 @@ def batch_range_delta(uses: int, epsilon: float, g: float) -> float:
 def batch_delta(uses: int, pure: int, epsilon: float, g: float) -> float:
     """Return the optimal delta, at overall epsilon `g`, of `uses` mechanisms of the same epsilon, chosen up front.
 
-    `pure` of the mechanisms are pure DP and the others bounded range. The formula is the maximum of a double sum over k
-    + m + 1 candidates for t, where k = `uses`, m = `pure`, and t is the parameter of the randomized responses that
-    stand for the bounded-range mechanisms.
+    `pure` of the mechanisms are pure DP and the others bounded range. The formula is a maximum over candidates for t,
+    the parameter of the randomized responses that stand for the bounded-range mechanisms. There are k + m + 1
+    candidates, where k = `uses` and m = `pure`, and the value at each is a double sum.
 
     Theorem: thm:opt_nonadaptive.
     """

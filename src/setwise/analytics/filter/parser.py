@@ -84,8 +84,8 @@ _TOKEN = re.compile(
 def tokens(text: str) -> list[FilterToken]:
     """Return the tokens of a filter's text; a token of the kind `END` follows the last one.
 
-    Raises: `InvalidFilter` if the text is too long or cannot be split into tokens. The message for the second case
-    names the position of the first character that starts no token.
+    Raises: `InvalidFilter` if the text is too long, has characters that no filter may have, or cannot be split into
+    tokens. In the last case the message names the position of the first character that starts no token.
     """
     if len(text) > LONGEST:
         raise InvalidFilter(f"a filter must be at most {LONGEST} characters long, not {len(text)}")
@@ -198,7 +198,7 @@ def _convert(column: Column, token: FilterToken) -> Value | None:
 def _decimal(column: Column, text: str) -> Decimal | None:
     """Return the decimal number in `text`; None if it is not a number or does not fit the column's precision and scale.
 
-    An engine compares a number that fits in the decimal type of the column itself, so that neither is rounded.
+    Engines compare a number that fits as a value of the column's own decimal type, so that it is not rounded.
     """
     try:
         value = Decimal(text)

@@ -225,7 +225,7 @@ def _noisy_histogram(bounds: Bounds, draws: Draws, status: AccountStatus) -> Acc
 
 
 def _count_noise(guarantee: Guarantee, per_item: int) -> tuple[Counts, AccountNames, str]:
-    """Return (noise, account names, kind of noise) for a count that is paid with `guarantee`, one that is registered.
+    """Return (noise, account names, kind of noise) for a count that is paid with the registered `guarantee`.
 
     - `per_item`, the most that one user adds to one count, is the sensitivity.
     - The kind of noise is "laplace" or "gaussian".

@@ -134,8 +134,9 @@ class _BudgetCandidates:
     def at(self, scale: float) -> _BudgetCandidate:
         """Return the candidate in which the epsilon of each query is `scale` times the query's weight.
 
-        No epsilon is larger than `LARGEST_TOTAL`: queries together often cost far less than the sum of their epsilons,
-        so that a large epsilon for all would otherwise ask for one beyond this limit for each.
+        An epsilon above `LARGEST_TOTAL` is lowered to it, because no single query may have more. The product can be
+        above it, because queries together often cost far less than the sum of their epsilons.
+
         A single query gets the whole delta. Several queries get equal shares of half of it, because composing them
         needs the other half.
         """

@@ -115,7 +115,7 @@ def brief_bounds_note(
 
 
 def _share_in_brief(left_out: LeftOutShare | None) -> str:
-    """Return, in parentheses, the noisy share of a user's rows or groups that a found bound leaves out.
+    """Return, in parentheses, the noisy share of users' rows or groups that a bound found by a search leaves out.
 
     Returns "" if `left_out` is None, which stands for a bound that the analyst stated. If the share cannot be told from
     its noise, the text says so. Without that text, readers took a bound that left out four of five rows for one that
@@ -289,8 +289,8 @@ def interval_note(
       threshold, tend to have been raised by noise.
     - `number` is the phrase for the number that the intervals contain.
     - `intervals` are the release's intervals at `confidence`, one for each item; if it is None, they are computed here.
-    - An item whose exact count is at least `detectable` is listed with probability `confidence`; None if that count is
-      not known.
+    - An item whose exact count is at least `detectable` is listed with probability `confidence`; `detectable` is None
+      if that count is not known.
 
     Returns "" if the release has no counts. The sentences depend only on released values, so they reveal nothing more.
     """

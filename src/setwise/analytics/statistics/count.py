@@ -125,7 +125,8 @@ class Count(Statistic):
     def measures(self) -> tuple[Measure, ...]:
         """Return the measure of this count, the whole number that a user adds to a group: their rows, at most `most`.
 
-        If `most` is None, it is at most 1. If `column` is given, rows in which the column is null are not counted.
+        If `most` is None, the number is at most 1. If `column` is given, rows in which the column is null are not
+        counted.
         """
         return (Measure(column=self.column, counted=self.column is not None, most=self.most or 1),)
 

@@ -111,8 +111,8 @@ class Quantile(BoundedStatistic):
     def default_step(self, schema: Schema) -> Fraction:
         """Return the step of the grid of possible results, in units of the column, if the question gives none.
 
-        The step is 1 for a column of integers if high - low is between 1 and 10,000, and otherwise a thousandth of high
-        - low. `schema` has the kind of the column.
+        The step is 1 for a column of integers if high - low is between 1 and 10,000. Otherwise it is a thousandth of
+        this difference. `schema` has the kind of the column.
         """
         width = self.clip_bounds.width
         whole = schema.column(self.column).kind is Kind.INTEGER and 1 <= width <= 10 * STEPS

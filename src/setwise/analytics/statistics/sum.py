@@ -112,9 +112,9 @@ class Sum(BoundedStatistic):
     def in_steps(self, schema: Schema) -> Statistic:
         """Return the sum with its rounding step: the given one, 1 for integers, or a thousandth of high - low.
 
-        Integers take steps of 2^-16 of the larger bound if that is beyond `LARGEST_TAU`, the most steps of a user. A
-        sum of integers with the lower bound 0 and a whole upper bound keeps the step None, which means 1, so that
-        groups can be ranked by it (see `per_item`). `schema` has the kind of the column.
+        Integers take steps of 2^-16 of the larger bound if that bound is beyond `LARGEST_TAU`, the most steps that a
+        user can add. A sum of integers with the lower bound 0 and a whole upper bound keeps the step None, which means
+        1, so that groups can be ranked by it (see `per_item`). `schema` has the kind of the column.
         """
         clip = self.clip_bounds
         if clip.step is not None:

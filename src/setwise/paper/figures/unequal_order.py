@@ -64,12 +64,12 @@ class Orders:
 
     @property
     def smaller_first_is_beaten(self) -> bool:
-        """Whether some fixed order has provably (by its bracket) a larger delta than the order by ascending epsilon."""
+        """Whether some fixed order has a larger delta than the order by ascending epsilon, as the brackets prove."""
         return self.fixed[self.worst].lower > self.fixed[self.smaller_first].upper
 
     @property
     def choosing_helps(self) -> bool:
-        """Whether an order chosen on the fly has provably (by its bracket) a larger delta than every fixed order."""
+        """Whether an order chosen on the fly has a larger delta than every fixed order, as the brackets prove."""
         return self.chosen.lower > max(bracket.upper for bracket in self.fixed.values())
 
 
