@@ -290,9 +290,10 @@ class TableCheck:
         return tuple(name for name in self.thousands if name not in self.types)
 
     def readings(self) -> dict[str, tuple[CsvOptions, dict[str, Kind]]]:
-        """Return the readings of which the data holder has to choose one: options and types, by what they mean.
+        """Return the possible readings of the table, of which the data holder has to choose one.
 
-        The result is empty if the cells leave no doubt about dates and numbers.
+        The keys are phrases such as "if dates are DATE_FORMAT". The values are pairs (CSV options, column kinds by
+        name) with which the table is read so. The result is empty if the cells leave no doubt about dates and numbers.
         """
         if self.csv is None:
             return {}
@@ -352,9 +353,9 @@ class TableCheck:
         """Write a description file (column types and CSV options) beside the table's first file, and return its path.
 
         Later queries read the description, so that they need no options.
-        Raises: `InvalidParameter` if the cells do not show which number of a date is the day and which the month, or
-        whether numbers such as 1,234 have thousands or decimals, if the table is in an object store, or if the
-        description cannot be written.
+        Raises: `InvalidParameter` if the cells leave a doubt: which number of a date is the day and which the month, or
+        whether the commas or points in numbers such as 1,234 stand between thousands or before decimals. It is also
+        raised if the table is in an object store, or if the description cannot be written.
         """
         unclear = [*map(commas_note, self.commas), *(thousands_note(name) for name in self.unchosen)]
         if unclear:

@@ -166,11 +166,11 @@ def guess_grammar(columns: Mapping[str, Sequence[str]], declared: CellGrammar) -
 
 
 def _unclear_columns(columns: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
-    """Return the columns whose commas, always before three digits, can be decimal points or stand between thousands.
+    """Return the columns of numbers such as 1,234, whose comma may be a decimal point or stand between thousands.
 
-    `columns` has sampled filled cells by column name. The result is empty if a cell decides for thousands: a number
-    with two commas, or a number from 1 to 999 without a comma, which would have a comma as well if it were a decimal
-    number with three places.
+    `columns` has sampled cells that are not empty, by column name. The result is empty if one of these cells shows that
+    commas stand between thousands. Such a cell is a number with two commas, or a number from 1 to 999 without a comma:
+    as a decimal number with three places it would have a comma, too.
     """
     numbers = {name: [cell.strip(BLANKS).lstrip("+-") for cell in cells] for name, cells in columns.items()}
     with_commas = {
