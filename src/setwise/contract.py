@@ -157,8 +157,8 @@ class DatasetRecord(TypedDict):
     """The columns of a dataset that questions may use, and its contribution bounds.
 
     The table's location is not included. Questions may group by the columns `items`, aggregate `values` and filter by
-    `filters`. `contributions` is the most groups in which one user counts, or None if the steward set no bound, and
-    `per_item` the most rows, or units of a summed column, that a user adds to one group. With a `unit` other than
+    `filters`. `contributions` is the most groups in which one user counts, and `per_item` the most rows, or units of a
+    summed column, that a user adds to one group; each is None if the steward set no bound. With a `unit` other than
     "user", such as "user,day", each day of a user is bounded and protected by itself. `public` has the columns of the
     tables without users that SQL may join, by the name of the table.
     """
@@ -173,7 +173,7 @@ class DatasetRecord(TypedDict):
     values: list[ColumnRecord]
     filters: list[ColumnRecord]
     contributions: Annotated[int | None, Example(10)]
-    per_item: Annotated[int, Example(1)]
+    per_item: Annotated[int | None, Example(20)]
     public: Annotated[
         dict[str, list[ColumnRecord]], Example({"countries": [{"name": "region", "kind": "text"}]}, "tables to join")
     ]

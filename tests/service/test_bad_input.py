@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.service.team import TOP_3, Team, ask
+from tests.service.team import EVENTS, TOP_3, Team, ask, made, open_account
 
 ACCOUNT = {"name": "x", "analyst": "ada", "dataset": "events", "delta": 1e-6}
 BODIES: list[tuple[str, str, dict[str, Any]]] = [
@@ -141,7 +141,6 @@ def test_an_unknown_field_is_refused_by_name(team: Team, method: str, path: str,
         ("/preview", {"query": {"kind": "top-k", "item": "word", "k": 10**6}}, "query.k"),
         ("/preview", {"query": {"kind": "top-k", "item": "user_id", "k": 1}}, "query.item"),
         ("/preview", {"query": {"kind": "top-k", "item": "word", "k": 1, "contributions": 6}}, "query.contributions"),
-        ("/preview", {"query": {"kind": "top-k", "item": "word", "k": 1, "per_item": 2}}, "query.per_item"),
         ("/preview", {"query": {"kind": "top-k", "item": "word", "k": 1, "where": "minutes > 3"}}, "query.where"),
         ("/preview", {"query": {"kind": "top-k", "item": "word", "k": 1, "where": "country = "}}, "query.where"),
         ("/preview", {"query": {"kind": "top-k", "item": "word", "k": 5, "domain": ["a"]}}, "query"),
@@ -182,6 +181,14 @@ def test_what_cannot_be_is_refused_by_name(team: Team, path: str, change: dict[s
     if path == "/preview":
         body = TOP_3
     assert refused(team, method, path, body | change)["field"] == field
+
+
+def test_more_rows_of_a_user_than_were_declared_are_refused_by_name(team: Team):
+    made(team.steward.post("/datasets", json=EVENTS.body | {"name": "one-row", "per_item": 1, "apart": "a test"}))
+    open_account(team.steward, "ada-one-row", "ada", dataset="one-row")
+    ranking = {"kind": "top-k", "item": "word", "k": 1, "per_item": 2}
+    body = TOP_3 | {"dataset": "one-row", "account": "ada-one-row", "query": ranking}
+    assert refused(team, "POST", "/preview", body)["field"] == "query.per_item"
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,12 @@
 """SQL over the API and from the client: the query and the rows of a local session, refused in the same words."""
 
 import json
+import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 import setwise
@@ -12,7 +15,8 @@ from setwise.analytics.sql.statement import Statement
 from setwise.client.client import Client
 from setwise.errors import InvalidFilter, InvalidParameter, NameTaken, UnknownColumn, UnsuitableTable
 from setwise.mechanisms.labels import NULL_TEXT
-from tests.service.team import Team, ask, asked, made
+from setwise.service.storage.datasets import Dataset
+from tests.service.team import EVENTS, Team, ask, asked, made
 
 TOTAL = {"kind": "total", "epsilon": 0.2, "delta": 1e-9}
 TOP = "SELECT word, COUNT(DISTINCT user_id) AS n FROM events GROUP BY word ORDER BY n DESC LIMIT 3"
@@ -51,9 +55,69 @@ def test_sql_and_the_words_it_stands_for_are_one_request(team: Team):
     assert asked(team.ada, "words", structured)["rows"] is None
 
 
-def test_a_count_of_rows_on_a_dataset_with_one_row_of_a_user_says_that_it_counts_users(team: Team):
-    found = asked(team.ada, "sql-rows", body("SELECT word, COUNT(*) AS n FROM events GROUP BY word"))
+ROWS = "SELECT word, COUNT(*) AS n FROM events GROUP BY word"
+
+
+def register_with(team: Team, name: str, **bounds: int | None) -> dict[str, object]:
+    """Register the events as the dataset `name` with other bounds, and return a question about it for `asked`."""
+    made(team.steward.post("/datasets", json=EVENTS.body | {"name": name, "apart": "a test"} | bounds))
+    account = {"kind": "filter", "name": f"ada-{name}", "analyst": "ada", "dataset": name, "delta": 1e-6}
+    made(team.steward.post("/accounts", json=account | {"epsilon": 8.0}))
+    spend = {"kind": "total", "epsilon": 2.0, "delta": 1e-8}
+    return body(ROWS.replace("FROM events", f"FROM {name}"), dataset=name, account=f"ada-{name}", spend=spend)
+
+
+def test_a_count_of_rows_on_a_dataset_with_one_row_of_a_user_says_that_it_counts_users(team: Team, client: Client):
+    found = asked(team.ada, "sql-rows", register_with(team, "single", per_item=1))
     assert any("count each user_id at most once in a group" in note for note in found["row_notes"]), found
+    text = ROWS.replace("FROM events", "FROM single")
+    again = client.dataset("single", account="ada-single").sql(text, key="sql-rows", epsilon=2.0, delta=1e-8)
+    assert again.rows == found["rows"]
+    for note in found["row_notes"]:
+        assert note in str(again)
+
+
+def test_a_dataset_that_declares_no_rows_of_a_user_counts_rows(team: Team, data_dir: Path):
+    assert team.ada.get("/datasets/events").json()["per_item"] is None
+    exact = Counter(pq.read_table(data_dir / "events.parquet").column("word").to_pylist())
+    found = asked(team.ada, "undeclared", register_with(team, "undeclared", contributions=30))
+    assert not any("at most once" in note for note in found.get("row_notes") or ())
+    (most,) = (row for row in found["rows"] if row["word"] == "w1")
+    assert abs(most["n"]["value"] - exact["w1"]) < 0.2 * exact["w1"]  # 20,000 rows of 3,000 users
+    assert most["n"]["value"] > 2 * 3_000
+    ranked = {"query": {"kind": "top-k", "item": "word", "k": 1}, "dataset": "undeclared", "account": "ada-undeclared"}
+    first = asked(team.ada, "undeclared-users", body("") | ranked)["answer"]
+    assert first["items"][0]["count"] <= 3_500  # a ranking that names no bound counts users, as ever
+    assert first["measure"].startswith("users")
+
+
+def test_declared_rows_of_a_user_are_the_default_and_the_most(team: Team):
+    question = register_with(team, "threefold", per_item=3)
+    found = asked(team.ada, "threefold", question)
+    assert "at most 3 of a user" in found["answer"]["measure"]
+    assert not (found["answer"].get("found") or {}).get("rows")
+    text = question["query"]["text"].replace("COUNT(*)", "COUNT(*, contribution_bounds_per_group => (0, 4))")
+    refused = ask(team.ada, "fourfold", question | {"query": {"kind": "sql", "text": text}})
+    assert (refused.status_code, refused.json()["field"]) == (422, "query.per_item"), refused.text
+    with setwise.connect(team.url, token=team.tokens["steward"]) as connected:
+        exported = parse_catalog(connected.steward.export_catalog()["text"]).tables
+    assert exported["threefold"].declared.rows_per_user == 3
+    assert exported["events"].declared.rows_per_user is None
+
+
+def test_a_dataset_that_an_earlier_version_stored_keeps_its_one_row_of_a_user(team: Team):
+    """Earlier versions stored a `per_item` of 1 whether it was declared or left out: it still bounds every question."""
+    stored = json.loads(Dataset(name="old", engine="duckdb", table="t", user="u", items=("i",), per_item=1).text())
+    assert Dataset.read(json.dumps(stored)).per_item == 1
+    declares_nothing = '[tables.imported]\nsource = "events.parquet"\nuser = "user_id"\n'
+    with setwise.connect(team.url, token=team.tokens["steward"]) as connected:
+        columns = ["word", "country", "minutes"]
+        connected.steward.register_dataset(
+            "imported", table="events.parquet", user="user_id", items=columns, values=["minutes"], filters=columns,
+            per_item=1, apart="a test",
+        )  # fmt: skip
+        assert "imported" in connected.steward.import_catalog(declares_nothing)["datasets"]  # skipped, not refused
+    assert team.ada.get("/datasets/imported").json()["per_item"] == 1
 
 
 def test_the_clause_may_say_what_to_spend_but_nobody_says_it_twice(team: Team):
@@ -339,9 +403,9 @@ def test_computed_columns_and_free_parts_are_answered_with_rows(team: Team, clie
 def test_rows_of_statistics_have_one_shape_without_null_twins(team: Team):
     """Through REST every statistic is {"value", "interval"}, and a key without a value is left out, not null."""
     text = (
-        "SELECT word, COUNT(*) AS n, AVG(minutes, contribution_bounds_per_group => (0, 60)) AS mean, "
-        "MEDIAN(minutes, contribution_bounds_per_row => (0, 60)) AS middle, COUNT(*) * 2 AS twice FROM events "
-        "GROUP BY word"
+        "SELECT word, COUNT(*, contribution_bounds_per_group => (0, 1)) AS n, AVG(minutes, "
+        "contribution_bounds_per_group => (0, 60)) AS mean, MEDIAN(minutes, contribution_bounds_per_row => (0, 60)) "
+        "AS middle, COUNT(*, contribution_bounds_per_group => (0, 1)) * 2 AS twice FROM events GROUP BY word"
     )
     spend = {"kind": "total", "epsilon": 0.5, "delta": 1e-9}
     found = asked(team.ada, "one-shape", body(text, spend=spend))
@@ -371,3 +435,17 @@ def test_the_free_part_is_checked_in_a_worker_process(team: Team, monkeypatch: p
     assert checked.status_code == 200, checked.text
     refused = team.ada.post("/preview", json=body("SELECT LENGTH(COUNT(*), 2, 3) AS n FROM events"))
     assert (refused.status_code, refused.json()["field"]) == (422, "query.text"), refused.text
+
+
+def test_the_pages_of_an_answer_and_of_its_account_name_a_question_alike(team: Team):
+    """The answer's page named the question as it was asked, and the account's page with the bounds of the dataset."""
+    question = register_with(team, "named-alike", per_item=2)
+    united = 'SELECT COUNT(DISTINCT user_id) FROM "named-alike" UNION ALL SELECT COUNT(*) FROM "named-alike"'
+    text = ROWS.replace("FROM events", 'FROM "named-alike"')
+    browser = team.signed_in("ada")
+    for key, sql in (("alike", text), ("alike-united", united)):
+        found = asked(team.ada, key, question | {"query": {"kind": "sql", "text": sql}})
+        title = re.search(r"<h2 [^>]*>([^<]+)</h2>", browser.get(f"/answers/{found['id']}").text)
+        assert title is not None
+        assert "{" not in title[1]
+        assert f">{title[1]}<" in browser.get("/accounts/ada-named-alike").text

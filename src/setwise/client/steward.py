@@ -109,7 +109,7 @@ class Steward:
         values: Sequence[str] = (),
         filters: Sequence[str] = (),
         contributions: int | None = None,
-        per_item: int = 1,
+        per_item: int | None = None,
         types: Mapping[str, str] | None = None,
         public: Mapping[str, str] | None = None,
         csv: Mapping[str, object] | None = None,
@@ -121,13 +121,13 @@ class Steward:
 
         `table` is a path in the service's data folder or, for an `engine` other than DuckDB, the name of a table.
         `user` is the column that identifies the user of each row. Questions may group by the columns `items`, aggregate
-        `values` and filter by `filters`. `contributions` is the most groups in which one user counts (None for no
-        bound), and `per_item` the most rows, or units of a summed column, that a user adds to one group. `types` has
-        the kinds of CSV columns that are not text, and `csv` says how the file is written (separator, encoding, header,
-        columns, skip_lines, format). `public` maps the names of tables without users, which SQL may join, to their
-        places. `apart` is the reason why the dataset does not share the cap (joint budget) of other datasets on the
-        same table ("" if it does). `unit` is the unit of privacy of all accounts on the dataset: "user", or a part of a
-        user such as "user,day", which is a far weaker promise.
+        `values` and filter by `filters`. `contributions` is the most groups in which one user counts, and `per_item`
+        the most rows, or units of a summed column, that a user adds to one group; None declares no bound, and counts of
+        rows in SQL then find theirs privately. `types` has the kinds of CSV columns that are not text, and `csv` says
+        how the file is written (separator, encoding, header, columns, skip_lines, format). `public` maps the names of
+        tables without users, which SQL may join, to their places. `apart` is the reason why the dataset does not share
+        the cap (joint budget) of other datasets on the same table ("" if it does). `unit` is the unit of privacy of all
+        accounts on the dataset: "user", or a part of a user such as "user,day", which is a far weaker promise.
 
         Raises `NameTaken`, `UnknownColumn`, `UnsuitableTable` or `InvalidParameter`.
         """

@@ -243,10 +243,11 @@ class SqlAnswer(Exportable):
         return columns_html(self.by_column(), self.answer, self.unreliable_columns(), keys, self.notes)
 
     def __str__(self) -> str:
+        notes = [*self.notes, *filter(None, [self.advice])]
         if self.computed is None:
-            return str(self.answer)
+            return "\n".join([str(self.answer), *notes])
         lines = [", ".join(f"{name} {_cell_text(cell)}" for name, cell in row.items()) for row in self.computed]
-        return "\n".join([*lines, *self.answer.closing_lines()])
+        return "\n".join([*lines, *self.answer.closing_lines(), *notes])
 
     def to_dict(self) -> dict[str, object]:
         """Return the JSON object that `setwise sql --json` prints; scripts depend on its keys, which stay the same."""

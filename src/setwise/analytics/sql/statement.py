@@ -224,8 +224,8 @@ class Statement:
                     users = Count(most=1, column=statistic.column).description((), where)
                     if users in answer.measure.split("; "):
                         return [
-                            f"COUNT(*) and COUNT(x) count each {self.user} at most once in a group, because the data "
-                            "holder declared that only 1 row of each counts."
+                            f"COUNT(*) and COUNT(x) count each {self.user} at most once in a group, because the "
+                            "dataset or the catalog bounds the rows of each to 1."
                         ]
         return []
 

@@ -1,6 +1,6 @@
 """Routes for the catalog: stewards register the tables of a catalog file as datasets, and get the file back."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Request
@@ -80,7 +80,7 @@ def _import(service: Service, body: CatalogBody, steward: str) -> CatalogRecord:
                 service.engines.check(dataset)
                 missing.append(dataset)
                 continue
-            if known != dataset:
+            if not _declares_same(known, dataset):
                 raise NameTaken(f"the dataset {dataset.name!r} has another definition: give the table another name")
     for dataset in missing:
         register(service, dataset, steward, body.apart)
@@ -132,11 +132,23 @@ def _dataset(service: Service, catalog: Catalog, name: str) -> Dataset:
         values=numbers,
         filters=columns,
         contributions=candidate.contributions,
-        per_item=declared.rows_per_user or 1,
+        per_item=declared.rows_per_user,
         rows_per_user=declared.rows_per_user,
         bounds=tuple((column, float(low), float(high)) for column, (low, high) in declared.bounds.items()),
         domains=tuple(declared.domains.items()),
     )
+
+
+def _declares_same(known: Dataset, imported: Dataset) -> bool:
+    """Return whether the registered dataset `known` has the definition of `imported`, a table of a catalog.
+
+    A catalog has one bound on a user's rows, which stands for both `per_item` and `rows_per_user`. Earlier versions
+    stored a `per_item` of 1 for tables that declare no such bound; these count as the same and keep their 1.
+    """
+    rows = known.rows_per_user or known.per_item
+    if rows == 1 and known.rows_per_user is None and imported.rows_per_user is None:
+        rows = None
+    return replace(known, per_item=rows, rows_per_user=rows) == imported
 
 
 def _catalog_record(datasets: list[Dataset]) -> CatalogRecord:
@@ -164,7 +176,7 @@ def _table(dataset: Dataset) -> CatalogTable:
     options |= {word: value for word, value in asdict(dataset.csv).items() if value != default[word]}
     declared = Declaration(
         bounds={column: (low, high) for column, low, high in dataset.bounds},
-        rows_per_user=dataset.rows_per_user,
+        rows_per_user=dataset.rows_per_user or dataset.per_item,
         contributions=dataset.contributions,
         domains=dict(dataset.domains),
     )

@@ -91,7 +91,8 @@ class DatasetBody(Body):
     that `setwise prepare` has written; questions to it are then answered faster. `user` is the column that identifies
     users. Questions may group by the columns `items`, aggregate `values` and filter by `filters`. `contributions` is
     the most groups in which one user counts, and `per_item` the most rows, or units of a summed column, that a user
-    adds to one group. A question may state smaller bounds, but no larger ones.
+    adds to one group. A question may state smaller bounds, but no larger ones. Without `per_item`, counts of rows in
+    SQL find their bound privately, with a tenth of epsilon.
 
     Datasets on the same table share its cap (the joint budget of a dataset's accounts) and joint guarantee, unless
     `apart` gives a reason why not. `unit` is the unit of privacy: "user", or with "user,day" each single day of a user,
@@ -109,7 +110,7 @@ class DatasetBody(Body):
     values: Annotated[list[Column], Field(max_length=100, default_factory=list)]
     filters: Annotated[list[Column], Field(max_length=100, default_factory=list)]
     contributions: Bound | None = None
-    per_item: Bound = 1
+    per_item: Bound | None = None
     apart: ShortText = ""
     unit: Annotated[
         str,

@@ -27,10 +27,11 @@ class Dataset:
     "user", or "user,day", which protects each day of a user by itself but not the user.
 
     `items` are the columns to group by, `values` those to aggregate and `filters` those to filter by. `contributions`
-    is the most groups in which one user counts (None for no limit), and `per_item` the most rows, or units of a summed
-    column, that a user adds to one group. A question that states no such bound gets these, and no question may state a
-    larger one. `types` has the kinds of CSV columns that are not text, and `csv` says how the files are written.
-    `public` has the names and places of tables without users, on the same engine, that SQL may join.
+    is the most groups in which one user counts, and `per_item` the most rows, or units of a summed column, that a user
+    adds to one group. A question that states no such bound gets these, and no question may state a larger one. Each is
+    None if the steward declared no bound; counts of rows in SQL then find theirs privately. `types` has the kinds of
+    CSV columns that are not text, and `csv` says how the files are written. `public` has the names and places of tables
+    without users, on the same engine, that SQL may join.
 
     The other bounds are only defaults, for SQL that states none: `bounds` has the clipping bounds (column, lower,
     upper) of columns, and `rows_per_user` is the most rows of a user in a group that an aggregate over rows takes, or
@@ -49,7 +50,7 @@ class Dataset:
     values: tuple[str, ...] = ()
     filters: tuple[str, ...] = ()
     contributions: int | None = None
-    per_item: int = 1
+    per_item: int | None = None
     types: tuple[tuple[str, str], ...] = ()
     public: tuple[tuple[str, str], ...] = ()
     csv: CsvOptions = field(default_factory=CsvOptions)

@@ -50,7 +50,7 @@ export class Question {
       ? `Such as ${filters[0].name} ${filters[0].example}. You may compare ${filters.map((each) => each.name).join(", ")}, with AND, OR and NOT.`
       : "This dataset has no columns to filter by.";
     this.at.contributions.placeholder = contributions ?? "any number";
-    this.at.per_item.placeholder = perItem;
+    this.at.per_item.placeholder = perItem ?? 1;
     this.chooseAccount();
   }
 
