@@ -474,6 +474,8 @@ def charge_in_words(request: str) -> str:
         body = json.loads(request)
         if isinstance(body, dict) and isinstance(body.get("live"), dict):
             return "Live series {name}: users per {item}, every {every}".format_map(body["live"])
+        if isinstance(body, dict) and isinstance(body.get("statement"), list):
+            return "; ".join(dict.fromkeys(map(charge_in_words, body["statement"])))
         query = body["query"]
     except (ValueError, TypeError, KeyError):
         return request if len(request) <= _LONGEST else request[:_LONGEST] + " …"

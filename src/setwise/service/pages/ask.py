@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, Response
 from setwise.accounting.guarantees import Use
 from setwise.accounting.notation import format_use, kind_in_words
 from setwise.analytics.budget import DEFAULT_DELTA, default_delta, drawn_for
-from setwise.analytics.present.text import question_in_words
+from setwise.analytics.present.text import charge_in_words, question_in_words
 from setwise.analytics.query import LARGEST_K, SHAPES, STATISTICS, parameters_of
 from setwise.analytics.schema import Kind
 from setwise.analytics.sql.statement import Statement
@@ -259,7 +259,7 @@ def _answer_page(request: Request, query: str, template: str, charts: bool) -> R
         charts=charts,
         job=job,
         asked=request_body,
-        question=question_in_words(stated_query),
+        question=_describe_question(service_of(request), job, stated_query),
         sql=request_body["query"].get("text"),
         is_one=parts is not None
         and parts.bar_count == 1
@@ -279,6 +279,16 @@ def _answer_page(request: Request, query: str, template: str, charts: bool) -> R
         python=python_snippet(url, request_body, job.key),
         curl=curl_snippet(url, request_body, job.key),
     )
+
+
+def _describe_question(service: Service, job: Job, stated_query: dict[str, Any]) -> str:
+    """Return a short text that says what the query `job` asks: the one that the account's page shows for its charge.
+
+    The charge of an answered query has the bounds of the dataset, which `stated_query`, the query as the person asked
+    it, may leave out. The text is about `stated_query` if the query has no answer. `service` has the accounts.
+    """
+    charged = None if job.answer is None else service.accounts.account(job.account).charged_request(job.key)
+    return question_in_words(stated_query) if charged is None else charge_in_words(charged)
 
 
 def _chart_data(parts: AnswerParts) -> dict[str, object]:
