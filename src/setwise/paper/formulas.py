@@ -85,7 +85,7 @@ def laplace_histogram(*, scale: float, contributions: int) -> Use:
 
 
 def gaussian_histogram(*, sigma: float, contributions: int) -> Use:
-    """Return the cost of Gaussian noise of deviation `sigma` on every count, as `contributions` Gaussian uses.
+    """Return the cost of Gaussian noise of deviation `sigma` on every count, as `contributions` uses of Gaussian noise.
 
     One user changes at most `contributions` counts. The uses compose exactly into one Gaussian mechanism.
 

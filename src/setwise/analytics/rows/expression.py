@@ -241,7 +241,7 @@ class TimeText:
 
 
 class Start(StrEnum):
-    """Lengths of time periods, such as a month, for `PeriodStart` and `TimeDifference`.
+    """The periods of time, such as a month, whose starts can be computed (`PeriodStart`) or counted (`TimeDifference`).
 
     A WEEK begins on Monday, a SUNDAY_WEEK on Sunday.
     """

@@ -180,7 +180,7 @@ class Mean(BoundedStatistic):
 
     @property
     def clipped_values(self) -> str:
-        """A clause that says to which bounds each user's own mean, or with `per_user` each row's value, is clipped."""
+        """A clause that says to which bounds users' own means or, with `per_user`, the values of rows are clipped."""
         values = f"each user's own mean of {self.column}" if self.per_user is None else f"each row's {self.column}"
         return f"{values} is clipped to {self.clip_text()}"
 

@@ -161,8 +161,8 @@ class Statistic(ABC):
     def with_dataset_bound(self, per_item: int | None) -> "Statistic":
         """Return the statistic with the dataset's bound `per_item` on what one user adds, unless it has its own bound.
 
-        `per_item` is None if the dataset has no bound. By default the statistic takes no such bound, and is returned
-        unchanged.
+        `per_item` is None if the dataset has no bound. This base method returns the statistic unchanged; statistics
+        that can take such a bound override it.
         """
         del per_item
         return self
@@ -275,8 +275,8 @@ class Statistic(ABC):
         """Return whether noise may be as large as `estimate`, which is in units of the column.
 
         By default the interval of the estimate decides. A subclass overrides this method if its estimates have no
-        interval, or if its zero is arbitrary. `release` is the mechanism with its noise scale. `users` is the released
-        number of users in the group, or None if that number is not released.
+        interval, or if 0 is no special value of them. `release` is the mechanism with its noise scale. `users` is the
+        released number of users in the group, or None if that number is not released.
         """
         from setwise.mechanisms.release import noise_may_dominate
 
@@ -305,7 +305,7 @@ class Statistic(ABC):
     def search_limit_note(self) -> str:
         """A sentence, without its full stop, that says how to count values beyond the bounds that a search can find.
 
-        "" if no search found bounds at that limit, which is the default.
+        "" if no note is needed, because no search found bounds at that limit.
         """
         return ""
 
@@ -322,8 +322,8 @@ class Statistic(ABC):
     def search_measures(self) -> tuple[Measure, ...]:
         """Return the measures (numbers of each user) from which a private search finds the clipping bounds.
 
-        For each measure the engine counts the users in bins whose ends are powers of two. The lower bound is the
-        lowest, and the upper bound the highest, that any of the measures yields.
+        For each measure the engine counts the users in bins whose ends are powers of two. If there are several
+        measures, the lowest of their lower bounds and the highest of their upper bounds are taken.
         Raises: `InvalidParameter` if the statistic has no bounds.
         """
         raise InvalidParameter(f"a {self.kind} has no bounds to be found")

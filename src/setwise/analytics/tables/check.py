@@ -286,7 +286,7 @@ class TableCheck:
 
     @property
     def unchosen(self) -> tuple[str, ...]:
-        """The columns of `thousands` for which the data holder has not declared a type either."""
+        """The columns in `thousands` whose type the data holder has not declared, so that their points are unclear."""
         return tuple(name for name in self.thousands if name not in self.types)
 
     def readings(self) -> dict[str, tuple[CsvOptions, dict[str, Kind]]]:

@@ -199,9 +199,9 @@ def claims(table: Table) -> tuple[Claim, ...]:
 def draw(table: Table) -> "chart.Picture":
     """Return a picture of how the order of bounded-range mechanisms changes delta, against the overall epsilon.
 
-    `table` is a result of `compute`. The left panel shows by how many percent delta is smaller if the larger of two
-    epsilons comes first. The right panel shows by how much the delta of four epsilons is larger if the first two are
-    swapped than in ascending order.
+    `table` is a result of `compute`. The left panel, for two mechanisms, shows by how many percent delta is smaller if
+    the larger epsilon comes first. The right panel, for four, shows by how much delta is larger than in ascending order
+    if the first two are swapped.
     """
     picture, (left, right) = chart.panels(2, (9.8, 4.7))
     for (a, b), stroke in zip(PAIRS, (chart.OTHER, chart.OURS, chart.PAPER_TOO), strict=True):
