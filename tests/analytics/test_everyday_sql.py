@@ -2,6 +2,7 @@
 """Everyday SQL: most statements are answered as written, what surrounds a query is free, and the free part is closed."""
 
 import datetime as dt
+import os
 import re
 import time
 
@@ -133,6 +134,39 @@ def test_the_free_part_sees_released_rows_and_public_tables_alone(session, monke
     assert tables <= {"core_0_rows", "core_1_rows", "countries"}
     assert all(table.num_rows <= 3 for _, table in seen if table is not None)
     assert not [text for text, _ in seen if "events" in text or "phone" in text]
+
+
+def test_checks_of_the_free_part_share_no_tables_and_open_nothing(tmp_path):
+    (tmp_path / "secret.csv").write_text("a\n1\n")
+    free_sql.check_shell("SELECT MAX(s0) FROM core_0", {"core_0": {"g0": str, "s0": int}}, {"countries": COUNTRIES})
+    kept = free_sql._IDLE[os.getpid()][-1]
+    free_sql.check_shell("SELECT g0 + 1 FROM core_0", {"core_0": {"g0": int, 'a "b"': float}})
+    assert free_sql._IDLE[os.getpid()][-1] is kept
+    for text in (
+        "SELECT * FROM core_0",
+        "SELECT * FROM countries",
+        f"SELECT * FROM '{tmp_path / 'secret.csv'}'",
+        "SET enable_external_access = true",
+    ):
+        with pytest.raises(InvalidParameter, match="cannot be computed"):
+            free_sql.check_shell(text, {"core_1": {"g0": str}})
+
+
+def test_checks_at_the_same_time_use_instances_of_their_own(monkeypatch):
+    opened = []
+    connect = free_sql.connect_shell
+    monkeypatch.setattr(free_sql, "_IDLE", {})
+    monkeypatch.setattr(free_sql, "connect_shell", lambda: opened.append(connect()) or opened[-1])
+    run = free_sql._run
+
+    def nested(*arguments):
+        if len(opened) < 3:
+            free_sql.check_shell("SELECT 1", {})
+        return run(*arguments)
+
+    monkeypatch.setattr(free_sql, "_run", nested)
+    free_sql.check_shell("SELECT 1", {})
+    assert len(opened) == len({id(each) for each in opened}) == 3
 
 
 READING_MORE = [

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from setwise.analytics.answer import PrivateAnswer
 from setwise.analytics.bins import ConsecutiveTime, TimeUnit, group_of, parse_group, period_start
 from setwise.analytics.budget import DEFAULT_DELTA, BudgetWords
-from setwise.analytics.engines.duckdb.free_sql import ReleasedTable, ShellResult, run_shell
+from setwise.analytics.engines.duckdb.free_sql import ReleasedTable, ShellResult, check_shell, run_shell
 from setwise.analytics.engines.joins import Join
 from setwise.analytics.query import Count, Query, statistic_name
 from setwise.analytics.result_texts import describe_parts, with_chosen_rows
@@ -148,12 +148,9 @@ class Statement:
         each SELECT that aggregates private rows, the columns of these rows, or None if they are not known. `public` are
         the public tables by name; None means that there are none.
         """
-        tables = {
-            core.name: ReleasedTable(columns=_types(core, schema))
-            for core, schema in zip(self.cores, schemas, strict=True)
-        }
+        tables = {core.name: _types(core, schema) for core, schema in zip(self.cores, schemas, strict=True)}
         for shell in self._shells:
-            run_shell(shell.sql, tables, public)
+            check_shell(shell.sql, tables, public)
 
     def released_value(
         self, place: int, answers: Sequence[PrivateAnswer], public: "Mapping[str, pa.Table] | None" = None

@@ -4,8 +4,10 @@ It reads only rows that were released already and public tables, so it costs no 
 """
 
 import math
+import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime, time
 from decimal import Decimal
@@ -13,12 +15,16 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import duckdb
 
+from setwise.analytics.engines.duckdb.dialect import quoted
 from setwise.errors import InvalidParameter
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 ShellCell: TypeAlias = str | int | float | bool | None
+
+_TYPES = {str: "VARCHAR", int: "BIGINT", float: "DOUBLE", bool: "BOOLEAN", date: "DATE", datetime: "TIMESTAMP"}
+"""DuckDB's types of the columns of released rows, by their Python types."""
 
 MEMORY = "256MiB"
 """DuckDB's memory limit for post-processing."""
@@ -68,11 +74,28 @@ def run_shell(
     Raises: `InvalidParameter`, with DuckDB's own message, if the statement fails, takes too long or has more than
     `MOST_ROWS` rows. The message reveals nothing, because DuckDB saw only released and public rows.
     """
-    part = "the part over released rows"
-    columns, rows = _run(statement, tables, public or {}, MOST_ROWS + 1, part)
-    if len(rows) > MOST_ROWS:
-        raise InvalidParameter(f"{part} has more than {MOST_ROWS:,} rows: add LIMIT")
-    return ShellResult(tuple(name for name, _ in columns), [tuple(map(_plain, row)) for row in rows])
+    connection = connect_shell()
+    try:
+        for name, table in tables.items():
+            _create(connection, name, table)
+        return _shell_result(connection, statement, public or {})
+    finally:
+        connection.close()
+
+
+def check_shell(
+    statement: str, tables: Mapping[str, Mapping[str, type]], public: "Mapping[str, pa.Table] | None" = None
+) -> None:
+    """Raise `InvalidParameter` if `run_shell` would reject the SQL `statement` over empty tables and public tables.
+
+    `tables` maps the name of each table to its columns, and each column to its Python type. `public` has the public
+    tables (None: no public tables) by the names that the statement uses.
+    """
+    with _kept_instance() as cursor:
+        for name, columns in tables.items():
+            described = ", ".join(f"{quoted(column)} {_TYPES[kind]}" for column, kind in columns.items())
+            cursor.execute(f"CREATE TEMP TABLE {name} ({described or 'nothing BIGINT'})")
+        _shell_result(cursor, statement, public or {})
 
 
 def run_scalar(statement: str, public: "Mapping[str, pa.Table]") -> ShellValue:
@@ -81,23 +104,33 @@ def run_scalar(statement: str, public: "Mapping[str, pa.Table]") -> ShellValue:
     The value is NULL if there is no row, as in SQL. The limits of `run_shell` apply.
     Raises: `InvalidParameter`, with DuckDB's own message, if the statement fails, takes too long or has several rows.
     """
-    ((_, kind),), rows = _run(statement, {}, public, 2, "a subquery over public tables")
+    with _kept_instance() as cursor:
+        ((_, kind),), rows = _run(cursor, statement, public, 2, "a subquery over public tables")
     if len(rows) > 1:
         raise InvalidParameter("a subquery over public tables has several rows: compare with one value, such as MAX(x)")
     return ShellValue(rows[0][0] if rows else None, kind)
 
 
+def _shell_result(
+    connection: duckdb.DuckDBPyConnection, statement: str, public: "Mapping[str, pa.Table]"
+) -> ShellResult:
+    """Run the SQL `statement` on `connection`, which has the released tables; raise as `run_shell` says."""
+    part = "the part over released rows"
+    columns, rows = _run(connection, statement, public, MOST_ROWS + 1, part)
+    if len(rows) > MOST_ROWS:
+        raise InvalidParameter(f"{part} has more than {MOST_ROWS:,} rows: add LIMIT")
+    return ShellResult(tuple(name for name, _ in columns), [tuple(map(_plain, row)) for row in rows])
+
+
 def _run(
-    statement: str, tables: Mapping[str, ReleasedTable], public: "Mapping[str, pa.Table]", most: int, part: str
+    connection: duckdb.DuckDBPyConnection, statement: str, public: "Mapping[str, pa.Table]", most: int, part: str
 ) -> tuple[list[tuple[str, str]], list[tuple[object, ...]]]:
     """Run the SQL `statement`, and return the (name, type) of each column, and its first `most` rows.
 
-    `tables` has released rows and `public` public tables, by name. `part` names the statement in error messages.
+    `connection` has the released tables. `public` are the public tables by name. `part` names the statement in error
+    messages.
     """
-    connection = connect_shell()
     try:
-        for name, table in tables.items():
-            _create(connection, name, table)
         for name, frame in public.items():
             connection.register(name, frame)
         timer = threading.Timer(SECONDS, connection.interrupt)
@@ -113,8 +146,41 @@ def _run(
         raise InvalidParameter(f"{part} takes longer than {SECONDS:g} seconds") from None
     except duckdb.Error as error:
         raise InvalidParameter(f"{part} cannot be computed: {_sentence(error)}") from None
+
+
+_IDLE: dict[int, list[duckdb.DuckDBPyConnection]] = {}
+"""Idle DuckDB instances for `_kept_instance`, by the id of the process that opened them.
+
+After a fork the child leaves its parent's instances alone, because their threads do not run in the child.
+"""
+
+_MOST_IDLE = 4
+"""The most idle instances that are kept. An instance takes 10 to 25 milliseconds to open and about a megabyte."""
+
+
+@contextmanager
+def _kept_instance() -> Iterator[duckdb.DuckDBPyConnection]:
+    """Context manager that yields a cursor of an instance as `connect_shell` opens it, for statements before a charge.
+
+    The caller uses the instance alone, so that threads do not share its memory limit. Afterwards the instance is kept
+    for a later caller, unless a statement failed. Registered tables and TEMP tables belong to the cursor, and are gone
+    when it is closed.
+    """
+    idle = _IDLE.setdefault(os.getpid(), [])
+    try:
+        instance = idle.pop()
+    except IndexError:
+        instance = connect_shell()
+    succeeded = False
+    try:
+        with instance.cursor() as cursor:
+            yield cursor
+        succeeded = True
     finally:
-        connection.close()
+        if succeeded and len(idle) < _MOST_IDLE:
+            idle.append(instance)
+        else:
+            instance.close()
 
 
 def connect_shell() -> duckdb.DuckDBPyConnection:
