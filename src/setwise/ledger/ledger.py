@@ -120,13 +120,14 @@ class Ledger:
         """Open an account that draws, in any order and without replacement, from the `uses` registered here.
 
         The overall epsilon at `delta` is certified now, as the optimum of set-wise composition, and is in the returned
-        status. With `period` ("month", for example) every calendar period (UTC) starts with all the uses again, and the
-        promise holds per period. With `wallet`, a mu, the account can also pay for uses that are not registered, up to
-        the privacy loss of one Gaussian mechanism of that mu. These uses may fail outright (which may reveal
-        everything) with probability `failure` altogether. The promise then covers the registered uses and that Gaussian
-        mechanism together. `analyst` and `dataset` say whose account this is and which data it may pay for; either may
-        be empty. `unit` is the unit of privacy that the promise protects ("user", or a part of a user such as
-        "user,day"); the account pays for no question about another unit.
+        status.
+        - `uses` are the privacy guarantees, with counts, that the account may draw.
+        - `analyst` and `dataset` say whose account this is and which data it may pay for; either may be empty.
+        - With `period` ("month", for example) all the uses are available again in every calendar period (UTC), and the
+          promise is per period.
+        - `wallet` is a mu: further uses may reveal together as much as one Gaussian mechanism of this mu.
+        - `failure` bounds the probability that any of these further uses fails outright, which may reveal everything.
+        - `unit` is the unit of privacy that is protected: "user", or a part of a user such as "user,day".
 
         Theorem: docs/optimal-composition.md, Theorem 7, for the wallet.
 
@@ -160,15 +161,15 @@ class Ledger:
         unit: str = USER,
         menu: Sequence[Use | Guarantee | str] = (),
     ) -> AccountStatus:
-        """Open an account that takes uses of any parameters, chosen on the fly, up to a budget (epsilon, delta).
+        """Open an account that pays for mechanisms of any parameters up to a budget (epsilon, delta).
 
-        The share `failure_share` of delta is set aside for outright failures, which may reveal everything (None: the
-        default share). With `period`, every calendar period (UTC) starts with the whole budget again, and the promise
-        holds per period. Under the `rule` "wallet", uses are paid from a Gaussian wallet (a budget in mu squared), or
-        admitted while their largest losses add up to at most epsilon. Under "zcdp", their zCDP parameters add up: that
-        admits fewer uses, but also uses of which only the zCDP guarantee is known. Under "menu", a use must be no worse
-        than one of the pure DP or bounded-range uses in `menu`, which is fixed here. A menu of one use admits as many
-        uses as if they were registered. `analyst`, `dataset` and `unit` are as in `open_setwise`.
+        - `rule` "wallet" pays from a Gaussian budget (mu squared), or while the largest losses add up to at most
+          epsilon.
+        - `rule` "zcdp" adds up zCDP parameters. It pays for less, but also for guarantees that are known only as zCDP.
+        - `rule` "menu" pays only for what a guarantee in `menu` (pure DP or bounded-range) covers, but for more of it.
+        - `failure_share` is the share of delta for outright failures, which may reveal everything; None takes the
+          default.
+        - `period`, `analyst`, `dataset` and `unit` are as in `open_setwise`.
 
         Theorem: WhitehouseRaRoWu23 for zCDP, docs/optimal-composition.md, Theorem 7, for wallets, and "Menu accounts".
 
@@ -200,18 +201,14 @@ class Ledger:
         keep: Keep = "either",
         unit: str = USER,
     ) -> None:
-        """Limit all accounts on a dataset, of all analysts together, to one budget (epsilon, delta) for good.
+        """Limit all accounts on a dataset, of all analysts together, to one budget (epsilon, delta) for good: a cap.
 
-        A cap is set once, before the first account on the dataset is opened. Every charge to an account on the dataset
-        is also paid from the cap, and never returned to it. `rule` and `failure_share` are as in `open_filter`. Under
-        the rule "wallet", each account reserves a part of the cap, its slice, and pays from that; under "zcdp", each
-        charge draws on the cap itself.
-
-        A cap under the rule "wallet" can be paid in two ways: from a Gaussian wallet (mu squared), which pays for any
-        noise, or by the sum of epsilons, which pays for pure DP noise and can be larger. One of the two ways must pay
-        for all uses. With `keep` "either", both ways are open until only one of them can pay for a use; one large pure
-        DP use can end Gaussian noise for everybody. With `keep` "wallet" or "sum", the cap has only that way from the
-        start. `unit` is the unit of privacy that the cap protects; only accounts that protect the same unit draw on it.
+        A cap is set before the first account on the dataset is opened. Every charge to an account on the dataset is
+        also paid from the cap, and never returned to the cap.
+        - `rule` ("wallet" or "zcdp") and `failure_share` are as in `open_filter`.
+        - `keep` says how a cap under the rule "wallet" pays: from a Gaussian budget ("wallet"), from a sum of epsilons
+          ("sum"), or in both ways ("either") until one of them cannot pay for a charge and ends for good.
+        - `unit` is the unit of privacy that the cap protects, such as "user".
 
         Theorem: docs/optimal-composition.md, "Slices", for wallets, WhitehouseRaRoWu23 for zCDP.
 
@@ -309,7 +306,7 @@ class Ledger:
     def close_account(self, name: str, *, by: str = "", reason: str = "") -> None:
         """Close the account `name` for good: it pays for no further charge. `by` and `reason` go to the audit log.
 
-        The account's entries stay, and its slice (its part of the cap, the dataset's joint budget) returns to the cap.
+        The account's entries stay. What it reserved of the dataset's joint budget returns to that budget.
         """
         self._change_state(name, "close", by, reason)
         self.account(name).give_back()
@@ -317,8 +314,8 @@ class Ledger:
     def check_pays(self, *, account: str, dataset: str, known_as: str) -> None:
         """Raise `InvalidParameter` unless an account on `dataset` may pay for questions about the data `known_as`.
 
-        `account` is only the name for the error message; the account need not be open yet. `dataset` is the dataset it
-        would be opened for (empty for none), and `known_as` the name of the dataset that is asked about.
+        `account` is only the name for the error message. `dataset` is the dataset that the account is for (empty for
+        none), and `known_as` the name of the dataset that is asked about.
         """
         with self._store.reading() as connection:
             check_pays(connection, account=account, dataset=dataset, known_as=known_as)
@@ -334,14 +331,16 @@ class Ledger:
         apart: str = "",
         unit: str = USER,
     ) -> None:
-        """Record which data a dataset name reads: names that read the same data share a cap and a joint promise.
+        """Record which data a dataset name reads; names that read the same data share a cap and a joint promise.
 
-        `reads` are texts that identify the data, such as resolved paths, inodes and folders, or a server with a table.
-        `within` are the folders that contain the data: a name that reads one of these folders reads this data too.
-        `definition` is the dataset's definition as text, so that a later change of it can be noticed. Only digests of
-        these texts are kept. `apart`, if not empty, is a steward's reason why this name shares neither cap nor joint
-        promise with others that read the same data. `unit` is the unit of privacy that all accounts on the dataset
-        protect: "user", or a part of a user such as "user,day". Repeating a registration changes nothing.
+        - `reads` are texts that identify the data, such as resolved paths and inodes, or a server with a table.
+        - `within` are the folders that contain the data: a name that reads one of these folders reads this data too.
+        - `definition` is the dataset's definition as text, so that a later change can be noticed.
+        - `by` is the person who registers the name.
+        - `apart`, if not empty, is the reason why this name shares neither cap nor joint promise with others.
+        - `unit` is the unit of privacy that all accounts on the dataset protect, such as "user" or "user,day".
+
+        Only digests of `reads`, `within` and `definition` are stored. Repeating a registration changes nothing.
 
         Raises `BadRequest` if names that read the same data would then have accounts that do not draw on one cap, or
         would protect different units of privacy.
@@ -398,12 +397,12 @@ class Ledger:
     ) -> Verification:
         """Recompute every hash chain and every balance; the result names each entry that is not as it was written.
 
-        An anchor says where every chain ended at some time. A signed head is a record in the ledger that says the same,
-        with a signature. With `head`, the digest of an earlier anchor, nothing may have changed since. With `since`, an
-        earlier anchor, entries may have been added, and nothing else. With `key`, every signed head must be signed with
-        that key; with `within` too, one must have been signed within that time before now, which finds a ledger whose
-        end was cut off. With `last_head`, a file with a copy of a signed head, the ledger must still have that head,
-        which finds an older copy of the ledger.
+        Each argument that is not None adds a check:
+        - `head` is the digest of an earlier anchor (the ends of all chains): nothing may have changed since.
+        - `since` is an earlier anchor: entries may have been added since, and nothing else.
+        - `key` must have signed every signed head (a record inside the ledger of where all chains ended).
+        - `within`, only with `key`: one head must have been signed within that time before now.
+        - `last_head` is a file outside the database with a signed head, which the ledger must still have.
         """
         now = self._clock.now()
         oldest = None if within is None else microseconds(now - within)
@@ -422,13 +421,12 @@ class Ledger:
     def sign(
         self, key: bytes, *, last_head: HeadFile | None = None, within: timedelta | None = None, anew: bool = False
     ) -> Record:
-        """Append a signed head (a record of where each account's chain ends now) and return the record.
+        """Append a signed head, a record of where each account's chain ends now, signed with `key`; return the record.
 
-        The `key` is kept outside the database. Before signing, the register, the signatures of earlier heads, the last
-        entries that these heads recorded, and all later entries are checked. With `last_head`, the ledger must also
-        have the head in that file, and the new head is then written to the file. If there is no such file yet, but the
-        ledger has heads, one of them must have been signed at most the time `within` ago; without `within` this fails.
-        With `anew`, the file is not compared, for an operator who knows that this ledger is the right copy.
+        The ledger is first checked against its earlier heads. `last_head` is a file outside the database: the ledger
+        must have the head in it, and the new head is written to it. If the file does not exist yet, but the ledger has
+        heads, one of them must have been signed at most the time `within` ago (None: this fails). With `anew`, the file
+        is replaced without a comparison.
 
         Raises `StoreFailed`, without signing, if a check fails.
         """
@@ -443,11 +441,10 @@ class Ledger:
         return record
 
     def keep_head(self, key: bytes, last_head: HeadFile, *, within: timedelta | None = None) -> None:
-        """Check that the ledger has the signed head in the file `last_head`; write the ledger's last head to it.
+        """Check that the ledger has the signed head in the file `last_head`; write the ledger's last head to the file.
 
-        A signed head records where every account's chain of entries ended, signed with `key`, perhaps by another
-        process. If there is no file yet, but the ledger has heads, one of them must have been signed at most the time
-        `within` ago; without `within` this fails.
+        A signed head is a record of where every account's chain ended, signed with `key`. If there is no file yet, but
+        the ledger has heads, one of them must have been signed at most the time `within` ago (None: this fails).
 
         Raises `StoreFailed` if the ledger lacks the head in the file, or fails a check of its signatures and entries.
         """
@@ -499,10 +496,10 @@ class Ledger:
             return replace(status, worth=Spent(rho_drawn(connection, holder), status.worth.failure_sum))
 
     def keep_rule(self, dataset: str, keep: Keep, *, by: str = "") -> None:
-        """Fix how the cap of `dataset` is paid from now on: `keep` is "wallet" (Gaussian) or "sum" (of epsilons).
+        """Fix how the cap (joint budget) of `dataset` pays from now on: by Gaussian "wallet", or by "sum" of epsilons.
 
-        `by` is the steward who decides. Raises `InvalidParameter` if the cap (joint budget) does not allow both ways
-        any more, or if no open account exists in whose chain of entries the decision can be recorded.
+        `keep` is one of these two, and `by` is the steward who decides. Raises `InvalidParameter` if the cap does not
+        pay in both ways now, or if it has no open account.
         """
         if keep not in ("wallet", "sum"):
             raise InvalidParameter(f"keep must be wallet or sum, not {keep!r}")
@@ -512,6 +509,7 @@ class Ledger:
             if holder is None or not isinstance(totals, CapTotals) or totals.keep != "either":
                 raise InvalidParameter(f"the dataset {dataset!r} has no cap that was set with keep = either")
             under = select(accounts.c.holder, accounts.c.name).where(accounts.c.cap == holder)
+            # The decision is recorded as an entry of some open account.
             account = connection.execute(under.where(accounts.c.state == "open").limit(1)).one_or_none()
         if account is None:
             raise InvalidParameter(f"the cap of the dataset {dataset!r} has no open account; open one first")
@@ -522,12 +520,12 @@ class Ledger:
         self.record("cap.kept", by=by, subject=dataset, details={"keep": keep})
 
     def reclaim(self, dataset: str, *, idle: timedelta = timedelta(0)) -> int:
-        """Move idle slices (accounts' reserved parts of a dataset's cap) back to the cap; return their number.
+        """Return what idle accounts reserved of a dataset's joint budget (cap) to that budget; return their number.
 
-        A slice is idle if its account has no entry in the time `idle` before now. A cap that runs short collects slices
-        by itself; this is for a steward who wants to see the unallocated balance.
+        An account is idle if it has no entry in the time `idle` before now. This is never necessary, because a cap that
+        runs short collects by itself.
 
-        Raises `InvalidParameter` if the dataset has no cap (joint budget of its accounts) with slices.
+        Raises `InvalidParameter` if the dataset has no cap of which accounts reserve parts.
         """
         latest = microseconds(self._clock.now() - idle)
         with self._store.reading() as connection:

@@ -32,10 +32,9 @@ AUDIT_EVENT_KINDS: tuple[AuditEventKind, ...] = get_args(AuditEventKind)
 class AuditEvent:
     """One audit event, such as the freezing of an account: the person `by` did `action` to the `subject`.
 
-    `kind` is "freeze", "thaw", "close", "dataset", "head" or "seal", and `action` has the same text. Any other action,
-    named by a caller of `Ledger.record`, has the kind "act". A "dataset" event registers a dataset. A "head" is a
-    signed record of where every chain of the ledger ended. A "seal" is a digest of balance changes that the hashes of
-    early versions do not cover. `details` has further JSON values.
+    `kind` is "act" for an action named by a caller of `Ledger.record`. The other kinds, whose `action` has the same
+    text, are "freeze", "thaw", "close", "dataset" (a registration), "head" (a signed record of where all chains ended)
+    and "seal" (a digest of changes that early hashes do not cover). `details` has further JSON values.
     """
 
     kind: AuditEventKind
@@ -45,10 +44,7 @@ class AuditEvent:
     details: Mapping[str, Any]
 
     def body(self) -> str:
-        """Return the audit event as canonical JSON, the text that the register stores and hashes.
-
-        The register is the ledger's chain of openings and audit events.
-        """
+        """Return the audit event as canonical JSON, the text that the ledger stores and hashes."""
         return canonical({name: getattr(self, name) for name in AuditEvent.__slots__})
 
     @classmethod
@@ -59,12 +55,14 @@ class AuditEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """A record in its place in the register, the ledger's chain of openings of accounts and caps, and of audit events.
+    """A record of the ledger: the opening of an account or a cap (a dataset's joint budget), or an audit event.
 
-    A cap is the joint budget of a dataset's accounts. `holder` is the record's number in the register. `kind` is
-    "setwise", "filter" or "cap" for an opening, or the kind of the audit event; `name` is the account, dataset or
-    action. `at` is the timestamp in microseconds since 1970, and `body` the JSON text of the terms or event. `previous`
-    and `hash` are the hashes of the record before and of this one.
+    - `holder` is the record's number.
+    - `kind` is "setwise", "filter" or "cap" for an opening, or the kind of the audit event.
+    - `name` is the name of the account, dataset or action.
+    - `at` is the timestamp in microseconds since 1970.
+    - `body` is the JSON text of the terms or the event.
+    - `previous` is the hash of the record before, and `hash` the hash of this record.
     """
 
     holder: int
@@ -77,23 +75,17 @@ class Record:
 
     @property
     def moment(self) -> datetime:
-        """The UTC time at which this record was appended to the register (the chain of openings and audit events)."""
+        """The UTC time at which this record was made."""
         return moment_of(self.at)
 
     @property
     def terms(self) -> Terms:
-        """The terms of the account or cap that this record opens. Fails for a record of an audit event.
-
-        A cap is the joint budget of a dataset's accounts.
-        """
+        """The terms of the account or cap that this record opens. Fails for a record of an audit event."""
         return Terms.read(self.body)
 
     @property
     def event(self) -> AuditEvent:
-        """The audit event in this record. Fails for a record that opens an account or a cap.
-
-        A cap is the joint budget of a dataset's accounts.
-        """
+        """The audit event in this record. Fails for a record that opens an account or a cap."""
         return AuditEvent.read(self.body)
 
     def to_dict(self) -> "ActRecord":
@@ -116,15 +108,14 @@ _INSERT_RECORD, _INSERT_LINES, _INSERT_ACCOUNT = insert(openings), insert(lines)
 
 
 def _append(connection: Connection, kind: str, name: str, body: str, at: int, totals: Mapping[str, int]) -> Record:
-    """Append a record to the register (the chain of openings and audit events), and return the record.
+    """Append a record to the ledger's chain of openings and audit events, and return the record.
 
-    - `kind` is the kind of account ("setwise", "filter", "cap") or of audit event, and `name` the account, dataset or
-      action. A cap is the joint budget of a dataset's accounts.
-    - `body` is the record's JSON text, and `at` its timestamp in microseconds since 1970.
-    - `totals` are the sizes of the balances that the record opens, in units per balance name (such as "wallet", 2^60
-      units when full).
-    Must run inside `Store.writing`, because two transactions at once would give two records the same number.
+    - `kind`, `name`, `body` and `at` (microseconds since 1970) are fields of the record.
+    - `totals` are the sizes of the balances that the record opens, in units per balance name.
+
+    Requires: runs inside `Store.writing`.
     """
+    # Without the lock of `Store.writing`, two transactions would give two records one number.
     last = connection.execute(_LAST_RECORD).one_or_none()
     holder, previous = (1, NOTHING_BEFORE) if last is None else (last.holder + 1, last.hash)
     hashed = record_hash(previous, holder, at, body)
@@ -142,20 +133,18 @@ def _append(connection: Connection, kind: str, name: str, body: str, at: int, to
 
 
 def write_record(connection: Connection, terms: Terms, at: int) -> Record:
-    """Append the opening of an account or cap with these `terms` to the register, and return the new record.
+    """Append the opening of an account or cap with these `terms` to the ledger's records, and return the new record.
 
-    The register is the ledger's chain of openings and audit events. `at` is the time of the opening, in microseconds
-    since 1970. Unlike `write_opening`, this inserts no row into the table of accounts.
+    `at` is the time of the opening, in microseconds since 1970. Unlike `write_opening`, this inserts no row into the
+    table of accounts.
     """
     return _append(connection, terms.kind, terms.name, terms.body(), at, terms.lines())
 
 
 def write_opening(connection: Connection, terms: Terms, at: int) -> Record:
-    """Append the opening of an account or cap with these `terms` to the register, and return the new record.
+    """Open an account or a cap (the joint budget of a dataset's accounts) with these `terms`; return the new record.
 
-    The register is the ledger's chain of openings and audit events. An account also gets a row in the table of
-    accounts; a cap (the joint budget of a dataset's accounts) has none. `at` is the time of the opening, in
-    microseconds since 1970.
+    An account also gets a row in the table of accounts. `at` is the time of the opening, in microseconds since 1970.
     """
     record = write_record(connection, terms, at)
     if terms.kind != "cap":
@@ -164,9 +153,9 @@ def write_opening(connection: Connection, terms: Terms, at: int) -> Record:
 
 
 def write_event(connection: Connection, event: AuditEvent, at: int) -> Record:
-    """Append an audit event to the register at the timestamp `at` (microseconds since 1970), and return its record.
+    """Append an audit event to the ledger's records, and return its record.
 
-    The register is the ledger's chain of openings and audit events.
+    `at` is the timestamp in microseconds since 1970.
     """
     check_label(event.by, "by")
     return _append(connection, event.kind, event.action if event.kind == "act" else event.subject, event.body(), at, {})
@@ -194,8 +183,7 @@ def account_row(record: Record) -> dict[str, object]:
 def records_of(connection: Connection, after: int = 0, *conditions: ColumnElement[bool]) -> list[Record]:
     """Return the records (openings of accounts and caps, and audit events) numbered above `after`, in order.
 
-    `connection` is a connection to the ledger's database. Only records that meet all `conditions`, SQL expressions on
-    the table of openings, are returned. A cap is the joint budget of a dataset's accounts.
+    Only records that meet all `conditions`, SQL expressions on the table of openings, are returned.
     """
     columns = [openings.c[name] for name in ("holder", "kind", "name", "at", "body", "previous", "hash")]
     chosen = select(*columns).where(openings.c.holder > after, *conditions).order_by(openings.c.holder)
@@ -222,25 +210,25 @@ def next_state(state: State, kind: AuditEventKind) -> State | None:
 def change_state(connection: Connection, name: str, event: AuditEventKind, *, by: str, reason: str, at: int) -> None:
     """Freeze, thaw or close the account `name`, and record the audit event with `by`, `reason` and the timestamp `at`.
 
-    The event includes the account's number of entries, so that verification finds a charge made after it. Raises
-    `InvalidParameter` if the account's state does not allow the event.
+    Raises `InvalidParameter` if the account's state does not allow the event.
     """
     row = connection.execute(
         select(accounts.c.holder, accounts.c.state, accounts.c.entries).where(accounts.c.name == name).with_for_update()
     ).one()
     if (state := next_state(row.state, event)) is None:
         raise InvalidParameter(f"the account {name!r} is {row.state}, so {event} does not apply to it")
+    # The number of entries lets verification find a charge that was made after the event.
     details = {"reason": reason, "entries": row.entries}
     write_event(connection, AuditEvent(kind=event, action=event, by=by, subject=name, details=details), at)
     connection.execute(update(accounts).where(accounts.c.holder == row.holder).values(state=state))
 
 
 class _KnownSources(NamedTuple):
-    """A cache of the dataset registrations in the register, the ledger's chain of openings and audit events.
+    """A cache of the registrations of datasets that were read from a ledger.
 
-    `holder` is the number of the last record that was read, and `hash` the hash of that record. Each item of `sources`
-    is a registration: (dataset name, digests of the texts that identify its data, digests of the folders around the
-    data).
+    - `holder` is the number of the last record that was read, and `hash` its hash.
+    - `sources` has, per registration: the dataset's name, digests that identify its data, and digests of the folders
+      around the data.
     """
 
     holder: int
@@ -262,15 +250,15 @@ _REGISTRATIONS = (
 def _registered_sources(connection: Connection) -> tuple[tuple[str, set[str], set[str]], ...]:
     """Return (name, digests of its data, digests of the folders around the data) of every registration of a dataset.
 
-    Registrations that a steward has set apart from others on the same data are left out. The result is cached per
-    database, and only records that were appended since the last call are read, because otherwise opening the n-th
-    account would read n records. The cache is dropped if the last record that was read now has another hash, because
-    then records were rolled back, or the database was exchanged for another.
+    Registrations that a steward has set apart from others on the same data are left out.
     """
     last = connection.execute(_LAST_RECORD).one_or_none()
     if last is None:
         return ()
+    # Only records appended since the last call are read, because otherwise opening the n-th account would read n
+    # records.
     cache = _known_sources.get(connection.engine, _KnownSources(0, NOTHING_BEFORE, ()))
+    # Another hash means that records were rolled back, or that the database was exchanged for another.
     if cache.holder and connection.execute(_HASH_OF, {"the_holder": cache.holder}).scalar_one_or_none() != cache.hash:
         cache = _KnownSources(0, NOTHING_BEFORE, ())
     if cache.holder < last.holder:
@@ -283,10 +271,10 @@ def _registered_sources(connection: Connection) -> tuple[tuple[str, set[str], se
 
 
 def same_data(connection: Connection, dataset: str) -> frozenset[str]:
-    """Return `dataset` and the names of all datasets that share data with it, according to their registrations.
+    """Return `dataset` and the names of all datasets that share data with it, directly or through others.
 
-    Two names share data if they were ever registered to read the same file, folder or table, unless a steward has given
-    a reason to keep them apart. If a shares data with b, and b with c, then a shares data with c.
+    Two names share data if they were ever registered to read the same file, folder or table, unless a steward gave a
+    reason to keep them apart.
     """
     sources = _registered_sources(connection)
     names = {dataset}
@@ -310,10 +298,9 @@ def _source_of(event: AuditEvent) -> tuple[set[str], set[str]]:
 def check_pays(connection: Connection, *, account: str, dataset: str, known_as: str) -> None:
     """Raise `InvalidParameter` unless an account on `dataset` may pay for questions about the data `known_as`.
 
-    `known_as` is the dataset that is asked about. An account that was opened for a dataset pays for that dataset only,
-    under any name of the same data. An account opened for no dataset (`dataset` is empty) may not pay for data on which
-    the ledger has accounts or a cap (the joint budget of a dataset's accounts), because its charges would be missing
-    from the joint (epsilon, delta) promise of these accounts. `account` is the account's name, for the message.
+    An account on a dataset pays for that dataset only, under any name of the same data. An account on no dataset
+    (`dataset` is empty) pays only for data on which the ledger has no account and no joint budget. `account` is the
+    account's name, for the message.
     """
     names = same_data(connection, known_as) if known_as else frozenset({known_as})
     if dataset and dataset not in names:
@@ -322,6 +309,7 @@ def check_pays(connection: Connection, *, account: str, dataset: str, known_as: 
             f"the account {account!r} is for the dataset {dataset!r}, and this table {naming}: take another account, "
             f"or give the dataset {dataset!r} if this table is it"
         )
+    # Its charges would be missing from the joint promise of the accounts on that data.
     if not dataset and known_as and any_is_known(connection, names):
         raise InvalidParameter(
             f"the ledger keeps accounts or a cap for the dataset {known_as!r}, and {account!r} is not one of them: "
@@ -330,10 +318,9 @@ def check_pays(connection: Connection, *, account: str, dataset: str, known_as: 
 
 
 def cap_of(connection: Connection, dataset: str) -> int | None:
-    """Return the register number of the cap on the data that `dataset` reads, or None if it has no cap.
+    """Return the record number of the cap on the data that `dataset` reads, or None if it has no cap.
 
-    A register number is the number of the record that opened an account or a cap (the joint budget of a dataset's
-    accounts).
+    A cap is the joint budget of a dataset's accounts, identified by the number of the record that opened it.
     """
     names = same_data(connection, dataset)
     caps = select(openings.c.holder).where(openings.c.kind == "cap", openings.c.name.in_(names))
@@ -343,10 +330,9 @@ def cap_of(connection: Connection, dataset: str) -> int | None:
 def units_on(connection: Connection, dataset: str) -> set[str]:
     """Return the units of privacy that are protected for the data of `dataset`, such as {"user"}; empty if unknown.
 
-    They are the units of all registrations, caps (the joint budgets of datasets' accounts) and accounts on the data,
-    also under its other names. Closed accounts are included, because the answers that they paid for stay in the joint
-    (epsilon, delta) promise.
+    These are the units of all registrations, joint budgets and accounts on the data, under any of its names.
     """
+    # Closed accounts are included, because their answers stay in the joint promise.
     names = same_data(connection, dataset)
     registered = select(openings.c.body).where(openings.c.kind == "dataset", openings.c.name.in_(names))
     units = {str(AuditEvent.read(body).details.get("unit", USER)) for body in connection.execute(registered).scalars()}
@@ -362,10 +348,10 @@ def units_on(connection: Connection, dataset: str) -> set[str]:
 def check_unit_of(connection: Connection, dataset: str, unit: str) -> None:
     """Raise `InvalidParameter` if the data of `dataset` is protected by another unit of privacy than `unit`.
 
-    The unit of privacy is what is protected: a user, or a part such as a day of a user. Epsilons of two units cannot be
-    added up, so a joint promise, or a cap (the joint budget of a dataset's accounts), is about one unit only. If
-    `dataset` is empty, nothing is checked, because accounts without a dataset have neither joint promise nor cap.
+    The unit of privacy is a user, or a part such as a day of a user. Nothing is checked if `dataset` is empty.
     """
+    # Epsilons of two units do not add up, so a joint promise or a cap is about one unit. Accounts without a dataset
+    # have neither.
     others = units_on(connection, dataset) - {unit} if dataset else set()
     if others:
         raise InvalidParameter(
@@ -387,18 +373,17 @@ def register_dataset(
     at: int,
     unit: str = USER,
 ) -> None:
-    """Append an audit event that records which data the dataset `name` reads; does nothing if it was recorded before.
+    """Append an audit event that records which data the dataset `name` reads, unless an equal one was recorded before.
 
-    - `reads` are texts that identify the data, `within` the folders that contain it, and `definition` the dataset's
-      definition as text (empty if there is none). Only digests of these are kept.
+    - `reads` are texts that identify the data, and `within` are the folders that contain it.
+    - `definition` is the dataset's definition as text, or empty.
     - `by` is the person who registers, and `at` the timestamp in microseconds since 1970.
     - `apart`, if not empty, is the reason why this name shares neither cap (joint budget) nor joint promise with other
-      names that read the same data. Without a reason, it shares both with them.
-    - `unit` is the unit of privacy (a user, or a part such as a day of a user) that all accounts on the dataset
-      protect.
+      names that read the same data.
+    - `unit` is the unit of privacy that all accounts on the dataset protect, such as "user" or "user,day".
 
-    Raises `BadRequest` in two cases: the accounts on all names that read this data would not draw on one cap, or these
-    names would protect different units of privacy.
+    Raises `BadRequest` if the accounts on all names that read this data would not draw on one cap, or if these names
+    would protect different units of privacy.
     """
     check_name(name, "dataset")
     details: dict[str, object] = {"apart": apart}
@@ -434,10 +419,9 @@ def registrations_of(connection: Connection, name: str) -> list[AuditEvent]:
 
 
 def _caps_drawn_on(connection: Connection, names: frozenset[str]) -> set[int | None]:
-    """Return the register numbers of all caps that belong to the datasets `names` or that their accounts draw on.
+    """Return the record numbers of all caps (joint budgets) of the datasets `names` or of their open accounts.
 
-    A cap is the joint budget of a dataset's accounts, and its register number is the number of the record that opened
-    it. Closed accounts are ignored. The set contains None if some account draws on no cap.
+    The set contains None if some account draws on no cap. Closed accounts are ignored.
     """
     caps_of_accounts = (
         select(accounts.c.cap).where(accounts.c.dataset.in_(names), accounts.c.state != "closed").distinct()
@@ -447,27 +431,22 @@ def _caps_drawn_on(connection: Connection, names: frozenset[str]) -> set[int | N
 
 
 def events_of(connection: Connection, after: int = 0, actions: Sequence[str] = ()) -> Iterator[Record]:
-    """Yield the records of audit events whose number in the register is above `after`, in order.
+    """Yield the records of audit events whose number is above `after`, in order.
 
-    The register is the ledger's chain of openings and audit events. If `actions` is not empty, only events with one of
-    these actions are yielded.
+    If `actions` is not empty, only events with one of these actions are yielded.
     """
     acts = (openings.c.kind == "act", openings.c.name.in_(actions)) if actions else ()
     return (record for record in records_of(connection, after, *acts) if record.kind in AUDIT_EVENT_KINDS)
 
 
 def accounts_on(connection: Connection, dataset: str) -> Select[tuple[int]]:
-    """Return a SELECT of the register numbers of all accounts on `dataset`, or on another name of the same data.
+    """Return a SELECT of the numbers of all accounts on `dataset`, or on another name of the same data.
 
-    A register number is the number of the record that opened an account or a cap.
+    An account's number is that of the record that opened it.
     """
     return select(accounts.c.holder).where(accounts.c.dataset.in_(same_data(connection, dataset)))
 
 
 def terms_of(connection: Connection, holder: int) -> Terms:
-    """Return the terms (promise and budget) of the account or cap with the register number `holder`.
-
-    A register number is the number of the record that opened an account, or a cap (the joint budget of a dataset's
-    accounts).
-    """
+    """Return the terms (promise and budget) of the account or cap that was opened by the record numbered `holder`."""
     return Terms.read(connection.execute(select(openings.c.body).where(openings.c.holder == holder)).scalar_one())

@@ -40,18 +40,15 @@ _OTHER_ACCOUNTS = (
 class AccountStatus:
     """The budget and state, in its present period, of an account or a cap (the joint budget of a dataset's accounts).
 
-    - `terms` has the promise and the whole budget. `period` names the budget period, and is empty without periods.
-    - `left` and `spent` are the remaining and the spent budget, as mechanism uses. A set-wise account, which draws from
-      uses registered at its opening, counts registered uses. A filter admits uses of any parameters while its budget
-      lasts: its `spent` is one use that reveals at least as much as everything drawn, and its `left` the largest use
-      that would still be admitted. Each is a zCDP use, or a Gaussian use (a pure DP use if the account pays by the sum
-      of losses).
-    - `share_left` is the remaining share of the budget, from 0 to 1, and `charges` the number of charges. `state` is
-      "open", "frozen" or "closed".
-    - `drawn` are the mechanism uses drawn, or None if only sums are known. `worth` is their zCDP rho and failure
-      probability, and `largest` the sum of their largest losses.
-    - `charge_uses` has the uses of each charge with the delta of its question (None if unknown), and `more_like_last`
-      says how many more charges like the last one can be paid. Each of the two is None if it was not computed.
+    - `terms` has the promise and the whole budget.
+    - `period` names the budget period, and is empty without periods.
+    - `left` and `spent` are the remaining and the spent budget as privacy guarantees, with counts. For a budget of any
+      guarantees, they are the largest guarantee that is still paid, and one that reveals at least as much as everything
+      drawn.
+    - `share_left` is the remaining share of the budget, from 0 to 1, and `charges` the number of charges.
+    - `state` is "open", "frozen" or "closed".
+    - `drawn` are the guarantees drawn, with counts, or None if only sums are known.
+    - `worth` are the zCDP rho and the failure probability of everything drawn.
     """
 
     terms: Terms
@@ -99,9 +96,8 @@ class AccountStatus:
     def promise(self) -> str:
         """The account's promise (its epsilon and delta) in words, for one whole budget period.
 
-        For a unit of privacy other than "user", the first sentence says what is protected, and what is not. If the
-        account is on a dataset, the last sentence says that only the dataset's cap (the joint budget of its accounts)
-        or joint promise covers changes of the table that are caused by answers of other accounts.
+        The text also says what is protected, if that is not a whole user, and that answers of other accounts on the
+        dataset, which may change the table, are not part of the promise.
         """
         words = (
             promise_in_words(self.epsilon.upper, self.delta)
@@ -131,9 +127,8 @@ class AccountStatus:
 
         That is: for every epsilon fixed in advance, all answers given before the odometer exceeds it are together
         (epsilon, delta)-DP. The odometer is at most the sum of the epsilons of single charges, as long as their deltas
-        add up to at most (delta - f) / 2; here f is the part of delta for outright failures (events in which everything
-        may be revealed). It is computed on access, which takes up to some tenths of a second, and cached for the same
-        draws.
+        add up to at most (delta - f) / 2, where f is the part of delta for outright failures. Computing it takes up to
+        some tenths of a second; the result is cached.
 
         Theorem: docs/optimal-composition.md, "Odometers".
         """
@@ -152,8 +147,7 @@ class AccountStatus:
     def path_odometer(self) -> CertifiedBound:
         """The epsilon that the privacy loss of the account's answers exceeds at no time, except with probability delta.
 
-        This is a stronger statement than that of `odometer`, so the number can be larger. `odometer` is only a stopping
-        rule: for every epsilon fixed in advance, all answers before the odometer exceeds it are (epsilon, delta)-DP.
+        This says more than `odometer`, which is only a stopping rule, so the number can be larger.
         """
         return pathwise_odometer(self.terms, self.drawn, self.worth, self.largest)
 
@@ -161,12 +155,12 @@ class AccountStatus:
     def epsilon_left(self) -> float | None:
         """The largest epsilon of one further question that the account can pay for, rounded down.
 
-        None for an account of registered uses (fixed when it was opened). For a wallet (a budget in mu squared), this
-        is the epsilon of the largest Gaussian mechanism that the wallet still pays for, or the remaining part of the
-        sum of epsilons if that part is larger.
+        None for an account of registered uses (fixed when it was opened).
         """
         if self.terms.uses:
             return None
+        # The wallet pays for one Gaussian mechanism of its remaining mu^2; the sum of epsilons pays for what remains of
+        # it.
         by_wallet = _epsilon_left(self.terms, self.left, self.share_left)
         if not isinstance(self.terms.totals, WalletTotals) or math.isinf(self.largest):
             return by_wallet
@@ -230,8 +224,8 @@ def status_of(
 ) -> AccountStatus:
     """Return the status, in the budget period `period`, of an account or cap with these `terms`.
 
-    A cap is the joint budget of a dataset's accounts. `spent` has the units spent per balance name (such as "wallet":
-    mu squared, 2^60 units when full), `charges` is the number of charges, and `state` is "open", "frozen" or "closed".
+    A cap is the joint budget of a dataset's accounts. `spent` has the units spent per balance name. `charges` is the
+    number of charges, and `state` is "open", "frozen" or "closed".
     """
     counts = [(use, spent.get(line_of(use), 0)) for use in terms.uses]
     remaining_uses = [Use(use.guarantee, use.count - count) for use, count in counts if count < use.count]
@@ -271,10 +265,8 @@ def status_of(
 def _epsilon_left(terms: Terms, remaining_uses: tuple[Use, ...], share_left: float) -> float:
     """Return the largest epsilon of one further question that the account can pay for, rounded down.
 
-    `terms` has the account's promise, `remaining_uses` the remaining budget as mechanism uses, and `share_left` the
-    remaining share of the budget, from 0 to 1. If nothing was spent, the result is the promised epsilon. Otherwise it
-    is the epsilon of the mechanism in `remaining_uses`, at the account's delta minus the part for outright failures
-    (events in which everything may be revealed). 0 if nothing remains, or if no epsilon is attainable at that delta.
+    `terms` has the account's promise, `remaining_uses` the remaining budget as privacy guarantees, and `share_left` the
+    remaining share of the budget, from 0 to 1. The result is 0 if nothing remains.
     """
     mechanisms = [use for use in remaining_uses if not isinstance(use.guarantee, ApproxDP)]
     if not mechanisms:
@@ -284,6 +276,7 @@ def _epsilon_left(terms: Terms, remaining_uses: tuple[Use, ...], share_left: flo
     guarantee = mechanisms[0].guarantee
     if isinstance(guarantee, PureDP):
         return min(guarantee.epsilon, terms.epsilon.upper)
+    # The epsilon of the remaining mechanism is taken at the account's delta minus the part for outright failures.
     mechanism = ZeroConcentratedDP(rho=guarantee.rho) if isinstance(guarantee, ZeroConcentratedDP) else guarantee
     try:
         bound = compose([Use(mechanism)], Interaction.BATCH).epsilon(terms.delta - failure_probability(terms))
@@ -296,10 +289,9 @@ def _epsilon_left(terms: Terms, remaining_uses: tuple[Use, ...], share_left: flo
 class Joint:
     """The joint promise of the accounts on a dataset: `epsilon` at `delta`, over `periods` periods of each account.
 
-    The promise holds even if analysts pool all answers and choose every question together. `cap` is the status of the
-    dataset's cap (a joint budget for all its accounts), or None without a cap. The cap's own promise holds for good,
-    however many periods pass. `unit` is the unit of privacy (a user, or a part such as a day of a user) that all these
-    accounts protect.
+    - The promise is kept even if analysts pool all answers and choose every question together.
+    - `cap` is the status of the dataset's cap (a joint budget for all its accounts), or None without a cap.
+    - `unit` is the unit of privacy that all these accounts protect, such as "user".
     """
 
     dataset: str
@@ -339,20 +331,9 @@ def joint_of(
 ) -> Joint:
     """Return the joint (epsilon, delta) promise of all accounts opened on `terms`, even if their analysts collude.
 
-    `dataset` is the name of their dataset. If `delta` is None, it is the sum of the accounts' deltas. An account whose
-    budget starts afresh in each period counts for `periods` periods. If the dataset's cap (a joint budget of its
-    accounts), whose status is `cap`, promises less at that delta, the cap's epsilon is returned.
-
-    How accounts are composed:
-
-    - Set-wise accounts draw from mechanism uses registered at their opening. Together they are one set-wise interaction
-      with all their registered uses. A wallet (a budget in mu squared) beside registered uses counts as one Gaussian
-      mechanism.
-    - Filters pay from a budget that is fixed in advance. If all filters add up zCDP, all uses together never exceed the
-      sum of the budgets: a zCDP filter with the summed budget would refuse none of them.
-    - If a filter has a wallet or a menu (a fixed list of uses with costs), each filter and period counts as one
-      (epsilon, delta)-DP mechanism. An interaction with that guarantee can be simulated from one answer of such a
-      mechanism, given in advance.
+    - `dataset` is the name of their dataset, and `cap` the status of its cap (a joint budget), or None.
+    - If `delta` is None, it is the sum of the accounts' deltas.
+    - `periods` is the number of budget periods that are composed for an account whose budget starts afresh.
 
     Requires: the number of rounds of question and answer is finite; one pair of neighbouring datasets is used by all
     accounts; and the question of every use is fixed when it is charged, or the use was reserved.
@@ -375,6 +356,11 @@ def joint_of(
     promised = sum(account.delta * n for account, n in zip(terms, times, strict=True))
     joint_delta = check_delta(min(promised, 0.5) if delta is None else delta)
     filters = [account for account in terms if account.kind == "filter"]
+    # Set-wise accounts are together one set-wise interaction with all their registered uses; a wallet beside them is
+    # one Gaussian mechanism. Filters that all add up zCDP never exceed the sum of their budgets, because a zCDP filter
+    # with the summed budget would refuse none of their uses. If a filter has a wallet or a menu, each filter and period
+    # is one (epsilon, delta)-DP mechanism: an interaction with that guarantee can be simulated from one answer of such
+    # a mechanism, given in advance.
     by_promise = any(not isinstance(account.totals, Totals) for account in filters)
     budgets = [_promise(account) if by_promise and account.kind == "filter" else _budget(account) for account in terms]
     uses = merged(
@@ -387,6 +373,7 @@ def joint_of(
     except Unattainable:
         if not covered:
             raise
+    # The cap may promise less than the accounts together.
     epsilon = min(covered, key=lambda answer: answer.upper)
     names = tuple(sorted(account.name for account in terms))
     return Joint(
@@ -401,26 +388,19 @@ def joint_of(
 
 
 def _budget(terms: Terms) -> tuple[Use, ...]:
-    """Return, as mechanism uses, everything that an account with these `terms` may spend in one budget period.
-
-    These are its registered uses (fixed when it was opened), and uses that stand for the whole budget of its filter or
-    Gaussian wallet (a budget in mu squared).
-    """
+    """Return all that an account with these `terms` may spend in one budget period, as guarantees with counts."""
     return terms.uses if terms.totals is None else (*terms.uses, *terms.totals.as_uses())
 
 
 def _promise(terms: Terms) -> tuple[Use, ...]:
-    """Return the promise in an account's `terms`, for one budget period, as a single (epsilon, delta)-DP mechanism use.
-
-    It stands for all answers of the account when they are composed with other mechanism uses.
-    """
+    """Return the promise in an account's `terms`, for one budget period, as a single (epsilon, delta)-DP guarantee."""
     return (Use(ApproxDP(epsilon=terms.epsilon.upper, delta=terms.delta)),)
 
 
 def rho_drawn(connection: Connection, cap: int) -> float:
     """Return the zCDP rho of everything that all accounts under a cap have paid for, rounded up.
 
-    A cap is the joint budget of a dataset's accounts; `cap` is its register number (the number of its opening record).
+    `cap` is the number of the record that opened the cap, the joint budget of a dataset's accounts.
     """
     under = select(accounts.c.holder).where(accounts.c.cap == cap)
     bodies = select(openings.c.holder, openings.c.body).where(openings.c.holder.in_(under))

@@ -84,18 +84,17 @@ Kind = Literal["setwise", "filter", "cap"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """The terms of an account or a cap: its promise, and the budget that it may spend in each period.
+    """The terms of an account or a cap (a dataset's joint budget): its promise, and its budget in each period.
 
-    - `kind` is "setwise", "filter" or "cap" (the joint budget of a dataset's accounts), and `name` the account's name.
-      `analyst` and `dataset` say whose account it is and which data it may pay for; either may be empty.
+    - `kind` is "setwise", "filter" or "cap", and `name` the account's name.
+    - `analyst` and `dataset` say whose account it is and which data it may pay for; either may be empty.
     - `period` is the calendar period after which the budget starts afresh, or None.
-    - The promise is the bracket `epsilon` at `delta`. `failure_share` is the share of delta for outright failures
-      (events in which everything may be revealed). `unit` is the unit of privacy that is protected: "user", or a part
-      of a user such as "user,day".
-    - A set-wise account has registered `uses` to draw, and may have a wallet (a budget in mu squared) as `totals`. A
-      filter and a cap have only `totals`.
-    - `cap` is the register number (the number of the opening record) of the cap that the account's charges also draw
-      on, or None. `slices` is True if the account pays its cap from a slice, a part of the cap that is reserved for it.
+    - `epsilon` and `delta` are the promise, and `unit` is the unit of privacy that is protected, such as "user".
+    - `failure_share` is the share of delta for outright failures, which may reveal everything.
+    - `uses` are the registered guarantees, with counts, that a set-wise account draws. The other kinds have none.
+    - `totals` is the budget of a filter or a cap, or the budget of a set-wise account for further guarantees, or None.
+    - `cap` is the number of the record that opened the cap that charges also draw on, or None.
+    - `slices` is True if the account pays its cap from a part of the cap that is reserved for the account.
     """
 
     kind: Kind
@@ -118,21 +117,16 @@ class Terms:
     def lines(self) -> dict[str, int]:
         """Return the size of each balance of the account or cap: the most units that may be spent of it in a period.
 
-        The keys are balance names, such as "wallet" (mu squared, 2^60 units when full). The balance of a registered use
-        (one fixed when the account was opened) is named by its written form, such as "pure:0.1", and its size is the
-        number of uses. The size of "slice:wallet" is the most that the account may reserve of its cap's balance
-        "wallet".
+        The keys are balance names: "wallet" and others of the budget (mostly 2^60 units), the written form of each
+        registered guarantee, such as "pure:0.1" (its count), and "slice:wallet" and others for what the account may
+        reserve of its cap (joint budget).
         """
         registered = {line_of(use): use.count for use in self.uses}
         balances = registered if self.totals is None else registered | self.totals.lines()
         return balances | dict.fromkeys(SLICES.values(), UNITS) if self.slices else balances
 
     def body(self) -> str:
-        """Return the terms of the account or cap as canonical JSON, the text that the register stores and hashes.
-
-        A cap is the joint budget of a dataset's accounts. The register is the ledger's chain of openings and audit
-        events.
-        """
+        """Return the terms of the account or cap as canonical JSON, the text that the ledger stores and hashes."""
         totals = None if self.totals is None else asdict(self.totals)
         if totals is not None and totals.get("keep") == "either":
             del totals["keep"]  # caps opened by earlier versions lack this key, and their hashes must still match
@@ -159,22 +153,17 @@ class Terms:
 
     @property
     def account_totals(self) -> AccountTotals:
-        """The budget from which the account pays for uses that are not registered: the budget of a filter, or a wallet.
+        """The budget from which the account pays for guarantees that are not registered.
 
-        A filter is an account that admits uses of any parameters while its budget lasts. A set-wise account may have a
-        Gaussian wallet (a budget in mu squared) beside the uses registered at its opening. Raises `AssertionError` for
-        an account that has neither, and for a cap (a joint budget of accounts), from which no charge is paid directly.
+        Raises `AssertionError` for an account without such a budget, and for a cap (a joint budget of accounts), from
+        which no charge is paid directly.
         """
         assert self.totals is not None
         assert not isinstance(self.totals, CapTotals)
         return self.totals
 
     def split(self, uses: Sequence[Use]) -> tuple[list[Use], list[Use]]:
-        """Return two lists: the mechanism uses in `uses` that are registered with the account, and the others.
-
-        Registered uses were fixed when the account was opened. The others are paid from the account's filter (a budget
-        of its own) or Gaussian wallet (a budget in mu squared).
-        """
+        """Return two lists: the guarantees in `uses` that were registered at the account's opening, and the others."""
         registered = {line_of(use) for use in self.uses}
         draws = [use for use in uses if line_of(use) in registered]
         return draws, [use for use in uses if line_of(use) not in registered]
@@ -182,11 +171,7 @@ class Terms:
     @classmethod
     @lru_cache(maxsize=65536)
     def read(cls, body: str) -> Self:
-        """Return the terms of an account or cap from `body`, the canonical JSON text that the register stores.
-
-        A cap is the joint budget of a dataset's accounts. The register is the ledger's chain of openings and audit
-        events.
-        """
+        """Return the terms of an account or cap from the canonical JSON text that the method `body` returned."""
         record: dict[str, Any] = json.loads(body)
         epsilon, totals = record["epsilon"], record["totals"]
         return cls(
@@ -213,11 +198,8 @@ class Terms:
 
 
 def _read_totals(record: dict[str, Any]) -> Totals | WalletTotals | MenuTotals | CapTotals:
-    """Return the budget of an account or cap from `record`, its JSON object in the register.
-
-    The keys of the object tell whether it is the budget of a zCDP filter, a wallet (a budget in mu squared), a menu (a
-    fixed list of uses) or a cap (the joint budget of a dataset's accounts).
-    """
+    """Return the budget of an account or cap from `record`, its JSON object in the ledger."""
+    # The keys tell the classes apart, because the JSON does not name them.
     if "items" in record:
         return MenuTotals(**{**record, "items": tuple((written, cost) for written, cost in record["items"])})
     if "wallet" not in record:
@@ -226,11 +208,7 @@ def _read_totals(record: dict[str, Any]) -> Totals | WalletTotals | MenuTotals |
 
 
 def line_of(use: Use) -> str:
-    """Return the name of the balance of a registered use: its written form without a count, such as "pure:0.1".
-
-    An account has such a balance for each use that was registered when it was opened; the balance counts the uses
-    spent.
-    """
+    """Return the name of the balance of a registered guarantee: its form without a count, such as "pure:0.1"."""
     return format_use(Use(use.guarantee))
 
 
@@ -239,11 +217,10 @@ def charge_movements(
 ) -> list[Movement]:
     """Return the balance changes of a charge of `uses`: first of the account, then of the dataset's zCDP cap.
 
-    - `holder` is the account's register number (the number of its opening record), and `terms` are its terms.
+    - `holder` is the number of the record that opened the account, and `terms` are the account's terms.
     - `cap` is the budget of the zCDP cap (a joint budget of the dataset's accounts); None if no such cap is charged.
-    - `uses` are mechanism uses (guarantees with counts), and `period` is the name of the account's budget period.
-    - `spent` has the units spent before, per balance name (such as "wallet", 2^60 units when full); prices may depend
-      on them.
+    - `uses` are privacy guarantees with counts, and `period` is the name of the account's budget period.
+    - `spent` has the units spent before, per balance name; prices may depend on them.
     """
     movements = account_movements(holder, terms, uses, period, spent)
     if cap is not None:
@@ -258,14 +235,13 @@ def charge_movements(
 def account_movements(
     holder: int, terms: Terms, uses: Sequence[Use], period: str, spent: Mapping[str, int]
 ) -> list[Movement]:
-    """Return the changes that a charge of the mechanism uses `uses` makes to the account's own balances in `period`.
+    """Return the changes that a charge of `uses` makes to the account's own balances in the budget period `period`.
 
-    `period` is the name of the account's budget period. `holder` is the account's register number (the number of its
-    opening record), and `terms` are its terms. `spent` has the units spent before, per balance name (such as "wallet",
-    2^60 units when full). A use that was registered when the account was opened draws from its own balance, and any
-    other use from the filter or the wallet (a budget in mu squared).
+    - `holder` is the number of the record that opened the account, and `terms` are the account's terms.
+    - `uses` are privacy guarantees with counts.
+    - `spent` has the units spent before, per balance name; prices may depend on them.
 
-    Raises `InvalidParameter` for a use that is not registered if the account has neither filter nor wallet.
+    Raises `InvalidParameter` for a use that is not registered if the account has no budget for such uses.
     """
     draws, others = terms.split(uses)
     amounts = {line_of(use): use.count for use in draws}
@@ -280,28 +256,28 @@ def account_movements(
 
 
 def refund_movements(holder: int, uses: Sequence[Use], period: str) -> list[Movement]:
-    """Return the balance changes that give the unused `uses` of a charge back to a set-wise account in `period`.
+    """Return the balance changes that give the `uses` of a charge that were not needed back to an account.
 
-    A set-wise account draws from mechanism uses that were registered at its opening. `period` is the name of its budget
-    period, and `holder` its register number (the number of its opening record).
+    `uses` are privacy guarantees, with counts, that were registered at the account's opening. `holder` is the number of
+    the record that opened the account, and `period` the name of its budget period.
     """
     return [Movement(holder, period, line_of(use), -use.count) for use in uses]
 
 
 def slice_balances(spent: Mapping[str, int]) -> dict[str, int]:
-    """Return the units in an account's slice (its reserved part of the cap), per balance name of the cap.
+    """Return the units that an account has reserved of its cap (a dataset's joint budget), per balance name of the cap.
 
-    `spent` has units per balance name of the account. Among these balances is "slice:wallet"; its units are those that
-    the account has reserved of the cap's balance "wallet" (mu squared, 2^60 units when full).
+    `spent` has units per balance name of the account, such as "slice:wallet" for what is reserved of the cap's
+    "wallet".
     """
     return {balance_name: spent.get(slice_name, 0) for balance_name, slice_name in SLICES.items()}
 
 
 def slice_payment(holder: int, price: Mapping[str, int]) -> list[Movement]:
-    """Return the balance changes by which a charge is paid from the account's slice (its reserved part of the cap).
+    """Return the balance changes by which an account pays a charge from what it has reserved of the cap.
 
-    `holder` is the account's register number (the number of its opening record). `price` are the units to pay, per
-    balance name of the cap; a full balance has 2^60.
+    `holder` is the number of the record that opened the account. `price` are the units to pay, per balance name of the
+    cap (a dataset's joint budget).
     """
     return [
         Movement(holder, WHOLE_LIFE, SLICES[balance_name], -units)
@@ -313,17 +289,16 @@ def slice_payment(holder: int, price: Mapping[str, int]) -> list[Movement]:
 def slice_movements(holder: int, cap: int, amounts: Mapping[str, int]) -> list[Movement]:
     """Return the balance changes that move units between a cap and an account's slice (its reserved part of the cap).
 
-    `holder` and `cap` are the register numbers (the numbers of the opening records) of the account and the cap.
-    `amounts` are units per balance name of the cap (such as "wallet", 2^60 units when full): positive ones move into
-    the slice, negative ones return to the cap. The database checks the changes one after another, so a change that
-    takes units comes before the one that adds them. Units of the balance "rule", which records a dropped payment rule,
-    are only spent and added nowhere.
+    `holder` and `cap` are the numbers of the records that opened the account and the cap. `amounts` are units per
+    balance name of the cap: positive ones move into the slice, negative ones return to the cap.
     """
     changes: list[Movement] = []
     for balance_name, units in sorted(amounts.items()):
         pair = [Movement(cap, WHOLE_LIFE, balance_name, units)]
+        # Units of the balance "rule", which records what was dropped, are only spent and added nowhere.
         if balance_name in SLICES:
             pair.append(Movement(holder, WHOLE_LIFE, SLICES[balance_name], units))
+        # The database checks changes one after another, so units are taken before they are added.
         changes += pair if units > 0 else pair[::-1]
     return changes
 
@@ -333,10 +308,11 @@ def entry_movements(
 ) -> list[Movement]:
     """Return the balance changes that the entry `contents` of an account makes; a release makes none.
 
-    `holder` is the account's register number (the number of its opening record), and `terms` are its terms. `cap` is
-    the budget of its zCDP cap (a joint budget of the dataset's accounts), or None. `spent` has the units spent before,
-    per balance name (such as "wallet", 2^60 units when full), on which prices may depend. A payment from the account's
-    slice, its reserved part of a cap, is not included.
+    - `holder` is the number of the record that opened the account, and `terms` are the account's terms.
+    - `cap` is the budget of its zCDP cap (a joint budget of the dataset's accounts), or None.
+    - `spent` has the units spent before, per balance name; prices may depend on them.
+
+    A payment from the account's slice, its reserved part of a cap, is not included.
     """
     if contents.kind == "slice":
         return slice_movements(holder, terms.cap or 0, read_amounts(contents.text))
@@ -362,15 +338,14 @@ def setwise_terms(
 ) -> Terms:
     """Return the terms of an account that draws from registered `uses`, with the overall epsilon at `delta` certified.
 
-    - `name` is the account's name. `analyst` and `dataset` say whose account it is and which data it may pay for;
-      either may be empty.
-    - With `period`, every calendar period starts with all the mechanism uses again.
-    - A positive `wallet` is the mu of a Gaussian wallet, a budget for uses that are not registered. These may fail
-      outright (which may reveal everything) with probability `failure` altogether.
-    - `unit` is the unit of privacy (a user, or a part such as a day of a user) that the promise protects.
+    - `uses` are privacy guarantees with counts.
+    - `analyst` and `dataset` say whose account it is and which data it may pay for; either may be empty.
+    - With `period`, all the uses are available again in every calendar period.
+    - `wallet` is a mu: further uses may reveal together as much as one Gaussian mechanism of this mu.
+    - `failure` bounds the probability that any of these further uses fails outright, which may reveal everything.
+    - `unit` is the unit of privacy that is protected: "user", or a part of a user such as "user,day".
 
-    Certifying many different uses can take seconds and hundreds of megabytes, so the service does it in a worker
-    process.
+    This can take seconds and hundreds of megabytes.
     """
     registered = merged(as_uses(uses))
     wallet_totals_beside = _wallet_beside(wallet, failure)
@@ -381,6 +356,7 @@ def setwise_terms(
         analyst=check_label(analyst, "analyst"),
         dataset=check_label(dataset, "dataset"),
         period=parse_period(period),
+        # The costly part; the service calls this function in a worker process.
         epsilon=compose(all_uses, Interaction.SETWISE).epsilon(delta),
         delta=float(delta),
         failure_share=0.5 if any(use.guarantee.split_off_failure()[1] for use in all_uses) else 0.0,
@@ -393,8 +369,7 @@ def setwise_terms(
 def _wallet_beside(mu: float, failure: float) -> WalletTotals | None:
     """Return the Gaussian wallet of this `mu` that an account has beside its registered uses, or None if mu is 0.
 
-    Uses paid from it may fail outright (which may reveal everything) with probability `failure` altogether. Its limit
-    on the sum of epsilons is 0, so uses are paid from the wallet's mu^2 only.
+    `failure` bounds the probability that any use paid from the wallet fails outright, which may reveal everything.
 
     Raises `InvalidParameter` for a failure probability without a wallet.
     """
@@ -421,17 +396,15 @@ def filter_terms(
     unit: str = USER,
     menu: Sequence[Use | Guarantee | str] = (),
 ) -> Terms:
-    """Return the terms of a filter: an account that takes uses of any parameters, up to a budget (epsilon, delta).
+    """Return the terms of a filter, an account that pays for any mechanisms up to a budget (epsilon, delta).
 
-    - `name` is the account's name. `analyst` and `dataset` say whose account it is and which data it may pay for;
-      either may be empty.
+    - `analyst` and `dataset` say whose account it is and which data it may pay for; either may be empty.
     - With `period`, the budget starts afresh in each calendar period.
-    - `failure_share` is the share of delta for outright failures (events in which everything may be revealed); None
-      takes the default of the rule.
-    - `rule` says how charges add up: "wallet" (uses are paid from a Gaussian wallet, a budget in mu squared), "zcdp"
-      (their zCDP parameters add up) or "menu" (`menu` lists the uses that the account takes, and each has a fixed cost
-      in units). Certifying the budget of a menu may take seconds.
-    - `unit` is the unit of privacy (a user, or a part such as a day of a user) that the promise protects.
+    - `failure_share` is the share of delta for outright failures (which may reveal everything); None: the rule's
+      default.
+    - `rule` is how charges add up: "wallet" (a Gaussian budget in mu squared), "zcdp" (sums of zCDP parameters) or
+      "menu" (fixed costs of the guarantees in `menu`). Certifying a menu may take seconds.
+    - `unit` is the unit of privacy that is protected: "user", or a part of a user such as "user,day".
     """
     share = failure_share_of(rule, failure_share)
     if bool(menu) != (rule == "menu"):
@@ -479,8 +452,8 @@ _RULES = {
 def failure_share_of(rule: str, share: float | None) -> float:
     """Return the share of delta for outright failures: `share` or, if it is None, the default of the accounting `rule`.
 
-    An outright failure is an event in which everything may be revealed. Raises `InvalidParameter` for an unknown rule;
-    the known rules are "wallet", "zcdp" and "menu".
+    An outright failure may reveal everything. Raises `InvalidParameter` for a rule other than "wallet", "zcdp" and
+    "menu".
     """
     if rule not in _RULES:
         raise InvalidParameter(f"rule must be wallet, menu or zcdp, not {rule!r}")
@@ -497,14 +470,13 @@ def filter_promise(rule: str, epsilon: float) -> CertifiedBound:
 
 
 def uses_priced_by_balance(uses: Sequence[Use], terms: Terms, *, has_slice: bool) -> list[Use]:
-    """Return the mechanism uses in `uses` whose price assumes that their question is fixed when they are charged.
+    """Return those of the `uses` whose price assumes that their question is fixed when they are charged.
 
-    The question of such a use may not be chosen after later answers were seen. These are the uses that are paid from a
-    wallet (a budget in mu squared), a menu (a fixed list of uses), or a slice (an account's reserved part of the
-    dataset's cap). Two kinds of uses are left out, because their price is fixed: Gaussian uses, and uses that reveal
-    nothing unless they fail outright (and may then reveal everything). `terms` are the terms of the account, and
-    `has_slice` says whether it pays its cap from a slice.
+    `uses` are privacy guarantees with counts, and `terms` are the account's terms. `has_slice` says whether the account
+    pays a dataset's joint budget (cap) from a part that is reserved for the account.
     """
+    # A question paid from a wallet, a menu or a slice may not be chosen after later answers were seen. Gaussian and
+    # (0, delta)-DP uses have a price that is always valid.
     totals = terms.totals
     if has_slice:
         return uses_without_fixed_price(uses)

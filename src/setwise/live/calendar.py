@@ -24,11 +24,9 @@ class PeriodLength(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calendar:
-    """The periods of a live series: their number `periods`, their length `every`, and the first day `start`.
+    """The periods of a live series: their number `periods`, their length `every`, and the first day `start` (UTC).
 
-    A live series is a set of noisy user counts that is charged once and released period by period. All dates are in
-    UTC. Raises `InvalidParameter` if periods of a month begin on a day after the 28th, or if a period lies beyond the
-    year 9999.
+    Raises `InvalidParameter` if months begin on a day after the 28th, or if a period lies beyond the year 9999.
 
     >>> months = Calendar(every=PeriodLength.MONTH, start=date(2026, 1, 1), periods=12)
     >>> months.begins(1), months.end

@@ -27,12 +27,10 @@ _OTHER_OPTIONS = ("types", "table", "columns", "separator", "format")
 
 
 def recent_rows(terms: SeriesTerms, schema: Schema, low: date, high: date) -> "pa.Table | None":
-    """Return the rows of the days from `low` to the day before `high`, as a table in memory.
+    """Return the rows from the day `low` to the day before `high` of a series' table; None if the whole must be read.
 
-    The rows are those of the table of a live series (noisy user counts, released period by period) with these `terms`.
-    Only the columns that the series uses are read; `schema` has the kinds (types) of all columns. The table must be
-    local Parquet files, or a Delta or Iceberg table. Returns None for any other table, for files read with special
-    options, and if a needed column is part of the file paths; the caller must then read the whole table.
+    Only columns that the series uses, as `terms` say, are read. `schema` has the types of all columns. Only local
+    Parquet files and Delta or Iceberg tables, read without special options, can be read in part.
 
     Raises `UnsuitableTable` if a file is damaged.
     """

@@ -25,11 +25,7 @@ if TYPE_CHECKING:
 
 
 class UserGroups(Protocol):
-    """Protocol of the table that a live series reads: an engine, or a wrapper that borrows an engine from a pool.
-
-    A live series counts the users of each group, period by period. The table tells its columns, and returns the pairs
-    of user and group that occur on each day.
-    """
+    """Protocol of the table that a live series reads: an engine, or a wrapper that borrows an engine from a pool."""
 
     def describe(self) -> Schema:
         """Return the columns of the table, each with its kind (text, integer, date, ...)."""
@@ -55,8 +51,8 @@ def public_cells(labels: Sequence[Label]) -> tuple[str | int, ...]:
 def open_table(source: object, options: Mapping[str, Any], engine: str | None = None) -> "Engine":
     """Return an engine on the table `source` of a live series, opened with the `options` of `setwise.open`.
 
-    The options were recorded when the series was opened, without passwords. If `engine` is not None, it is the server's
-    address with its password, and replaces the recorded address.
+    The options were recorded without passwords. If `engine` is not None, it is the server's address with its password,
+    and replaces the recorded address.
     """
     words = dict(options)
     address = engine or words.pop("engine", "duckdb")
@@ -69,21 +65,19 @@ def open_table(source: object, options: Mapping[str, Any], engine: str | None = 
 
 
 def first_day_read(terms: SeriesTerms, first: int) -> date:
-    """Return the first day whose rows an update reads, if its first unreleased period has the number `first` (from 0).
+    """Return the first day whose rows an update reads, if `first` is its first unreleased period, numbered from 0.
 
-    This is `late_days` days (a field of the series' `terms`) before the first day of that period, so that events that
-    arrived late are counted too, but no day before the start of the series.
+    It is `late_days` days (a field of the series' `terms`) before that period, but not before the start of the series.
     """
     return max(terms.start, terms.calendar.begins(first) - timedelta(days=terms.late_days))
 
 
 def aggregation_of(terms: SeriesTerms, schema: Schema, first: int, until: int) -> Aggregation:
-    """Return the request to the engine for an update of the periods `first` to `until` - 1: (user, group, day) triples.
+    """Return the request that asks an engine for the (user, group, day) triples of the periods `first` to `until` - 1.
 
-    `terms` say what the live series (noisy user counts, released period by period) counts, and `schema` has the columns
-    of the table. Rows of the `late_days` days before these periods are read too, for events that arrived late. No
-    earlier rows are read, so an engine that can skip rows by their time reads little of the table. Raises the error
-    that a query would raise if the columns or the filter in `terms` do not fit the schema.
+    `terms` say what the live series counts, and `schema` has the columns of the table. Rows of the `late_days` days
+    before these periods are requested too. Raises the error of a query if the columns or the filter do not fit the
+    schema.
     """
     calendar = terms.calendar
     low = first_day_read(terms, first)
@@ -106,12 +100,10 @@ def aggregation_of(terms: SeriesTerms, schema: Schema, first: int, until: int) -
 
 
 def read_candidates(terms: SeriesTerms, reader: UserGroups, first: int, until: int) -> "pa.Table":
-    """Return the pairs of user and group that `reader` finds for an update of periods `first` to `until` - 1.
+    """Return the pairs of user and group that `reader` finds for an update of the periods `first` to `until` - 1.
 
-    `terms` say what the live series (noisy user counts, released period by period) counts. The result is an Arrow table
-    with the columns u (the user, or the user and day), g (the group), day, and period (the number of the period in
-    which the pair counts). An event of an earlier period that arrived late is assigned to the period `first`, because
-    the earlier period was released already.
+    The result is an Arrow table with the columns u (the user, or user and day), g (the group), day, and period (the
+    number of the period that counts the pair). `terms` say what the live series counts.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -122,6 +114,7 @@ def read_candidates(terms: SeriesTerms, reader: UserGroups, first: int, until: i
     days = pairs.column("g1").cast(pa.string())
     calendar = terms.calendar
     distinct = pc.unique(days).to_pylist()
+    # An event of an earlier period that arrived late is counted in the period `first`, because its own was released.
     places = {day: max(first, calendar.place_of(date.fromisoformat(day))) for day in distinct}
     at = pc.index_in(days, pa.array(list(places), pa.string()))
     periods = pa.array(list(places.values()), pa.int32()).take(pa.chunked_array(at).combine_chunks())
@@ -137,10 +130,10 @@ def read_candidates(terms: SeriesTerms, reader: UserGroups, first: int, until: i
 def user_type_of(column: Column) -> str:
     """Return the type of a user `column` as text, such as "integer".
 
-    Two columns have the same text only if they write the same user in the same way. So for decimals the text includes
-    the number of digits after the point, and for times the engine's own name of the type, which tells how fine the
-    times are.
+    Two columns have the same text only if they write each user in the same way.
     """
+    # So decimals need the number of digits after the point, and times the engine's own name of the type, which tells
+    # how fine they are.
     match column.kind:
         case Kind.DECIMAL:
             return f"{column.kind} with {column.scale} digits after the point"
@@ -151,11 +144,9 @@ def user_type_of(column: Column) -> str:
 
 
 def _check_user_type(terms: SeriesTerms, schema: Schema) -> None:
-    """Raise `InvalidParameter` if the user column in `schema` has another type than the series' `terms` recorded.
-
-    The private state of the live series (noisy user counts, released period by period) stores users as text. In another
-    type the same user may have another text, and would be counted twice, which the series' charge does not cover.
-    """
+    """Raise `InvalidParameter` if the user column in `schema` has another type than the series' `terms` recorded."""
+    # The private state stores users as text. In another type a user may have another text, and would be counted twice,
+    # which the series' charge does not cover.
     present = user_type_of(schema.column(terms.user))
     if terms.user_type not in (None, present):
         raise InvalidParameter(

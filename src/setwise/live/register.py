@@ -22,11 +22,11 @@ CLOSED = "live.closed"
 class Opening:
     """The ledger's record of an opened live series: who pays, where the private state is, and the terms.
 
-    A live series is a set of noisy user counts that is charged once and released period by period. `account` is the
-    name of the account that pays, and `own_account` says whether it was opened for this series alone. The private state
-    is the data holder's store of counted users and noise; `state` is its address without a password. `delta` is the
-    delta of the paying account. `sigma` is the noise scale divided by the sensitivity. `failure` is the probability
-    that the threshold shows a group of one user alone; it is None if the groups are public.
+    - `account` is the name of the account that pays; `own_account` says whether it was opened for this series alone.
+    - `state` is the address of the private state (counted users and noise), without a password.
+    - `delta` is the delta of the paying account.
+    - `sigma` is the noise scale divided by the sensitivity.
+    - `failure` is the probability that a group of one user is shown; None if the groups are public.
     """
 
     account: str
@@ -56,8 +56,7 @@ class Opening:
 def openings_of(ledger: Ledger) -> dict[str, tuple[Opening, bool]]:
     """Return every live series of the ledger by name: the record of its opening, and whether it was closed.
 
-    A live series is a set of noisy user counts that is released period by period. If the audit log has several openings
-    of one name, the first one is returned.
+    If the audit log has several openings of one name, the first one is returned.
     """
     series_by_name: dict[str, tuple[Opening, bool]] = {}
     for record in ledger.acts(actions=(OPENED, CLOSED)):

@@ -24,17 +24,13 @@ def release_texts(
 ) -> list[str]:
     """Return the JSON texts to release, one for each period of `history` that has no text in `earlier`.
 
-    `earlier` are the texts of the first periods, which were released before. A text has the noisy values of the groups
-    that were shown before, in the order in which they were first shown. For each group that is shown for the first
-    time, it has all noisy values up to that period. `totals` is the noise mechanism of the series, and `dates` are the
-    first days of its periods. If `public` is True, the groups are public, and all are shown in the first period.
+    - `totals` is the noise mechanism of the series.
+    - `history` has the counts and noise of the periods, and `dates` has their first days.
+    - `public` says whether the groups are public; if so, all are shown in the first period.
+    - `earlier` are the texts of the first periods, which were released before.
 
-    Private groups that become visible together are sorted by their labels. The history has them in the order in which
-    users brought them into the data. A single user may decide that order, so no release may repeat it.
-
-    Equal histories give equal texts, so that a repeated update releases the same numbers. Each text also has the random
-    mark of its batch (the periods that one update counted). If a private state was copied and both copies are updated,
-    their noise differs; with the marks their texts differ too, even if no group is shown, so that the ledger notices.
+    A text has the noisy values of the groups shown before, in the order of their first showing, and all noisy values so
+    far of each group that is shown for the first time. Equal histories give equal texts.
 
     Raises `KeyError` if `earlier` shows a group that the history does not have.
     """
@@ -47,6 +43,8 @@ def release_texts(
     texts = []
     for period in range(len(earlier), history.periods):
         new: list[int] = np.flatnonzero(hidden & (shown_from <= period)).tolist()
+        # The history has the groups in the order in which users brought them into the data. A single user may decide
+        # that order, so no release may repeat it.
         if not public:
             new.sort(key=lambda row: (isinstance(history.labels[row], str), history.labels[row]))
         body = {
@@ -54,6 +52,8 @@ def release_texts(
             "values": noisy[order, period].tolist(),
             "new": [{"item": history.labels[row], "values": noisy[row, : period + 1].tolist()} for row in new],
         }
+        # If a private state was copied and both copies are updated, their noise differs. The random mark makes their
+        # texts differ too, even if no group is shown, so that the ledger notices.
         if history.marks[period]:
             body["mark"] = history.marks[period]
         texts.append(canonical(body))
@@ -65,22 +65,22 @@ def release_texts(
 def is_same_release(one: str, other: str) -> bool:
     """Return whether two released texts of one period, `one` and `other`, have the same numbers.
 
-    The order in which the texts list new groups is ignored. Earlier versions of the program listed new groups in the
-    order of the data, and series that those versions opened are still updated.
+    The order in which the texts list new groups is ignored.
     """
     bodies: list[dict[str, Any]] = [json.loads(text) for text in (one, other)]
+    # Earlier versions listed new groups in the order of the data, and their series are still updated.
     for body in bodies:
         body["new"] = sorted(body["new"], key=lambda group: (isinstance(group["item"], str), group["item"]))
     return bodies[0] == bodies[1]
 
 
 def first_shown(totals: RunningTotals, history: History, noisy: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return, for each private group, the number of the first period that may show the group; `NEVER` if no period may.
+    """Return, for each private group, the number of the first period that may show the group; `NEVER` if none may.
 
-    A group may be shown once it has a counted user in `history` and its estimate exceeds the threshold of the period,
-    which hides groups of one user. `totals` is the noise mechanism of the series, and `noisy` are the noisy values,
-    with groups in rows and periods in columns.
+    `totals` is the noise mechanism of the series. `noisy` are the noisy values, with groups in rows and periods in
+    columns.
     """
+    # The threshold hides groups of one user. A group without a counted user is not shown, whatever its noise.
     has_users = np.cumsum(history.counts, axis=1) > 0
     passes = has_users & (totals.estimates(noisy) > totals.thresholds()[: history.periods])
     return np.where(passes.any(axis=1), passes.argmax(axis=1), NEVER)
@@ -88,11 +88,12 @@ def first_shown(totals: RunningTotals, history: History, noisy: NDArray[np.int64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Released:
-    """The released numbers of a live series: `noisy` has a row for each group and a column for each period.
+    """The released numbers of a live series, which are noisy counts of users.
 
-    A live series is a set of noisy user counts that is charged once and released period by period. `labels` are the
-    groups, in the order in which they were first shown. `periods` are the first days of the periods, as YYYY-MM-DD, and
-    `shown_from` has for each group the number of the period that first showed it.
+    - `periods` are the first days of the periods, as YYYY-MM-DD.
+    - `labels` are the groups, in the order in which they were first shown.
+    - `noisy` has a row for each group and a column for each period.
+    - `shown_from` has, for each group, the number of the period that first showed it.
     """
 
     periods: tuple[str, ...]

@@ -105,14 +105,15 @@ class LiveSeries:
     ) -> tuple[str, ...]:
         """Release every period that ended before `until` and was not released yet; return their first days.
 
-        `until` is the first day that is not read; None means today (UTC). Repeating an update changes nothing.
+        - `until` is the first day that is not read; None means today (UTC).
+        - `engine` is the address of the table's server, needed again if it has a password.
+        - `source` is a table in memory, and `reader` an open table, to read instead of the series' table.
+        - `state` is the new address of the private state (counted users and noise), if it was moved.
+        - `today` and `randomness` replace the clock and the source of noise, for tests.
+        - `before_release` is called after data was read. If it raises, nothing is released now, and the next update
+          releases the numbers that were counted.
 
-        `engine` is the address of the table's server, needed again if it has a password. `source` is a table in memory
-        to read instead of the series' table, and `reader` an open table to read instead of either. `state` is the new
-        address of the private state (counted users and noise), if it was moved. `today` and `randomness` replace the
-        clock and the source of noise, for tests. `before_release` is called after private data was read and before
-        anything is released. If it raises, nothing is released, and the next update releases the numbers that were
-        counted.
+        Repeating an update changes nothing.
 
         Raises `InvalidParameter` if `until` is in the future, if the series is closed, or if its private state is lost,
         so that the series cannot continue.
@@ -159,9 +160,10 @@ class LiveSeries:
     ) -> SeriesView:
         """Return estimates from the released numbers; no private data is read.
 
-        The estimates are running totals or, with `window`, counts over windows of that many periods. With `items`, only
-        these groups are shown. `top` is the number of groups to show: the largest of the period that begins on the day
-        `on` (YYYY-MM-DD), or of the last period if `on` is None.
+        - `window` asks for counts over that many periods instead of running totals.
+        - `items` are the only groups to show; all if empty.
+        - `top` is the number of largest groups to show.
+        - `on` is the first day (YYYY-MM-DD) of the period in which `top` ranks groups; None takes the last period.
 
         Raises `InvalidParameter` for `on` without `top`, and `UnknownName` if no released period begins on that day.
         """
@@ -176,12 +178,13 @@ class LiveSeries:
         return view if top is None else view.largest(top, on)
 
     def close(self, *, by: str = "", engine: str | None = None, state: str | None = None) -> None:
-        """End the series for good and delete its private state; released numbers stay and can be shown.
+        """End the series for good and delete its private state (counted users and noise); released numbers stay.
 
-        The private state is the data holder's store of counted users and noise. `by` is the name of the person who
-        closes the series, for the audit log. `engine` is the address of the server that has the state, if it needs a
-        password, and `state` the address of the state if it was moved. If an earlier closing was stopped, closing again
-        deletes the state.
+        - `by` is the name of the person who closes the series, for the audit log.
+        - `engine` is the address of the server that has the state, if it needs a password.
+        - `state` is the address of the state, if it was moved.
+
+        If an earlier closing was stopped, closing again deletes the state.
 
         Raises `InvalidParameter` if the series was closed before and has no state any more, or if the state at that
         address belongs to another series.
@@ -215,11 +218,9 @@ class LiveSeries:
             raise InvalidParameter(f"the series {self.name!r} was closed and releases nothing more")
 
     def _charge_once(self) -> tuple[Account, Receipt]:
-        """Return the account that pays for the series, and the receipt of the series' one charge.
-
-        The charge is sent again at every call, under the same idempotency key, so that only the first call charges
-        anything.
-        """
+        """Return the account that pays for the series, and the receipt of the series' one charge."""
+        # The charge is sent again at every call, under one idempotency key, so that only the first call charges
+        # anything.
         account = self._ledger.account(self._opening.account)
         request = self.terms.request(self.totals)
         return account, account.charge(self.totals.uses(), key=self.terms.key, request=request)
@@ -242,8 +243,7 @@ class LiveSeries:
     def _texts(self, account: Account, receipt: Receipt) -> list[str]:
         """Return the released JSON text of each period, in order, up to the first period that is not released.
 
-        The ledger stores each text in `account`, as a part of the answer to the series' charge, whose receipt is
-        `receipt`.
+        The texts are stored in `account`, as parts of the answer to the series' charge, whose receipt is `receipt`.
         """
         texts = []
         for part in self._dates(self.terms.periods):
@@ -267,8 +267,7 @@ class LiveSeries:
         """Return the counts and noise in the private `state`, after checking that the releases come from this state.
 
         `receipt` is that of the series' charge, and `released` are the texts released so far. Raises `InvalidParameter`
-        if the state is missing, belongs to another series, is older than the last release, or if the text of the last
-        release cannot be computed again from it.
+        if the state is missing, of another series, older than the last release, or in conflict with the last release.
         """
         token = state.token()
         if token is None or receipt.answer != _opening_answer(token):
@@ -283,8 +282,7 @@ class LiveSeries:
     def _is_source(self, history: History, released: Sequence[str]) -> bool:
         """Return whether the last release can be computed again from the counts and noise in `history`.
 
-        `history` was read from the private state, and `released` are the texts released so far. If the last text and
-        the history do not agree, the releases came from another private state than this one.
+        `released` are the texts released so far. If the result is False, they came from another private state.
         """
         dates, public = self._dates(len(released)), self.terms.domain is not None
         try:
@@ -317,9 +315,8 @@ class LiveSeries:
     def _reader(self, engine: str | None, source: object, first: int, until: int) -> "Engine":
         """Return an engine on the table of the series, or on the table `source` if it is not None.
 
-        `engine` is the address of the table's server with its password; None takes the recorded address. If possible,
-        the engine gets only the rows that an update of periods `first` to `until` - 1 reads, so that it need not scan
-        the other rows.
+        `engine` is the address of the table's server with its password; None takes the recorded address. The engine may
+        have only the rows that an update of the periods `first` to `until` - 1 reads.
         """
         terms = self.terms
         if source is not None:
@@ -334,12 +331,9 @@ class LiveSeries:
 
 
 def _truncate(history: History, periods: int) -> History:
-    """Return the first `periods` periods of a `history` (counts and noise), with all its groups.
-
-    Groups without users in these periods are kept too. The noise that one update draws covers all groups of that
-    update, including a group whose first user comes in a late period. A group is not shown before its first user is
-    counted.
-    """
+    """Return the first `periods` periods of a `history` (counts and noise), with all its groups."""
+    # Groups without users in these periods stay, because the noise of one update covers all its groups. A group is not
+    # shown before its first user is counted.
     return replace(
         history,
         counts=history.counts[:, :periods],
@@ -351,8 +345,7 @@ def _truncate(history: History, periods: int) -> History:
 def _opening_answer(token: str) -> str:
     """Return the answer that the ledger stores for the series' charge: a digest of `token`, as JSON text.
 
-    The token is a random text that identifies the private state (counted users and noise). With the digest, an update
-    can check that a state belongs to the charge.
+    The token is a random text that identifies the private state. The digest ties that state to the charge.
     """
     return canonical({"state": digest(token)})
 
@@ -386,27 +379,35 @@ def open_live(
     schema: Schema | None = None,
     preview: bool = False,
 ) -> LiveSeries:
-    """Open a live series in the `ledger`, charge it once for all of its periods, and return it.
+    """Open a live series of noisy user counts, one per group and period, charge it for all its periods, and return it.
 
-    A live series is a set of noisy user counts, one for each group of the column `item`, that is released period by
-    period. `table` is read with the options `source` of `setwise.open`; its column `user` has the users, and `at` the
-    time of each row. There are `periods` periods, the first from the day `start` on, each a day, week or month as
-    `every` says. A user counts in at most `contributions` groups. `purpose` says which numbers get the smallest error:
-    running "totals", single "periods", or "windows" of `window` periods. `where` is a filter of rows, and `domain`
-    lists the groups if they are public. `unit` is the unit of privacy: "user", or "user,day", which protects each day
-    of a user by itself. An update reads the `late_days` days before its first period again, for rows that arrived late.
+    The data:
+    - `table` is read with the options `source` of `setwise.open`; `where` is a filter of its rows.
+    - `user`, `item` and `at` are its columns of users, groups and times. `schema` has all its columns, if known.
+    - `domain` lists the groups if they are public.
+    - `dataset` is the name of the data in the ledger; None takes that of the table.
+    - `late_days` is the number of days before new periods that an update reads again, for rows that arrived late.
 
-    Without `account`, the series gets an account of its own called ``live:NAME``, whose budget is `epsilon` and
-    `delta`. An existing `account` must protect the same unit of privacy. It pays for noise calibrated to `epsilon` and
-    `delta`, or with mechanism uses that were registered when it was opened. In the second case `counts` is the
-    registered Gaussian use that pays, such as "gaussian:20" (noise of 20 times the sensitivity). If the groups are
-    private, `delta` is then the failure probability of the threshold that hides small groups, and a registered use pays
-    for it.
+    The counts:
+    - There are `periods` periods, each a day, week or month as `every` says; the first begins on the day `start`.
+    - `contributions` is the most groups in which a user counts.
+    - `purpose` names the numbers with the smallest error: running "totals", single "periods", or "windows" of `window`
+      periods.
 
-    `dataset` is the name of the data in the ledger, by default that of the table, and `schema` has its columns, if they
-    are known. `state` is the address of the private state (counted users and noise); None takes the default. `by` is
-    the person who opens the series. Opening a series again with equal arguments changes nothing. With `preview`,
-    nothing is charged or created: the returned series tells its cost and its expected error.
+    The privacy:
+    - `unit` is the unit of privacy: "user", or "user,day" for each day of a user by itself.
+    - `epsilon` and `delta` calibrate the noise. Without `account`, they are the budget of a new account ``live:NAME``.
+    - `account` is an existing account that pays, and protects the same unit of privacy.
+    - `counts`, instead of `epsilon`, is a Gaussian guarantee registered with `account`, such as "gaussian:20" (noise of
+      20 times the sensitivity). `delta` is then the failure probability of the threshold that hides small private
+      groups, which another registered guarantee pays.
+
+    The rest:
+    - `state` is the address of the private state (counted users and noise); None takes the default.
+    - `by` is the person who opens the series.
+    - With `preview`, nothing is charged or created: the returned series tells its cost and its expected error.
+
+    Opening a series again with equal arguments changes nothing.
 
     Ensures: every error in the request is raised before anything is charged.
     """
@@ -487,12 +488,11 @@ def _absolute_address(address: str) -> str:
 def _plan_for_account(
     terms: SeriesTerms, account: Account, *, epsilon: float | None, delta: float | None, counts: str | None
 ) -> RunningTotals:
-    """Return the noise mechanism (`RunningTotals`) of a series with these `terms` that an existing `account` pays for.
+    """Return the noise mechanism of a series with these `terms` that an existing `account` pays for.
 
-    The caller gives either `epsilon` and `delta`, to which the noise is calibrated, or `counts`, such as "gaussian:20":
-    a Gaussian use that is registered with the account and whose sigma is taken. With `counts`, `delta` is the failure
-    probability of the threshold that hides small private groups; public groups need none. Raises `InvalidParameter` if
-    neither or both are given.
+    The caller gives either `epsilon` and `delta`, to which the noise is calibrated, or `counts`, a Gaussian guarantee
+    registered with the account, such as "gaussian:20". With `counts` and private groups, `delta` is the failure
+    probability of the threshold that hides small groups. Raises `InvalidParameter` if neither or both are given.
     """
     if epsilon is not None:
         if counts is not None or delta is None:
@@ -523,9 +523,8 @@ def _check_account(ledger: Ledger, account: str, dataset: str) -> Account:
 def _own_account(ledger: Ledger, opening: Opening, dataset: str) -> Account:
     """Return the account that pays for one series alone; open it in the `ledger` if it does not exist yet.
 
-    `opening` is the record of the series. The account can pay exactly the mechanism uses that the series costs. Raises
-    `InvalidParameter` if the other accounts on `dataset`, or their joint budget (the cap), protect another unit of
-    privacy than the series, such as whole users where the series protects each day of a user.
+    `opening` is the record of the series, and `dataset` the name of its data. Raises `InvalidParameter` if the other
+    accounts on `dataset`, or their joint budget, protect another unit of privacy than the series.
     """
     ledger.check_pays(account=opening.account, dataset=dataset, known_as=dataset)
     with suppress(AccountExists):  # an earlier call that was stopped may have opened the account
@@ -540,12 +539,13 @@ def _own_account(ledger: Ledger, opening: Opening, dataset: str) -> Account:
 
 
 def _create_state(state: SeriesState, request: str) -> tuple[str, bool]:
-    """Create the private `state` of a series, unless it exists; return its token, and whether this call created it.
+    """Create the private `state` (counted users and noise) of a series, unless it exists; return its token.
 
-    The private state stores the counted users and the noise, and its token is a random text that identifies it.
-    `request` is a digest of the series' terms and noise. A state may exist because an earlier opening of the same
-    request was interrupted. Raises `NameTaken` if the state belongs to another series.
+    The token is a random text that identifies the state. The second part of the result says whether this call created
+    the state. `request` is a digest of the series' terms and noise. Raises `NameTaken` if the state belongs to another
+    series.
     """
+    # An earlier opening of the same request may have been interrupted after it created the state.
     existing = state.token()
     if existing is None:
         state.create(f"{request}:{secrets.token_hex(16)}")

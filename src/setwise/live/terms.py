@@ -43,17 +43,16 @@ class Unit:
 class SeriesTerms:
     """What a live series counts: the distinct users of every group (value of the column `item`), each user once.
 
-    `name` is the name of the series, `table` the table, `user` its column of users, and `at` its column with the time
-    of an event. Counting starts on the day `start`, for `periods` periods, each as long as `every` says ("day", "week"
-    or "month"). Each user is counted in at most `contributions` groups, the earliest ones. `purpose` says which
-    estimates get the smallest error ("totals", "periods" or "windows" of `window` periods). `where` is a filter of
-    rows, or None. `domain` lists the groups if they are public, and is None for private groups. With `unit` "user,day",
-    each day of a user is a unit of privacy by itself, and days of users are counted.
-
-    An update reads the last `late_days` days before the first unreleased period again, for events that arrived late.
-    `source` has the engine and the options with which the table is opened. `user_type` is the type of the user column
-    at the opening, such as "integer", or None for series that earlier versions opened. The private state knows users by
-    their text, and another type could write the same user in another way.
+    - `table` is the table, `user` its column of users, and `at` its column with the time of an event.
+    - `source` has the engine and the options with which the table is opened.
+    - `where` is a filter of rows, or None.
+    - `start` is the first day, and `periods` the number of periods of length `every` ("day", "week" or "month").
+    - `contributions` is the most groups in which a user counts; the earliest ones are taken.
+    - `purpose` says which estimates get the smallest error ("totals", "periods" or "windows" of `window` periods).
+    - `domain` lists the groups if they are public, and is None for private groups.
+    - `unit` is "user", or "user,day" to protect, and count, each day of a user by itself.
+    - `late_days` is the number of days before new periods that an update reads again, for events that arrived late.
+    - `user_type` is the type of the user column at the opening, such as "integer", or None if it was not recorded.
 
     Raises `InvalidParameter` for a wrong field.
     """
@@ -106,10 +105,9 @@ class SeriesTerms:
         return f"live:{self.name}"
 
     def shape(self) -> Shape:
-        """Return the `Shape` with the smallest error for the purpose of the series, such as "totals".
+        """Return the weights with which each release sums counts before noise is added, as a `Shape`.
 
-        A shape has the weights with which each release sums the counts of the present and earlier periods before noise
-        is added.
+        They have the smallest error for the purpose of the series, such as "totals".
         """
         return choose_shape(self.periods, Purpose(self.purpose), self.window)
 
@@ -130,11 +128,9 @@ class SeriesTerms:
         return cls(**record)
 
     def request(self, totals: RunningTotals) -> str:
-        """Return the text that the ledger stores with the series' charge: the terms and the noise of `totals`, as JSON.
-
-        Equal terms and noise have equal text, so the ledger recognises a series that is opened again and charges
-        nothing.
-        """
+        """Return the text that the ledger stores with the series' charge: terms and noise of `totals` as JSON."""
+        # Equal terms and noise have equal text, so the ledger recognises a series that is opened again and charges
+        # nothing.
         noise = {"sigma": totals.sigma, "failure": totals.failure, "shape": str(self.shape())}
         return canonical({"live": self.to_dict(), "mechanism": noise})
 
@@ -146,17 +142,16 @@ def plan_within(
     delta: float,
     pays: Callable[[tuple[Use, ...]], bool] = lambda _: True,
 ) -> RunningTotals:
-    """Return the mechanism (`RunningTotals`) with the least noise that is (epsilon, delta)-DP for a whole live series.
+    """Return the mechanism with the least noise that makes a whole live series (epsilon, delta)-DP.
 
-    `terms` say what the series (noisy user counts, released period by period) counts. For private groups, a part of
-    delta is spent on the threshold that hides small groups. Several sizes of that part are tried in a fixed order,
-    until the function `pays` returns True for the mechanism uses of the plan, which means that the account can pay for
-    them. If it can pay for none, the plan with the last size is returned.
+    `terms` say what the series counts. `pays` says whether the account can pay for the given guarantees; the result is
+    the first plan that it can pay for, or the last plan tried. Public groups have only one plan.
     """
     exact_epsilon = rational("epsilon", epsilon, Fraction(1, 10**6), Fraction(100))
     whole_delta = float(probability("delta", delta))
     if terms.domain is not None:
         return plan_drawn(terms, sigma=_calibrate_sigma(float(exact_epsilon), whole_delta, None))
+    # A part of delta is spent on the threshold that hides small private groups.
     for share in _FAILURE_SHARES:
         failure = share * whole_delta
         plan = plan_drawn(terms, sigma=_calibrate_sigma(float(exact_epsilon), whole_delta, failure), failure=failure)
@@ -166,11 +161,11 @@ def plan_within(
 
 
 def plan_drawn(terms: SeriesTerms, *, sigma: float, failure: float | None = None) -> RunningTotals:
-    """Return the mechanism (`RunningTotals`) of a live series with these `terms` whose noise costs one Gaussian use.
+    """Return the mechanism of a live series with these `terms` whose noise costs one Gaussian guarantee.
 
-    `sigma` is the sigma of that use: the noise scale divided by the sensitivity. If groups are private, the threshold
-    that hides small groups costs one more use, which fails with probability `failure`. Raises `InvalidParameter` if
-    private groups have no `failure`, or public groups have one.
+    `sigma` is the noise scale divided by the sensitivity. `failure`, for private groups, is the probability with which
+    the threshold that hides small groups fails; it costs another guarantee. Raises `InvalidParameter` if private groups
+    have no `failure`, or public groups have one.
     """
     if (failure is None) != (terms.domain is not None):
         raise InvalidParameter(
@@ -188,9 +183,9 @@ def plan_drawn(terms: SeriesTerms, *, sigma: float, failure: float | None = None
 
 
 def _calibrate_sigma(epsilon: float, delta: float, failure: float | None) -> float:
-    """Return the smallest sigma for which one Gaussian use is (epsilon, delta)-DP.
+    """Return the smallest sigma for which Gaussian noise, of sigma times the sensitivity, is (epsilon, delta)-DP.
 
-    If `failure` is not None, the Gaussian use is composed with a use that reveals everything with that probability.
+    If `failure` is not None, the noise is composed with a mechanism that reveals everything with that probability.
     """
     fixed = () if failure is None else (Use(ApproxDP(epsilon=0.0, delta=failure)),)
     noise = smallest_noise(lambda sigma: [Use(Gaussian(sigma=sigma)), *fixed], epsilon=epsilon, delta=delta)

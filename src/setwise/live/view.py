@@ -58,12 +58,13 @@ class SeriesView:
     """The released counts of a live series: running totals, or counts over windows of `window` periods.
 
     - `window` is None for running totals.
-    - `name` is the series' name, `every` the length of a period (such as "week"), `unit` the unit of privacy (such as
-      "user"), and `contributions` the most groups in which one user counts.
+    - `every` is the length of a period (such as "week"), and `unit` the unit of privacy (such as "user").
+    - `contributions` is the most groups in which one user counts.
     - `periods` are the first days of the released periods, and `remaining` is the number of periods not released yet.
-      `lines` has one `Line` per group.
-    - `epsilon` and `delta` are the privacy promise, and `spent` the mechanism uses that the series was charged.
-      `matrix` says in words how a release weights earlier periods.
+    - `lines` has one `Line` per group.
+    - `epsilon` and `delta` are the privacy promise.
+    - `spent` are the privacy guarantees, with counts, that the series was charged.
+    - `matrix` says in words how a release weights earlier periods.
     """
 
     name: str
@@ -152,8 +153,7 @@ class SeriesView:
     def to_csv(self) -> str:
         """Return CSV text with one line for each group and period: period, item (the group), value, low, high, measure.
 
-        The columns `low` and `high` are the ends of the 95% interval. The column `measure` says what is counted, which
-        groups of a user are left out, and which unit of privacy (a user, or a day of a user) is protected.
+        `low` and `high` are the ends of the 95% interval, and `measure` says what is counted and protected.
         """
         measure = f"{self.measure}. {self.left_out} {self.promise().partition('. ')[0]}"
         text = io.StringIO()
@@ -177,10 +177,10 @@ def view_of(
 ) -> SeriesView:
     """Return the view (estimates with intervals) of the `released` numbers of a live series.
 
-    `terms` say what the series counts, and `totals` is its noise mechanism. `epsilon` and `delta` are the privacy
-    promise to show. If `window` is not None, counts over windows of that many periods are shown instead of running
-    totals. If `items` is not empty, only these groups are shown. Values are whole numbers of at least 0, because people
-    are counted, and lie within their intervals.
+    - `terms` say what the series counts, and `totals` is its noise mechanism.
+    - `epsilon` and `delta` are the privacy promise to show.
+    - `window` asks for counts over that many periods; None for running totals.
+    - `items` are the only groups to show; all if empty.
 
     Raises `InvalidParameter` for a window outside the series, and `UnknownName` for a group that is not shown.
     """
@@ -194,6 +194,7 @@ def view_of(
     estimates = totals.estimates(released.noisy, window)
     shown_from = None if totals.failure is None else np.array(released.shown_from, dtype=np.int64)
     lower, upper = totals.intervals(released.noisy, CONFIDENCE, window, shown_from)
+    # Round to whole numbers of at least 0, because people are counted; values stay within their intervals.
     lows = np.maximum(np.floor(lower), 0).astype(np.int64)
     highs = np.maximum(np.ceil(upper), 0).astype(np.int64)
     values = np.maximum(np.rint(estimates), 0).astype(np.int64)
@@ -225,9 +226,8 @@ def view_of(
 def accuracy_in_words(terms: SeriesTerms, totals: RunningTotals) -> str:
     """Return a phrase for people: how far the numbers of a live series may be from the truth, at 95% confidence.
 
-    `terms` say what the series counts, and `totals` is its noise mechanism. Distances are in users, or in user-days if
-    days of users are protected. For private groups, the phrase adds the number of users from which a group is likely to
-    be shown.
+    `terms` say what the series counts, and `totals` is its noise mechanism. For private groups, the phrase also says
+    from how many users on a group is likely to be shown.
     """
     radius, counted = math.ceil(totals.radii(CONFIDENCE)[-1]), "users" if terms.unit == Unit.USER else "user-days"
     words = f"totals within {radius:,} {counted} of the truth in every period, 95 times in 100"

@@ -17,14 +17,11 @@ from setwise.ledger.records import Contents, Entry, canonical
 
 @dataclass(frozen=True, slots=True)
 class Movement:
-    """A movement: the change of one balance by `amount` units, drawn from it or, if negative, returned to it.
+    """The change of one balance by `amount` units, drawn from the balance or, if negative, returned to it.
 
-    - `holder` is the register number (the number of the opening record) of the account or cap that has the balance. A
-      cap is the joint budget of a dataset's accounts.
-    - `period` is the budget period, empty if the budget has none.
-    - `balance_name` is the name of the balance, such as "wallet" (2^60 units when full). A use that was registered when
-      the account was opened has a balance of its own, named by the use's written form, such as "pure:0.1"; one unit of
-      it is one use.
+    - `holder` is the number of the record that opened the account or cap (a dataset's joint budget) with the balance.
+    - `period` is the budget period, or "" for a balance without periods.
+    - `balance_name` is "wallet", for example, or the written form of a registered guarantee, such as "pure:0.1".
     """
 
     holder: int
@@ -34,10 +31,9 @@ class Movement:
 
 
 def write_moves(movements: Iterable[Movement]) -> str:
-    """Return the balance changes `movements` as a JSON list of [register number, period, balance name, amount].
+    """Return the balance changes as a JSON list of [record number, period, balance name, amount], in the given order.
 
-    The list has the order of `movements`. A register number is the number of the record that opened an account or a cap
-    (the joint budget of a dataset's accounts).
+    The record number is that of the record that opened the account or cap with the balance.
     """
     return canonical([[move.holder, move.period, move.balance_name, move.amount] for move in movements])
 
@@ -54,16 +50,16 @@ def read_moves(text: str) -> list[Movement]:
 class Draft:
     """An entry to append to an account, with its balance changes; the store assigns its position and hash.
 
-    `holder` is the register number of the account (the number of its opening record), `at` the timestamp in
-    microseconds since 1970, `contents` the contents of the entry, and `movements` its balance changes. If `position` is
-    not None, the entry may be appended at that position only, because its price was computed from the balance after the
-    preceding entry.
+    - `holder` is the number of the record that opened the account.
+    - `at` is the timestamp in microseconds since 1970.
+    - `position`, if not None, is the only position at which the entry may be appended.
     """
 
     holder: int
     at: int
     contents: Contents
     movements: Sequence[Movement]
+    # A price is valid only for the balance after the preceding entry.
     position: int | None = None
 
     def contents_with_moves(self) -> Contents:
@@ -116,20 +112,16 @@ class Store(Protocol):
         ...
 
     def append_priced(self, holder: int, drafts: Callable[[Connection], Sequence[Draft]]) -> Entry:
-        """Append one or several entries in one transaction, with no other entry between them; return the last one.
+        """Append entries to an account in one transaction, with no other entry between them; return the last one.
 
-        `holder` is the register number of the account (the number of its opening record). `drafts(connection)` reads
-        the balances and returns the entries with their prices; the first must have its `position`. The function is
-        called again if another transaction appends to the account first, which changes the balances, so it must have no
-        side effects.
+        `holder` is the number of the record that opened the account. `drafts(connection)` reads balances and returns
+        the entries with their prices; the first has its `position`. It must have no side effects, because it is called
+        again if another transaction appends to the account first.
         """
         ...
 
     def append_in(self, connection: Connection, draft: Draft) -> Entry:
-        """Append the entry `draft` inside a transaction that the caller opened with `writing`, and return the entry.
-
-        A draft is an entry to append, still without its hash.
-        """
+        """Append an entry inside a transaction that the caller opened with `writing`; return the finished entry."""
         ...
 
     def close(self) -> None:

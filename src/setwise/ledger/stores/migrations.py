@@ -68,10 +68,7 @@ def drop_triggers(connection: Connection) -> None:
 
 
 def _acts(connection: Connection, _: int) -> None:
-    """Migration 3 of the ledger's tables: add audit events to the register, and to accounts a state and an analyst.
-
-    The register is the ledger's chain of openings and audit events.
-    """
+    """Migration 3 of the ledger's tables: add audit events, and add a state and an analyst to accounts."""
     if "state" not in {column["name"] for column in inspect(connection).get_columns(accounts.name)}:
         drop_triggers(connection)
         if connection.dialect.name == "sqlite":
@@ -118,12 +115,10 @@ def _slices(connection: Connection, _: int) -> None:
 
 
 def _moves(connection: Connection, at: int) -> None:
-    """Migration 5 of the ledger's tables: write the balance changes of each entry into the entry, and allow releases.
+    """Migration 5 of the ledger's tables: write balance changes into entries, and allow releases.
 
-    A release stores one part of the answer of a charge. The hashes of existing entries do not cover their balance
-    changes. These hashes stay as they are, because signed heads (records of where every account's chain ended) refer to
-    them. So a digest of the balance changes is put into one new record of the register (the chain of openings and audit
-    events), the seal. `at` is the timestamp of that record, in microseconds since 1970.
+    A release stores the answer to one part of a question. `at` is the timestamp, in microseconds since 1970, of the
+    record that the migration may add.
     """
     drop_triggers(connection)
     if "moves" not in {column["name"] for column in inspect(connection).get_columns(entries.name)}:
@@ -140,6 +135,8 @@ def _moves(connection: Connection, at: int) -> None:
         if moves:
             _write_moves(connection, holder, moves)
             ends[name] = (len(moves), moves_digest(moves))
+    # The hashes of existing entries do not cover their balance changes. The hashes stay, because signed heads (records
+    # of where every account's chain ended) refer to them, so a digest of the changes goes into a new record, the seal.
     if ends:
         write_seal(connection, ends, at)
     renew_triggers(connection)
@@ -156,10 +153,9 @@ _MOVES_IN_POSTGRESQL = (
 
 
 def _write_moves(connection: Connection, holder: int, moves: list[str]) -> None:
-    """Write `moves`, one JSON text of balance changes for each entry, into the entries of an account.
+    """Write `moves`, one JSON text of balance changes for each entry, into the entries of an account in order.
 
-    The n-th text belongs to the entry at position n. `holder` is the account's register number (the number of its
-    opening record).
+    `holder` is the number of the record that opened the account.
     """
     entry_of_row = (entries.c.holder == holder) & (entries.c.position == bindparam("place"))
     rows = [{"place": position, "text": text} for position, text in enumerate(moves, 1)]

@@ -27,20 +27,19 @@ class AccountCounters:
 
 
 def account_counters(connection: Connection, holder: int) -> AccountCounters:
-    """Return the number of entries and charges, and the state, of the account with the register number `holder`.
+    """Return the number of entries, the number of charges, and the state of an account.
 
-    A register number is the number of the record that opened an account or a cap.
+    `holder` is the number of the record that opened the account.
     """
     columns = (accounts.c.entries, accounts.c.charges, accounts.c.state)
     return AccountCounters(*connection.execute(select(*columns).where(accounts.c.holder == holder)).one())
 
 
 def spent_of(connection: Connection, holder: int, period: str) -> dict[str, int]:
-    """Return the units of each balance that an account or cap has spent in the budget period named `period`.
+    """Return the units that an account or cap has spent in the budget period `period`, per balance name.
 
-    The keys are balance names (such as "wallet": mu squared, 2^60 units when full); balances that were never touched
-    are left out. `holder` is the register number of the account or cap (a joint budget of accounts), that is, the
-    number of the record that opened it.
+    `holder` is the number of the record that opened the account or cap (a dataset's joint budget). Balances that were
+    never touched are left out.
     """
     query = select(balances.c.what, balances.c.spent).where(balances.c.holder == holder, balances.c.period == period)
     return {row.what: row.spent for row in connection.execute(query)}
@@ -48,14 +47,12 @@ def spent_of(connection: Connection, holder: int, period: str) -> dict[str, int]
 
 @dataclass(frozen=True, slots=True)
 class PricingState:
-    """The values that the prices of an account's mechanism uses depend on, read in one statement.
+    """The values that the prices of an account's charges depend on, read in one statement.
 
     - `entries` is the number of the account's entries.
-    - `spent` has units per balance name of the account (such as "wallet", 2^60 units when full): the units that the
-      account has spent. Under a name such as "slice:wallet" it has instead the units in the account's slice, its
-      reserved part of the dataset's cap (the joint budget of its accounts).
-    - `given_up` are the units spent of the cap's balance "rule". They tell which payment rule of the cap was dropped,
-      if any: the Gaussian wallet (a budget in mu squared) or the sum of epsilons.
+    - `spent` has the units that the account has spent, per balance name. Under names such as "slice:wallet" it has the
+      units that are reserved for the account from a dataset's joint budget (cap).
+    - `given_up` are the units spent of the cap's balance "rule". They tell which other balance of the cap was dropped.
     """
 
     entries: int
@@ -72,9 +69,9 @@ _PRICED = text(
 
 
 def pricing_state(connection: Connection, holder: int, period: str) -> PricingState:
-    """Return the values on which the prices of an account's mechanism uses depend, in the budget period `period`.
+    """Return the values on which the prices of an account's charges depend, in the budget period `period`.
 
-    `holder` is the account's register number (the number of its opening record).
+    `holder` is the number of the record that opened the account.
     """
     rows = connection.execute(_PRICED, {"holder": holder, "period": period}).all()
     return PricingState(
@@ -85,11 +82,10 @@ def pricing_state(connection: Connection, holder: int, period: str) -> PricingSt
 
 
 def locked_spent_of(connection: Connection, holder: int) -> dict[str, int]:
-    """Return the units spent of each balance without periods; lock the rows of these balances.
+    """Return the units spent of each balance without periods, per balance name; lock the rows of these balances.
 
-    The rows stay locked until the transaction ends. `holder` is the register number (the number of the opening record)
-    of the account or cap that has the balances. The keys are balance names (such as "wallet": mu squared, 2^60 units
-    when full).
+    The rows stay locked until the transaction ends. `holder` is the number of the record that opened the account or
+    cap.
     """
     query = select(balances.c.what, balances.c.spent).where(balances.c.holder == holder, balances.c.period == "")
     return {row.what: row.spent for row in connection.execute(query.order_by(balances.c.what).with_for_update())}
@@ -97,12 +93,12 @@ def locked_spent_of(connection: Connection, holder: int) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """The part of one balance of a cap that is reserved for one account: `units` units of the balance.
+    """The part of one balance of a cap (the joint budget of a dataset's accounts) that is reserved for one account.
 
-    A cap is the joint budget of all accounts on a dataset. The reserved units are kept as a balance of the account,
-    whose name is `balance_name`: "slice:wallet" for units of the cap's balance "wallet" (mu squared, 2^60 units when
-    full). `holder` is the number of the record that opened the account, `name` the account's name, and `at` the
-    timestamp of the account's last entry, in microseconds since 1970.
+    - `holder` is the number of the record that opened the account, and `name` the account's name.
+    - `balance_name` is "slice:wallet" for units of the cap's balance "wallet", for example.
+    - `units` is the number of reserved units.
+    - `at` is the timestamp of the account's last entry, in microseconds since 1970.
     """
 
     holder: int
@@ -113,10 +109,9 @@ class Slice:
 
 
 def slices_of(connection: Connection, cap: int) -> list[Slice]:
-    """Return the slices of a cap that have at least one unit, where `cap` is the number of the record that opened it.
+    """Return the parts of a cap that are reserved for accounts, except empty ones.
 
-    A cap is the joint budget of a dataset's accounts. A slice is the part of one of its balances, such as "wallet",
-    that is reserved for one account.
+    `cap` is the number of the record that opened the cap, the joint budget of a dataset's accounts.
     """
     columns = (accounts.c.holder, accounts.c.name, balances.c.what, balances.c.spent, accounts.c.at)
     query = (
@@ -131,12 +126,10 @@ def slices_of(connection: Connection, cap: int) -> list[Slice]:
 def spent_by(
     connection: Connection, holders: Select[tuple[int]], periods: Collection[str] | None = None
 ) -> dict[tuple[int, str], dict[str, int]]:
-    """Return the budget that accounts have spent: {(register number, period): {balance name: units}}.
+    """Return the budget that accounts have spent: {(account number, period): {balance name: units}}.
 
-    A register number is the number of the record that opened an account, and `holders` is a SELECT of the register
-    numbers of the accounts to read. A period is a calendar period, such as "2026-11", or "" for an account whose budget
-    is never renewed. Only the given `periods` are read; if None, all periods in which something was spent. A balance is
-    a named part of a budget, such as "wallet" (2^60 units when full).
+    `holders` is a SELECT of account numbers (the numbers of the records that opened the accounts). A period is
+    "2026-11", for example, or "" for an account without periods. Only the given `periods` are read; None reads all.
     """
     spent_units: dict[tuple[int, str], dict[str, int]] = {}
     columns = (balances.c.holder, balances.c.period, balances.c.what, balances.c.spent)
@@ -149,10 +142,7 @@ def spent_by(
 
 
 def any_is_known(connection: Connection, datasets: Collection[str]) -> bool:
-    """Return whether the ledger has an account or a cap on any of `datasets`, given by name.
-
-    A cap is the joint budget of a dataset's accounts.
-    """
+    """Return whether the ledger has an account or a cap (a joint budget of accounts) on any of the named `datasets`."""
     opened = select(accounts.c.holder).where(accounts.c.dataset.in_(datasets))
     capped = select(openings.c.holder).where(openings.c.kind == "cap", openings.c.name.in_(datasets))
     return connection.execute(opened.union_all(capped).limit(1)).first() is not None
@@ -161,10 +151,7 @@ def any_is_known(connection: Connection, datasets: Collection[str]) -> bool:
 def entry_under(connection: Connection, holder: int, account: str, kind: EntryKind, key: str) -> Entry | None:
     """Return the account's entry of this `kind` under the idempotency `key`, or None if there is no such entry.
 
-    `kind` is "charge", "settle", "release" or "slice". A "settle" entry stores the answer of a charge, and a "release"
-    the answer of one part of it. A "slice" entry moves budget between a cap (the joint budget of a dataset's accounts)
-    and the account. `holder` is the register number of the account (the number of its opening record), and `account`
-    its name.
+    `holder` is the number of the record that opened the account, and `account` the account's name.
     """
     query = select(entries).where(entries.c.holder == holder, entries.c.key == key, entries.c.kind == kind)
     row = connection.execute(query).mappings().one_or_none()
@@ -199,10 +186,9 @@ _SETTLEMENT = text(
 
 
 def settlement_state(connection: Connection, holder: int, charge_key: str) -> SettlementState:
-    """Return the facts that decide whether the charge under `charge_key` can be settled with a refund.
+    """Return the facts that decide whether the charge under `charge_key` can be answered with a refund.
 
-    A settlement is the entry that stores the answer of a charge. `holder` is the register number (the number of the
-    opening record) of the account that was charged.
+    `holder` is the number of the record that opened the charged account.
     """
     values = {"holder": holder, "key": charge_key, "begins": f"{charge_key}\n", "ends": f"{charge_key}\x0b"}
     entry_count, charged, settled, released = connection.execute(_SETTLEMENT, values).one()
@@ -235,17 +221,16 @@ _MOVEMENTS_AFTER = (
 def entries_of(connection: Connection, holder: int, account: str, after: int = 0) -> Iterator[Entry]:
     """Yield the entries of an account in order, from the one after the position `after` on.
 
-    `holder` is the account's register number (the number of its opening record) and `account` its name.
+    `holder` is the number of the record that opened the account, and `account` the account's name.
     """
     return (read_entry(account, row) for row in entry_rows(connection, holder, after))
 
 
 def entry_rows(connection: Connection, holder: int, after: int) -> Generator[RowMapping, None, None]:
-    """Yield the rows of an account's entries in order, beginning with the entry after the position `after`.
+    """Yield the rows of an account's entries in order, from the one after the position `after` on.
 
-    `connection` is a connection to the ledger's database, and `holder` is the account's register number (the number of
-    its opening record). Close the generator if it is not read to its end, because its rows come from a cursor on the
-    server.
+    `holder` is the number of the record that opened the account. Close the generator if it is not read to its end,
+    because its rows come from a cursor on the server.
     """
     while True:
         count, place = 0, {"the_holder": holder, "after": after}
@@ -260,8 +245,8 @@ def entry_rows(connection: Connection, holder: int, after: int) -> Generator[Row
 def movements_of(connection: Connection, holder: int) -> Iterator[tuple[int, Movement]]:
     """Yield (position, balance change) for every balance change of one account's entries, in the order of the entries.
 
-    An entry has no, one or several balance changes; `position` is the entry's place in the account's chain of entries.
-    `holder` is the account's register number (the number of its opening record).
+    `position` is the entry's place in the account's chain. `holder` is the number of the record that opened the
+    account.
     """
     after: tuple[int, int, str] = (-1, 0, "")
     while True:
@@ -275,9 +260,9 @@ def movements_of(connection: Connection, holder: int) -> Iterator[tuple[int, Mov
 
 
 def moves_of(connection: Connection, holder: int) -> list[str]:
-    """Return one JSON text for each entry of an account, in the order of the entries: the entry's balance changes.
+    """Return the balance changes of each entry of an account as one JSON text, in the order of the entries.
 
-    `holder` is the account's register number (the number of its opening record).
+    `holder` is the number of the record that opened the account.
     """
     moved: dict[int, list[Movement]] = {}
     columns = (movements.c.position, movements.c.holder, movements.c.period, movements.c.what, movements.c.amount)

@@ -19,11 +19,10 @@ def moves_digest(moves: Iterable[str]) -> str:
 
 
 def write_seal(connection: Connection, ends: Mapping[str, tuple[int, str]], at: int) -> None:
-    """Append the seal, a digest of balance changes, to the register at the timestamp `at`, in microseconds since 1970.
+    """Append a record with digests of the balance changes that the hashes of early entries do not cover (the seal).
 
-    The register is the ledger's chain of openings and audit events. The seal protects entries from before schema
-    version 5, whose hashes do not cover their balance changes. `ends` maps the name of each account to the number of
-    these entries and the digest of their balance changes.
+    `ends` has, per account name, the number of such entries and the digest of their balance changes. `at` is the
+    record's timestamp in microseconds since 1970.
     """
     details = {"accounts": {name: list(end) for name, end in ends.items()}}
     body = canonical({"kind": "seal", "action": "seal", "by": "", "subject": "", "details": details})

@@ -37,11 +37,10 @@ Its state cannot be rebuilt from a table that may have changed.
 class Batch:
     """The counts of new users and the noise that one update stored, for the periods `first` to `until` - 1 of a series.
 
-    `labels` are the groups that are new in this batch; in all arrays they come after the groups of earlier batches.
-    `counts` and `noise` have a row for each group known by then and a column for each period of the batch. `earlier` is
-    the noise of the new groups in the periods before the batch. `mark` is a random text that every release from the
-    batch repeats. If a private state is copied and both copies are updated, their noise differs, and the marks tell
-    their releases apart. The mark is empty in states of earlier versions.
+    - `labels` are the groups that are new in this batch. They come after the groups of earlier batches in all arrays.
+    - `counts` and `noise` have a row for each group known so far and a column for each period of the batch.
+    - `earlier` is the noise of the new groups in the periods before the batch.
+    - `mark` is a random text that every release from the batch repeats, or "" in states of earlier versions.
     """
 
     first: int
@@ -50,6 +49,8 @@ class Batch:
     counts: NDArray[np.int64]
     noise: NDArray[np.int64]
     earlier: NDArray[np.int64]
+    # If a private state is copied and both copies are updated, their noise differs; the marks tell their releases
+    # apart.
     mark: str = ""
 
     def to_text(self) -> str:
@@ -136,12 +137,12 @@ def counted_batch(
     draw: Draw,
     public: Sequence[str | int] = (),
 ) -> Batch:
-    """Return the batch of periods `first` to `until` - 1: the new users of every group, with fresh noise.
+    """Return the batch of the periods `first` to `until` - 1: the new users of every group, with fresh noise.
 
-    `before` is the history of earlier periods, `pair_counts` lists (group, period, number of new users), and the
-    function `draw` makes the noise. `public` are groups that belong to the first batch even without users. A group that
-    appears for the first time also gets its noise for all earlier periods now. That is early enough, because noise is
-    independent of the data, and no number of the group was shown before.
+    - `before` has the counts and noise of the earlier periods.
+    - `pair_counts` lists (group, period, number of new users).
+    - `draw` makes the given number of noise values.
+    - `public` are groups that belong to the first batch even without users.
     """
     listed = () if before.labels else tuple(public)
     known = {*before.labels, *listed}
@@ -151,6 +152,8 @@ def counted_batch(
     for label, period, count in pair_counts:
         counts[places[label], period - first] = count
     noise = draw(counts.size).reshape(counts.shape)
+    # Noise of a new group for earlier periods can be drawn this late, because noise is independent of the data and no
+    # number of the group was shown before.
     earlier = draw(len(added) * first).reshape(len(added), first)
     mark = secrets.token_hex(16)
     return Batch(first=first, until=until, labels=added, counts=counts, noise=noise, earlier=earlier, mark=mark)
@@ -172,10 +175,7 @@ class SeriesState(ABC):
 
     @abstractmethod
     def token(self) -> str | None:
-        """Return the random token that identifies the private state; None if there is no state.
-
-        The ledger stores a digest of the token with the charge of the series.
-        """
+        """Return the random token that identifies the private state; None if there is no state."""
 
     @abstractmethod
     def create(self, token: str) -> None:
@@ -199,10 +199,12 @@ class SeriesState(ABC):
     ) -> Batch:
         """Count the pairs of user and group in `candidates` that were not counted before; store and return the counts.
 
-        The result is the batch (counts and fresh noise) of the periods `first` to `until` - 1. `candidates` has the
-        columns u (the user, as text), g (the group), day and period. Each user keeps the first `contributions` groups
-        in order of days, including groups counted before. `before` is the history of the earlier periods, and the
-        function `draw` makes the noise. `public` are groups that belong to the first batch even without users.
+        - `candidates` has the columns u (the user, as text), g (the group), day and period.
+        - `contributions` is the number of groups that each user keeps, in order of days, groups counted before
+          included.
+        - The result has counts and fresh noise of the periods `first` to `until` - 1.
+        - `before` has the counts and noise of the earlier periods, and `draw` makes the noise.
+        - `public` are groups that belong to the first batch even without users.
 
         Ensures: all is one transaction. When this returns, the pairs and the batch are durable; when it raises, neither
         is stored.

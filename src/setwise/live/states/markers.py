@@ -41,9 +41,8 @@ TOKEN = -1
 class MarkedState(SeriesState):
     """A private state in a database without transactions over several tables.
 
-    An update stores the pairs of user and group that it counts under a random attempt number. The pairs become valid
-    when one record, the marker, is written; it names the attempt and has its counts and noise. Subclasses store pairs
-    and markers.
+    An update first stores its pairs of user and group under a random attempt number. Then it writes one record, the
+    marker, which names the attempt and makes the pairs valid. Subclasses store pairs and markers.
     """
 
     def __init__(self, name: str) -> None:
@@ -83,10 +82,10 @@ class MarkedState(SeriesState):
         return batch
 
     def _valid_batches(self) -> list[tuple[str, Batch]]:
-        """Return pairs (attempt number, batch) of all updates that a marker made valid, in the order of their periods.
+        """Return (attempt number, batch) of every update that a marker made valid, in the order of their periods.
 
-        The pairs of user and group that a batch counted are stored under its attempt number. A batch has the periods
-        that one update counted, with their counts and noise, and a marker is the record that makes the update valid.
+        A batch has the counts and noise of one update, whose pairs of user and group are stored under the attempt
+        number.
         """
         markers = sorted((number, text) for number, text in self._markers().items() if number != TOKEN)
         records = [json.loads(text) for _, text in markers]
@@ -101,18 +100,18 @@ class MarkedState(SeriesState):
 
     @abstractmethod
     def _markers(self) -> dict[int, str]:
-        """Return the text of every marker, keyed by the first period of the update that the marker makes valid.
+        """Return the text of every marker (the record that makes one update valid), by the first period of the update.
 
-        A marker is the record that makes one update valid. The key `TOKEN` has the token instead, the random text that
-        identifies the state. The dict is empty if there is no private state.
+        The key `TOKEN` has the token instead, the random text that identifies the state. The dict is empty without a
+        state.
         """
 
     @abstractmethod
     def _write_marker(self, number: int, text: str) -> bool:
-        """Write `text` as the marker with this `number`, unless that marker exists; return whether this call wrote it.
+        """Write `text` as the marker with this `number`, unless it exists; return whether this call wrote it.
 
-        A marker is the record that makes one update valid, and its number is the first period of the update. Under the
-        number `TOKEN` the token is stored instead, the random text that identifies the state.
+        A marker is the record that makes one update valid. Its number is the first period of the update, or `TOKEN` for
+        the text that identifies the state.
 
         Ensures: the marker is durable when this returns True, and no reader ever sees a part of it.
         """
@@ -123,8 +122,9 @@ class MarkedState(SeriesState):
     ) -> list[tuple[str, int, int]]:
         """Store the new pairs of user and group in `candidates`; return triples (group, period, number of new pairs).
 
-        The pairs are stored under the attempt number `attempt` of this update. `valid` are the attempt numbers of the
-        earlier updates that became valid. A pair is new if it is stored under none of these, and if its group is among
-        the first `contributions` groups of its user. The pairs are durable when this returns, but become valid only
-        when a marker (the record that makes an update valid) names `attempt`.
+        A pair is new if no valid update stored it, and if its group is among the first `contributions` groups of its
+        user. `valid` are the attempt numbers of valid updates, and `attempt` is the number of this one, which stays
+        invalid until a marker names it.
+
+        Ensures: the pairs are durable when this returns.
         """

@@ -198,11 +198,9 @@ def _storable(text: str) -> str:
 
 
 def _drop_earlier_key(connection: "psycopg.Connection[Any]") -> None:
-    """Replace the B-tree key of the table of counted pairs by a hash index, if an earlier version created the table.
-
-    The pairs are the users and groups that were counted. Nothing relies on the key: an advisory lock lets one update of
-    a series run at a time, and the key of the table of batches refuses a second count of a period.
-    """
+    """Replace the B-tree key of the table of counted pairs by a hash index, if an earlier version created the table."""
     if connection.execute(_HAS_KEY).fetchone() is not None:
+        # Nothing relies on the key: an advisory lock lets one update of a series run at a time, and the key of the
+        # table of batches refuses a second count of a period.
         connection.execute("ALTER TABLE setwise_live_pairs DROP CONSTRAINT IF EXISTS setwise_live_pairs_pkey")
         connection.execute(_TABLES[2])
