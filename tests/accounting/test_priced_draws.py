@@ -2,11 +2,14 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from setwise.accounting import bound
+from setwise.accounting.adaptive import dynamic_program, optimum
 from setwise.accounting.adaptive.dynamic_program import (
     CONFIG,
     DrawOrders,
@@ -110,3 +113,29 @@ def test_draws_that_take_long_are_priced_only_for_a_width():
     assert (majorant.method, priced.method) == ("gaussian-majorant", "certified-optimum")
     with pytest.raises(Unattainable, match="give a width"):
         priced.epsilon(1e-6, None)
+
+
+@pytest.mark.parametrize(
+    ("uses", "runs"),
+    [
+        (tuple(f"bounded-range:{0.1 * 1.15**i:.4f}x5" for i in range(5)), 1),
+        (("bounded-range:1x2000", "bounded-range:0.5x2000"), 0),
+    ],
+)
+def test_priced_draws_are_computed_once_or_not_at_all(uses, runs, monkeypatch):
+    """The first grid is long enough; and where all epsilons would be rounded to one, a Gaussian is closer."""
+    merged = []
+
+    def counted(draws, *others):
+        if draws.prices or draws.groups[0][1] > 2000:
+            merged.append(draws)
+        return in_worst_order(draws, *others)
+
+    monkeypatch.setattr(dynamic_program, "CONFIG", replace(CONFIG, most_priced_steps=3_000))
+    monkeypatch.setattr(optimum, "in_worst_order", counted)
+    draw_orders_of.cache_clear()
+    answer = compose(uses).epsilon(1e-6)
+    for kept in (draw_orders_of, optimum._solved_on_grid, bound._solve):
+        kept.cache_clear()
+    assert len(merged) == runs
+    assert answer.width <= 0.03 * answer.upper

@@ -12,7 +12,7 @@ import pytest
 from setwise.accounting import bound
 from setwise.accounting.adaptive import stages
 from setwise.accounting.adaptive.operator import specification
-from setwise.accounting.adaptive.optimum import Optimum
+from setwise.accounting.adaptive.optimum import Optimum, _solved_on_grid
 from setwise.accounting.bounds import bounds_for
 from setwise.accounting.brackets import Effort, Interaction
 from setwise.accounting.calibrate import largest_count, parse_plan, smallest_noise
@@ -134,7 +134,8 @@ def test_a_long_linear_stage_between_ranges_is_coarsened_before_it_is_refused(mo
     assert optimum.method == "certified-optimum"
     fine = optimum.delta(1.5, None)
     monkeypatch.setattr(stages, "CONFIG", replace(stages.CONFIG, most_reads=3e5))
-    bound._solve.cache_clear()  # answers are kept
+    bound._solve.cache_clear()  # answers are kept, and so are grids
+    _solved_on_grid.cache_clear()
     coarse = optimum.delta(1.5, None)
     assert coarse.lower <= fine.upper
     assert fine.lower <= coarse.upper

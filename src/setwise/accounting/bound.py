@@ -138,13 +138,14 @@ def from_curve(
 
 
 def evaluate_bounds(
-    bounds: Iterator[Bound], target: Target, width: float | None, effort: Effort
+    bounds: Iterator[Bound], target: Target, width: float | None, effort: Effort, below: float = 0.0
 ) -> tuple[Bracket, Bound]:
     """Return the intersection of the brackets of `bounds` for `target`, and the bound with the smallest upper end.
 
     `target` asks for the delta at an epsilon or for the epsilon at a delta. Bounds are evaluated in turn until the
     intersection is no wider than `width`, relative to its upper end. If `width` is None, the bound evaluated last
-    decides: its own `enough` if it has one, else `effort.width` if it is preliminary, else `effort.enough`.
+    decides: its own `enough` if it has one, else `effort.width` if it is preliminary, else `effort.enough`. An upper
+    end of at most `below` is enough, too.
 
     Raises: the `Unattainable` of the first bound, if every bound raises `Unattainable`.
     """
@@ -158,7 +159,8 @@ def evaluate_bounds(
             continue
         results.append((bracket, bound))
         wanted_width = width or bound.enough or (effort.width if bound.preliminary else effort.enough)
-        if _together(results).relative_width <= wanted_width:
+        together = _together(results)
+        if together.relative_width <= wanted_width or together.upper <= below:
             break
     if not results:
         raise refusals[0]

@@ -9,7 +9,7 @@ import contextlib
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 
 from setwise.accounting.adaptive.dynamic_program import Group, quick_in_any_order, quick_in_one_order, quick_when_priced
 from setwise.accounting.adaptive.optimum import Optimum
@@ -63,6 +63,8 @@ class BoundsConfig:
     """Largest number of integer Gaussian mechanisms with different noise that are tabulated one by one."""
     most_witnessed: int = 20_000
     """Largest number of losses that are enumerated for a lower bound. With more, a lattice is quicker."""
+    most_alone: int = 20
+    """Largest number of uses for which a lower bound by each of them alone is compared with that of all together."""
     most_laws: int = 40
     """Largest number of uses of one zCDP guarantee that are composed as two-valued losses for a lower bound."""
     law_rounds: int = 3
@@ -70,6 +72,12 @@ class BoundsConfig:
     small_losses: float = 1e-5
     """Uses whose largest losses sum up to at most this share of the standard deviation of the loss of all others only
     shift epsilon. The bracket becomes wider by about this share."""
+    closer: float = 0.75
+    """Draws are priced where that raises the bound at most this many times as much as one Gaussian for the small
+    epsilons does."""
+    as_close: float = 2.0
+    """Of two ways to put one Gaussian for small epsilons, one is left out if it raises the bound more than this many
+    times as much as the other."""
     most_beside: int = 100_000
     """Largest number of atoms of linear uses that are enumerated next to a batch or next to one bounded-range use."""
 
@@ -125,7 +133,8 @@ def _optimal(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) ->
     else:
         worth_pricing = any_order and effort.pricing and quick_when_priced(kinds.ranges)
         yield replace(_majorant(kinds, interaction, effort), preliminary=worth_pricing)
-        yield from on_the_grid if worth_pricing else map(_only_for_width, on_the_grid)
+        closer = partial(_prices_are_closer, kinds) if worth_pricing else lambda _: False
+        yield from (_only_if(closer, bound) for bound in on_the_grid)
 
 
 def _on_the_grid(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -> Iterator[Bound]:
@@ -430,7 +439,11 @@ def _majorant(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -
                 lower = max(lower, ask(below(tried[-1])).lower)
             return Bracket(min(lower, upper), upper)
 
-        bracket = narrowed(Bracket(ask(lower_bound(kinds)).lower, math.inf), splits)
+        close = splits
+        if (tilt := _moderate_tilt(kinds, target)) > 0.0:
+            least = min(split.excess(tilt) for split in splits)
+            close = [split for split in splits if split.excess(tilt) <= CONFIG.as_close * least]
+        bracket = narrowed(Bracket(ask(lower_bound(kinds)).lower, math.inf), close)
         if bracket.upper == math.inf:
             raise Unattainable("no bound by one Gaussian is known for these uses; add noise, or compose fewer uses")
         # A batch has a tighter bound of its own, so a finer split takes time and changes nothing there.
@@ -557,26 +570,39 @@ def _optimum(stages: tuple[Stage, ...], failure: Bracket, effort: Effort, statem
     return Bound("certified-optimum", statement, tight, solved_by(Optimum(stages, failure, effort)))
 
 
-def _only_for_width(bound: Bound) -> Bound:
-    """Return `bound` changed so that it raises `Unattainable` unless the caller asks for a width of the bracket.
+def _only_if(closer: Callable[[Target], bool], bound: Bound) -> Bound:
+    """Return the slow `bound` changed so that it is computed only if it is `closer`, or if a width is asked for.
 
-    `bound` is slow, and its brackets are usually wider than those of the bounds evaluated before it. So it is worth its
-    time only if the caller asks for a narrower bracket.
+    `closer` says for a target (a delta or an epsilon) whether the bound is expected to improve those evaluated before
+    it. If it is not, the bound raises `Unattainable`.
     """
 
     def answer(target: Target, width: float | None) -> Bracket:
-        """Return the bracket of the slow `bound`, the argument of `_only_for_width`, for `target`.
-
-        `target` asks for a delta or an epsilon, and `width` is the wanted width of the bracket, relative to its upper
-        end.
+        """Return the bracket of the slow bound for `target`; `width` is the wanted width of the bracket, or None.
 
         Raises: `Unattainable` if `width` is None, because the caller is then content with the quicker bounds.
         """
-        if width is None:
+        if width is None and not closer(target):
             raise Unattainable("the grid for these uses takes long, so it is computed only on request; give a width")
         return bound.answer(target, width)
 
     return replace(bound, answer=answer)
+
+
+def _prices_are_closer(kinds: ClassifiedUses, target: Target) -> bool:
+    """Return whether prices of draws probably bound `target` more closely than one Gaussian for the small epsilons.
+
+    Both bounds raise log E[exp(tilt L)], with L the loss of all uses, above what it can be. The tilt is that of
+    `target`, the delta or epsilon that is wanted.
+    """
+    from setwise.accounting.methods.gaussian_majorant import splits_of
+
+    tilt = _moderate_tilt(kinds, target)
+    if tilt <= 0.0:
+        return True
+    variance = math.fsum(count * variance_and_continuous_mass(noise)[0] for noise, count in kinds.linear)
+    by_gaussian = min(split.excess(tilt) for split in splits_of(kinds.ranges, variance))
+    return Optimum(_linear_first(kinds), kinds.failure).excess(tilt) <= CONFIG.closer * by_gaussian
 
 
 def _linear_first(kinds: ClassifiedUses) -> tuple[Stage, ...]:
@@ -643,13 +669,14 @@ def epsilon_reached(uses: Sequence[Use], delta: float) -> float:
 def _fixed_witnesses(kinds: ClassifiedUses, _: Target) -> Iterator[Bound]:
     """Yield lower bounds from known examples of noise, one example for each guarantee in `kinds` that has one.
 
-    The first bound is the composition of all examples. The others are single examples: leaving uses out reveals less,
-    so each is a lower bound too. The second argument, a target, is ignored.
+    The first bound is the composition of all examples. If there are few, the others are single examples: leaving uses
+    out reveals less, so each is a lower bound too. The second argument, a target, is ignored.
     """
     witnesses = [
         Use(noise, use.count) for use in kinds.uses if (noise := use.guarantee.worst_known_example()) is not None
     ]
-    for uses in (witnesses, *([use] for use in witnesses if len(witnesses) > 1)):
+    singles = [[use] for use in witnesses] if 1 < len(witnesses) <= CONFIG.most_alone else []
+    for uses in (witnesses, *singles):
         merged = classify(uses)
         integers = _merged_integer_gaussians(merged, Interaction.BATCH, Effort())
         if uses:
@@ -669,17 +696,31 @@ def _worst_responses(kinds: ClassifiedUses, target: Target) -> Iterator[Bound]:
     """
     if not kinds.ranges or kinds.classes:
         return
-    saddle = proxy_saddle(kinds.linear, kinds.ranges)
-    if target.wanted == "delta":
-        tilt = saddle.for_loss(target.given)
-    else:
-        target_delta = target.given - kinds.failure.upper
-        tilt = saddle.for_delta(target_delta) if target_delta > 0.0 else 0.0
+    tilt = _tilt(kinds, target)
     if tilt <= 0.0:
         return
     highs = ((epsilon, count, worst_t(epsilon, tilt)) for epsilon, count in kinds.ranges)
     responses = tuple((TwoPointLaw(high, high - epsilon), count) for epsilon, count, high in highs)
     yield linear_bound(replace(kinds, linear=(*kinds.linear, *responses), ranges=()), CONFIG.most_witnessed)
+
+
+def _tilt(kinds: ClassifiedUses, target: Target) -> float:
+    """Return the rate at which the overall delta of `kinds` falls with the overall epsilon near `target`, roughly.
+
+    `target` asks for the delta at an epsilon, or for the epsilon at a delta. The result is 0 if no delta above the
+    probability of outright failure is asked for.
+    """
+    saddle = proxy_saddle(kinds.linear, kinds.ranges)
+    if target.wanted == "delta":
+        return saddle.for_loss(target.given)
+    target_delta = target.given - kinds.failure.upper
+    return saddle.for_delta(target_delta) if target_delta > 0.0 else 0.0
+
+
+def _moderate_tilt(kinds: ClassifiedUses, target: Target) -> float:
+    """Return the tilt of `target` (see `_tilt`), or 0 if with this tilt nearly every use has its largest loss."""
+    tilt = _tilt(kinds, target)
+    return tilt if tilt <= proxy_saddle(kinds.linear, kinds.ranges).moderate(tilt) else 0.0
 
 
 def _worst_laws(kinds: ClassifiedUses, target: Target) -> Iterator[Bound]:

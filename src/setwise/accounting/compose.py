@@ -222,7 +222,7 @@ class Composition:
         for uses in _sets_without_small_kinds(self.uses):
             part = Composition(uses, self.interaction, self.progress)
             with contextlib.suppress(Unattainable):
-                of_part = part._tighten(part._best(target, None, effort), target, effort)
+                of_part = part._tighten(part._best(target, None, effort, below=upper), target, effort)
                 lower, upper = max(lower, of_part.lower), max(upper, of_part.upper)
         return replace(bound, lower=min(lower, upper), upper=upper)
 
@@ -342,18 +342,18 @@ class Composition:
             return stronger
         return replace(stronger, lower=max(stronger.lower, min(lower, stronger.upper)))
 
-    def _best(self, target: Target, width: float | None, effort: Effort) -> CertifiedBound:
+    def _best(self, target: Target, width: float | None, effort: Effort, *, below: float = 0.0) -> CertifiedBound:
         """Return the bound for `target` under this composition's interaction, not compared with other interactions.
 
         An interaction is what the analyst may choose on the fly. `target` asks for a delta or an epsilon. If the
         bracket is wider than `effort.enough`, known mechanisms with the same guarantees are composed, and their delta
-        or epsilon raises the lower end.
+        or epsilon raises the lower end. An upper end of at most `below` is not lowered further.
 
         Raises: `Unattainable` if the bracket is wider than `width`, relative to its upper end; None accepts any width.
         """
         from setwise.accounting.bounds import lower_bound
 
-        best, bound = self._certify(self.interaction, target, width, effort)
+        best, bound = self._certify(self.interaction, target, width, effort, below)
         if best.upper > 0.0 and best.relative_width > effort.enough:
             reached = lower_bound(_classify(self.uses)).answer(target, None).lower
             reached = max(reached, self._reached_without_classes(target, effort))
@@ -382,18 +382,19 @@ class Composition:
             return 0.0
 
     def _certify(
-        self, interaction: Interaction, target: Target, width: float | None, effort: Effort
+        self, interaction: Interaction, target: Target, width: float | None, effort: Effort, below: float = 0.0
     ) -> "tuple[Bracket, Bound]":
         """Return the bracket for `target` under `interaction`, and the bound that gave the bracket's upper end.
 
         `interaction` is what the analyst may choose on the fly, and `target` asks for a delta or an epsilon. Several
         proven bounds are evaluated one after another and their brackets intersected, until the result is no wider than
-        `width`, relative to its upper end. If `width` is None, the widths of `effort` apply.
+        `width`, relative to its upper end, or its upper end is at most `below`. If `width` is None, the widths of
+        `effort` apply.
         """
         from setwise.accounting.bound import evaluate_bounds
         from setwise.accounting.bounds import bounds_for
 
-        return evaluate_bounds(bounds_for(_classify(self.uses), interaction, effort), target, width, effort)
+        return evaluate_bounds(bounds_for(_classify(self.uses), interaction, effort), target, width, effort, below)
 
 
 def _sets_without_small_kinds(uses: tuple[Use, ...]) -> Iterator[tuple[Use, ...]]:

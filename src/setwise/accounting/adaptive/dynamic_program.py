@@ -287,10 +287,24 @@ def _choose_prices(groups: Sequence[Group], tilt: float) -> tuple[DrawOrders, fl
         candidate = DrawOrders(tuple(groups), prices)
         if candidate.steps > CONFIG.most_priced_steps:
             break
-        most = candidate.total * max(gain / price for gain, price in zip(gains, prices, strict=True))
+        most = largest_gain(candidate, tilt)
         if most < least:
             best, least = candidate, most
     return best, least
+
+
+def largest_gain(draws: DrawOrders, tilt: float) -> float:
+    """Return a bound on log E[exp(`tilt` L)], with L the privacy loss of all of `draws` in their worst order.
+
+    With prices it is the largest value over all sequences of draws whose prices add up to `draws.total`. It is 0 if
+    `tilt` is not positive.
+    """
+    if tilt <= 0.0:
+        return 0.0
+    gains = [draw_gain(epsilon, tilt) for epsilon, _ in draws.groups]
+    if draws.prices:
+        return draws.total * max(gain / price for gain, price in zip(gains, draws.prices, strict=True))
+    return math.fsum(count * gain for (_, count), gain in zip(draws.groups, gains, strict=True))
 
 
 def draw_gain(epsilon: float, tilt: float) -> float:

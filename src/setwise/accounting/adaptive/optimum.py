@@ -11,6 +11,7 @@ then all bounded-range mechanisms in their worst order (docs/optimal-composition
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from setwise.accounting.adaptive.dynamic_program import (
     grid_step,
     grid_work,
     in_worst_order,
+    largest_gain,
     merge_groups,
     variance_of,
 )
@@ -68,6 +70,8 @@ class OptimumConfig:
     ahead: float = 1.04
     """Length of the first grid as a multiple of the epsilon expected for an analyst who does not adapt. It exceeds 1
     because adapting gains a little."""
+    ahead_if_priced: float = 1.12
+    """The same where draws are priced: upper bounds are larger there. What the prices add is added as well."""
     behind: float = 0.9
     """Share of that epsilon left of which no profile of all mechanisms is expected to be read."""
     few_uses: int = 60
@@ -338,6 +342,17 @@ class Optimum:
             self._draws(groups, tilt) == DrawOrders(tuple(merge_groups(groups))) for groups in self._stages_of_groups
         )
 
+    def excess(self, tilt: float) -> float:
+        """Return by how much rounded epsilons and prices raise the bound on log E[exp(`tilt` L)], L the whole loss.
+
+        It is 0 if the upper bound is a maximum over the possible orders only. Divided by `tilt` it is about the
+        increase of the upper end of epsilon.
+        """
+        return math.fsum(
+            largest_gain(self._draws(groups, tilt), tilt) - largest_gain(DrawOrders(groups), tilt)
+            for groups in self._stages_of_groups
+        )
+
     def _work(self, cells: int, tilt: float) -> float:
         """Return the estimated work of computing delta on a grid with `cells` cells across the smallest epsilon.
 
@@ -398,29 +413,8 @@ class Optimum:
         has the fineness and the length of the grid. Wherever losses are summed on a lattice (equally spaced losses),
         each loss L is weighted by exp(tilt L), with tilt = `full_tilt` times `trial.tilt_share`.
         """
-        least, tilt = self._least, trial.tilt_share * full_tilt
-        step = grid_step([max(epsilon, least) for epsilon, _ in self._groups], trial.cells)
-        apply = BoundedRangeStep.apply_upper if trial.upper_only else BoundedRangeStep.apply
-
-        def in_any_order(groups: Sequence[Group]) -> list[DrawOrders]:
-            return [self._draws(groups, tilt)]
-
-        def smaller_first(groups: Sequence[Group]) -> list[DrawOrders]:
-            return [DrawOrders((group,)) for group in reversed(merge_groups(groups)) if group[0] >= least]
-
-        end = CONFIG.ahead * trial.stretch * about
-        exact = self._exactly_drawn(tilt)  # priced draws can have a total loss far above the largest real loss
-        if exact and self._support < math.inf and sum(count for _, count in self._groups) <= CONFIG.few_uses:
-            end = math.inf
-        upper = self._run(step, (begin, end), tilt, in_any_order, apply)
-        if exact:
-            return upper
-        # Parameters were rounded up or priced, so the lower bound comes from one real order: smaller epsilons first.
-        lower = self._run(step, (begin, end), tilt, smaller_first, apply)
-        size = upper.rest.upper.size
-        values = lower.rest.lower[:size]
-        combined = replace(upper.rest, lower=np.concatenate((values, np.zeros(size - values.size))))
-        return replace(upper, rest=combined)
+        plain = Optimum(self.stages, self.failure, Effort(progress=self.effort.progress))
+        return _solved_on_grid(plain, about, full_tilt, trial, begin)
 
     def _run(
         self,
@@ -470,6 +464,37 @@ class Optimum:
                 case LinearStage() as stage:
                     tail = average_over_losses(stage, tail, band, tilt)
         return _GridSolution(NOTHING, NOTHING, tail.profile, self.failure)
+
+
+@lru_cache(maxsize=8)
+def _solved_on_grid(optimum: Optimum, about: float, full_tilt: float, trial: Trial, begin: float) -> "_GridSolution":
+    """Return what `Optimum._solve_on_grid` returns; the last results are kept, because several bounds need them."""
+    least, tilt = optimum._least, trial.tilt_share * full_tilt
+    step = grid_step([max(epsilon, least) for epsilon, _ in optimum._groups], trial.cells)
+    apply = BoundedRangeStep.apply_upper if trial.upper_only else BoundedRangeStep.apply
+
+    def in_any_order(groups: Sequence[Group]) -> list[DrawOrders]:
+        return [optimum._draws(groups, tilt)]
+
+    def smaller_first(groups: Sequence[Group]) -> list[DrawOrders]:
+        return [DrawOrders((group,)) for group in reversed(merge_groups(groups)) if group[0] >= least]
+
+    exact = optimum._exactly_drawn(tilt)  # priced draws can have a total loss far above the largest real loss
+    ahead = CONFIG.ahead * about
+    if not exact and tilt > 0.0:
+        ahead = CONFIG.ahead_if_priced * about + optimum.excess(tilt) / tilt
+    end = trial.stretch * ahead
+    if exact and optimum._support < math.inf and sum(count for _, count in optimum._groups) <= CONFIG.few_uses:
+        end = math.inf
+    upper = optimum._run(step, (begin, end), tilt, in_any_order, apply)
+    if exact:
+        return upper
+    # Parameters were rounded up or priced, so the lower bound comes from one real order: smaller epsilons first.
+    lower = optimum._run(step, (begin, end), tilt, smaller_first, apply)
+    size = upper.rest.upper.size
+    values = lower.rest.lower[:size]
+    combined = replace(upper.rest, lower=np.concatenate((values, np.zeros(size - values.size))))
+    return replace(upper, rest=combined)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,16 @@ import math
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from setwise.accounting.adaptive import dynamic_program
-from setwise.accounting.adaptive.dynamic_program import Group, quick_in_any_order, variance_of
+from setwise.accounting.adaptive.dynamic_program import (
+    DrawOrders,
+    Group,
+    largest_gain,
+    quick_in_any_order,
+    variance_of,
+)
 from setwise.accounting.brackets import UNIT, up
 from setwise.accounting.guarantees import BoundedRange, Gaussian, Guarantee
 from setwise.accounting.prices import wallet_before
@@ -50,6 +57,12 @@ def in_any_order(uses: Sequence[tuple[Guarantee, int]]) -> float:
 
     Theorem: docs/optimal-composition.md, Theorem 12 (any order).
     """
+    return _in_any_order(tuple(uses))
+
+
+@lru_cache(maxsize=64)
+def _in_any_order(uses: tuple[tuple[Guarantee, int], ...]) -> float:
+    """Return the mu^2 of `in_any_order`; cached, because several bounds on the same uses need it."""
     counts: dict[Guarantee, int] = {}
     gaussians = 0.0  # the price of a Gaussian is constant; other uses cost most when no Gaussian follows them
     for use, count in uses:
@@ -132,6 +145,10 @@ class RangeSplit:
     large: tuple[Group, ...]
     small: tuple[Group, ...]
     wallet: float
+
+    def excess(self, tilt: float) -> float:
+        """Return by how much the Gaussian raises the bound on log E[exp(`tilt` L)], with L the loss of all uses."""
+        return 0.5 * tilt * (1.0 + tilt) * self.wallet - largest_gain(DrawOrders(self.small), tilt)
 
 
 def splits_of(groups: Sequence[Group], variance_beside: float, *, thorough: bool = False) -> list[RangeSplit]:
