@@ -381,7 +381,7 @@ class Session(Askable):
         question = self.ask_sql(text, words, called)
         if question.statement.explain:
             raise InvalidParameter("EXPLAIN has a plan and no rows: ask for a preview, in Python with session.explain")
-        self._state.warn_of_text(text)
+        question.session._state.warn_of_text(text)
         return question.ask(key)
 
     def explain(self, text: str, *, called: str | None = None, **words: Unpack[SqlWords]) -> Plan:

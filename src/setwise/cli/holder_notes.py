@@ -10,12 +10,13 @@ differentially private. They are only for the person who runs the command and ca
 part of an answer, and a question never uses the options unasked.
 """
 
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from shlex import join, quote
+from shlex import join, quote, split
 from typing import TYPE_CHECKING
 
 from setwise.errors import InvalidFilter, InvalidParameter, SetwiseError, UnknownColumn, UnsuitableTable
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from setwise.analytics.engines.files import CsvOptions
     from setwise.analytics.schema import Kind
     from setwise.analytics.tables.check import TableCheck
-    from setwise.analytics.tables.scan_notes import TableToScan
+    from setwise.analytics.tables.scan_notes import ScanNote, TableToScan
 
 command_words: ContextVar[tuple[str, ...]] = ContextVar("command_words", default=())
 """The words of the command that runs, from the name of the command on."""
@@ -54,21 +55,46 @@ def add_reading_advice(source: str, csv: "CsvOptions", types: "Mapping[str, Kind
         about_file = isinstance(refusal, UnsuitableTable | UnknownColumn)
         if not about_file and not any(word in str(refusal) for word in _ABOUT_FILES):
             raise
-        advice = _advice(source, csv, types, user)
+        notes = refusal.notes if isinstance(refusal, UnreadableCells) else ()
+        advice = _advice(source, csv, types, user, notes, str(refusal))
         if not advice:
             raise
-        raise type(refusal)(f"{refusal}; {advice}") from None
+        kind = UnsuitableTable if isinstance(refusal, UnreadableCells) else type(refusal)
+        raise kind(f"{refusal}; {advice}") from None
 
 
-def _advice(source: str, csv: "CsvOptions", types: "Mapping[str, Kind]", user: str) -> str:
+class UnreadableCells(UnsuitableTable):
+    """A question that is refused before its charge, because `notes` say that the cells it needs cannot be read."""
+
+    def __init__(self, message: str, notes: "Sequence[ScanNote]" = ()) -> None:
+        super().__init__(message)
+        self.notes = tuple(notes)
+
+
+def _advice(
+    source: str, csv: "CsvOptions", types: "Mapping[str, Kind]", user: str, notes: "Sequence[ScanNote]", message: str
+) -> str:
     """Return a sentence with the options that the CSV file `source` needs, and the command with these options.
 
     Returns "" if the options in use are the right ones, or if none can be found. `csv` and `types` are the options with
-    which the file was read, and `user` is its user column.
+    which the file was read, and `user` is its user column. `notes` are those for which the question was refused: a
+    command that would be refused for them again is never returned, but one that asks about a readable copy of the file,
+    or that compares a column of words with one of them. `message` is the refusal.
     """
     from setwise.analytics.engines.files import files_of, magic_of
     from setwise.analytics.tables.check import check_table
 
+    commands = [note.copy_command for note in notes if note.copy_command]
+    if "carriage returns alone" in message:
+        suffix = Path(source).suffix
+        commands.append(f"tr '\\r' '\\n' < {quote(source)} > {quote(source.removesuffix(suffix) + '.clean' + suffix)}")
+    comparisons = dict(note.comparison for note in notes if note.comparison is not None)
+    asked = [_with_comparisons(word, comparisons) for word in command_words.get()]
+    if any(note.is_unsolved for note in notes) or (comparisons and tuple(asked) == command_words.get()):
+        return ""
+    if commands:
+        return _ask_copy(source, commands[0], asked)
+    types = {name: kind for name, kind in types.items() if name not in comparisons}
     try:
         files = files_of(source)
         if not files or magic_of(files[0]) is not None:
@@ -80,13 +106,44 @@ def _advice(source: str, csv: "CsvOptions", types: "Mapping[str, Kind]", user: s
     if readings:
         return _choices(source, readings, types, user)
     words = _needed_options(check, types)
-    command = _with_options(command_words.get(), words)
-    if not words or user not in _column_names(check) or set(words) <= set(command_words.get()):
+    command = _with_options(asked, words)
+    is_new = bool(comparisons) or not set(words) <= set(command_words.get())
+    if not (words or comparisons) or user not in _column_names(check) or not is_new:
         return ""
+    if not words:
+        return f"or ask again with: setwise {join(command)}"
     saved = f"all that the file needs is kept beside it by: setwise check {quote(source)} --save"
     if any("\n" in word for word in command) or not command:
         return f"{saved}; or add these options: {join(words)}"
     return f"{saved}; or ask again with: setwise {join(command)}"
+
+
+def _ask_copy(source: str, copy_command: str, asked: Sequence[str]) -> str:
+    """Return commands, to be pasted as one, that write a readable copy of a file, check it and ask the question of it.
+
+    `copy_command` writes the copy of the file `source`; its last word is the path of the copy. `asked` are the words of
+    the command. Returns "" if the command does not name the file in a word of its own.
+    """
+    copy = split(copy_command)[-1]
+    words = [copy if word == source else re.sub(f"={re.escape(source)}$", f"={copy}", word) for word in asked]
+    if words == [*asked] or any("\n" in word for word in words):
+        return ""
+    check = f"setwise check {quote(copy)} --save"
+    return f"or ask the copy with: {copy_command} && {check} && setwise {join(_with_options(words, []))}"
+
+
+def _with_comparisons(word: str, comparisons: Mapping[str, str]) -> str:
+    """Return a SQL statement or filter, `word`, in which columns are compared where they were taken for truth values.
+
+    `comparisons` maps such columns to the conditions that replace them, as in COUNTIF(member) and COUNTIF(member =
+    'Ja').
+    """
+    for name, condition in comparisons.items():
+        before = r"(COUNTIF\s*\(\s*|\bWHERE\s+|\bWHEN\s+|\bAND\s+|\bOR\s+|\bNOT\s+)"
+        after = r"(?=\s*(?:,|\)|$|;|\b(?:THEN|AND|OR|GROUP|ORDER|HAVING|LIMIT)\b))"
+        column = rf'(?:"{re.escape(name)}"|{re.escape(name)}(?!\w))'
+        word = re.sub(before + column + after, rf"\g<1>{condition.replace(chr(92), chr(92) * 2)}", word, flags=re.I)
+    return word
 
 
 def _choices(
@@ -180,14 +237,16 @@ def note_unread_cells(tables: "Sequence[TableToScan]", question: str, *, free: b
     """
     from setwise.analytics.tables.unread_cells import unread_cells
 
-    refusals = []
+    refusals, refused_notes = [], []
     for table in tables:
         for note in unread_cells(table, question):
             remedy = table.remedy if "--" in note.text else ""
             sentence = f"{Path(table.source).name}: {note.text}{remedy}"
             if note.mostly_unreadable and not free:
                 refusals.append(sentence)
+                refused_notes.append(note)
             else:
                 print(f"note: {sentence}", file=sys.stderr)
     if refusals:
-        raise UnsuitableTable(f"{'; '.join(refusals)}; nothing was charged (--no-scan asks anyway)")
+        message = f"{'; '.join(refusals)}; nothing was charged (--no-scan asks anyway)"
+        raise UnreadableCells(message, refused_notes)

@@ -108,6 +108,11 @@ def _with_names(declared: CsvOptions, rows: Sequence[tuple[Row, int]]) -> CsvOpt
     body = [row for row, _ in rows[place + 1 :] if len(row) == width]
     if declared.header is None and not _is_header(first, body):
         names = tuple(f"column_{number}" for number in range(1, width + 1))
+        # Every line but the header may end with a separator, and so with an empty cell without a name.
+        short = rows[place - 1][0] if place else []
+        is_header = 1 < len(short) < width and all(short) and len({*short}) == len(short) and not value_among(short)
+        if is_header and not any(any(row[len(short) :]) for row in (first, *body)):
+            names = (*short, *names[len(short) :])
         return replace(declared, skip_lines=declared.skip_lines + above, columns=names, header=False)
     if end > above + 1 or not all(first) or len(set(first)) < len(first):
         return replace(

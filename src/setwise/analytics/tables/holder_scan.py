@@ -12,8 +12,9 @@ from pathlib import Path
 
 from setwise.analytics.engines.connect import types_of_joined
 from setwise.analytics.schema import Kind
-from setwise.analytics.tables.scan_notes import TableToScan
+from setwise.analytics.tables.scan_notes import ScanNote, TableToScan
 from setwise.analytics.tables.unread_cells import named_columns, ordered_columns, unread_cells
+from setwise.errors import UnsuitableTable
 
 _PACKAGE = str(Path(__file__).parents[2])
 
@@ -57,31 +58,41 @@ class HolderScan:
         main_types = {name: kind for name, kind in types.items() if name.partition(".")[0] not in self._joinable}
         scan = HolderScan(replace(self._main, types={**self._main.types, **main_types}), joinable)
         scan._stopped = self._stopped
+        scan._past_sentences = self._past_sentences
         return scan
 
     def warn(self, question: str) -> None:
         """Warn of rows and cells of the tables in `question` that the question will not read.
 
         `question` is the text of the question; if it is not SQL, the text has its columns and the names of the tables
-        that it joins. No other error or warning leaves this method. The warning itself is raised only if Python is set
-        to raise warnings as errors. A table that cannot be scanned causes no warning, because the question will be
-        refused with an error that says what is wrong.
+        that it joins. The warning itself is raised only if Python is set to raise warnings as errors. A table that
+        cannot be scanned causes no warning, because the question will be refused with an error that says what is wrong.
+
+        Raises: `UnsuitableTable` if a table has no readable line, at most half of a column's cells can be read, or
+        dates that do not begin with the year are compared as text.
         """
         if self._stopped:
             return
         tables = {"": self._main}
         tables |= {name: self._joinable[name] for name in named_columns([*self._joinable], question)}
         for name, table in tables.items():
-            columns, sentences = self._scan_new_columns(name, table, question)
+            columns, notes = self._scan_new_columns(name, table, question)
+            refusals = [note.text for note in notes if note.mostly_unreadable]
+            sentences = [note.text for note in notes if not note.mostly_unreadable]
+            if refusals:
+                anyway = "nothing was charged (setwise.open(..., scan=False) asks anyway)"
+                raise UnsuitableTable("; ".join([*refusals, *sentences, anyway]))
             for sentence in sentences:
                 if sentence not in self._past_sentences:
                     warnings.warn(sentence, UnreadCellsWarning, stacklevel=_caller_level())
             # Remembered only now: if warnings are errors, the next such question has to be stopped too.
-            self._past_sentences |= set(sentences)
+            self._past_sentences.update(sentences)
             self._scanned |= columns
 
-    def _scan_new_columns(self, name: str, table: TableToScan, question: str) -> tuple[set[tuple[str, str]], list[str]]:
-        """Return (columns, sentences): columns of the table `name` that `question` names, and notes about their cells.
+    def _scan_new_columns(
+        self, name: str, table: TableToScan, question: str
+    ) -> tuple[set[tuple[str, str]], list[ScanNote]]:
+        """Return (columns, notes): columns of the table `name` that `question` names, and notes about their cells.
 
         A column is a pair of the table's name and the column's name, which is "" for the table as a whole. There are no
         sentences if all these columns were scanned for earlier questions. If the table cannot be read, both results are
@@ -96,7 +107,9 @@ class HolderScan:
             return set(), []
         prefix = f"{name}: " if name else ""
         remedies = [table.remedy if "setwise.open" in note.text else "" for note in notes]
-        return new, [f"{prefix}{note.text}{remedy}" for note, remedy in zip(notes, remedies, strict=True)]
+        return new, [
+            replace(note, text=f"{prefix}{note.text}{remedy}") for note, remedy in zip(notes, remedies, strict=True)
+        ]
 
 
 def _column_names(table: TableToScan) -> tuple[str, ...]:

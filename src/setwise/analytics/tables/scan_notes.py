@@ -83,7 +83,15 @@ class ScanNote:
 
     `mostly_unreadable` is True if no line of the file can be read, or if at least half of a column's cells are not read
     as they are meant. The query should then be refused, because its answer would be about other rows than it asks for.
+
+    If options of the file cannot help, one of three fields says so. `comparison` is (column, condition) if the query
+    takes a column of words for truth values and can ask for the condition instead. `copy_command` is a shell command
+    that writes a readable copy of the file; its last word is the path of the copy. `is_unsolved` is True if no remedy
+    is known.
     """
 
     text: str
     mostly_unreadable: bool = False
+    comparison: tuple[str, str] | None = None
+    copy_command: str = ""
+    is_unsolved: bool = False

@@ -21,11 +21,13 @@ from setwise.analytics.tables.scan_notes import OptionWriter, ScanNote, TableToS
 from setwise.analytics.tables.user_cells import missing_users
 from setwise.analytics.tables.writing import (
     CERTAIN_NULL_WORDS,
+    COPY,
     DASHES,
     ENOUGH,
     KIND_WORDS,
     Guess,
     commas_note,
+    condition_of_words,
     grammar_words,
     guess_grammar,
     is_readable,
@@ -124,13 +126,13 @@ class _ColumnScan:
     def unconverted_notes(self) -> list[ScanNote]:
         """Return a note for each column with cells that cannot be read as its kind, such as a number."""
         return [
-            ScanNote(self._unconverted_note(column), mostly_unreadable=2 * column.readable <= column.filled)
+            replace(self._unconverted_note(column), mostly_unreadable=2 * column.readable <= column.filled)
             for column in self._counts
             if column.filled > column.readable
         ]
 
-    def _unconverted_note(self, count: "CellCount") -> str:
-        """Return a sentence: how many cells of a column cannot be read as its kind, and what the data holder can do.
+    def _unconverted_note(self, count: "CellCount") -> ScanNote:
+        """Return a note: how many cells of a column cannot be read as its kind, and what the data holder can do.
 
         `count` has the numbers of cells. The sentence names the options, guessed from a sample, that read the most of
         these cells, and how many cells they read. If no option reads any because of signs such as $, the sentence has a
@@ -143,7 +145,11 @@ class _ColumnScan:
         cells = [cell for cell in self._samples[name] if cell.strip() and cell.strip() not in csv.null]
         guess = guess_grammar({name: cells}, CellGrammar())
         if guess.commas and csv.cells.decimal != "," and csv.cells.thousands != ",":
-            return f"{text}: {commas_note(name, self._table.write)}"
+            return ScanNote(f"{text}: {commas_note(name, self._table.write)}")
+        if count.kind is Kind.BOOLEAN and cells:
+            words, condition = condition_of_words(name, cells)
+            remedy = f"{name} holds text such as {words}: write COUNTIF({condition}), or WHERE {condition}"
+            return ScanNote(f"{text}: {remedy}", comparison=(name, condition))
         guessed = replace(guess.grammar, null=(*csv.null, *guess.grammar.null))
         kinds = (Kind.INTEGER, Kind.FLOAT) if count.kind is Kind.INTEGER else (count.kind,)
         remedies = [(kind, grammar) for grammar in (csv.cells, guessed) for kind in kinds]
@@ -160,11 +166,12 @@ class _ColumnScan:
             (after,) = (column for column in self._count({**self.kinds, name: kind}, grammar) if column.name == name)
             still_lost = after.filled - after.readable
             number = "" if still_lost == 0 else f"{lost - still_lost:,} of "
-            return f"{text}: {self._table.write(words)} reads {number}them{_other_dates(guess)}"
+            return ScanNote(f"{text}: {self._table.write(words)} reads {number}them{_other_dates(guess)}")
         signs = signs_note(name, self._samples[name], self._files[0], csv.encoding) if self._files else ""
         if signs:
-            return f"{text}: {signs}"
-        return f"{text}; setwise check shows how the file is written" if self._files else text
+            return ScanNote(f"{text}: {signs}", copy_command=signs.partition(COPY)[2])
+        advice = "; setwise check shows how the file is written" if self._files else ""
+        return ScanNote(f"{text}{advice}", is_unsolved=True)
 
     def undecoded_notes(self) -> list[ScanNote]:
         """Return a note for each column with cells that are not UTF-8, the encoding in which the files are read."""
@@ -254,13 +261,14 @@ def _lost_lines(files: Sequence[TableFile], csv: CsvOptions, write: OptionWriter
     if kept:
         lost = f"{total - kept:,} of {total:,} lines are not records {malformed} and will be left out"
         return [ScanNote(f"{lost}: mend them in the file; setwise check shows how it is written")]
-    remedy = "setwise check shows how the file is written"
+    remedy, is_unsolved = "setwise check shows how the file is written", True
     guess = sniff(files[0], csv) if csv.columns is None else csv
     if guess is not csv and guess.columns is not None and guess.separator == csv.separator:
         names = opened[0].names[: len(guess.columns)] + guess.columns[width:]
         columns = write(["--skip-lines", str(csv.skip_lines + 1), "--no-header", "--columns", ",".join(names)])
-        remedy = f"{columns} reads lines of {len(names)} cells"
-    return [ScanNote(f"none of its {total:,} lines is a record {malformed}: {remedy}", mostly_unreadable=True)]
+        remedy, is_unsolved = f"{columns} reads lines of {len(names)} cells", False
+    text = f"none of its {total:,} lines is a record {malformed}: {remedy}"
+    return [ScanNote(text, mostly_unreadable=True, is_unsolved=is_unsolved)]
 
 
 def ordered_columns(names: Sequence[str], question: str) -> list[str]:

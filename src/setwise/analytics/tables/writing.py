@@ -272,6 +272,8 @@ def commas_note(name: str, write: Callable[[Sequence[str]], str] = join) -> str:
     )
 
 
+COPY = "; a copy without them, in every column: "
+"""What stands before the command that writes a copy of a file, in sentences about signs beside numbers."""
 _SIGNS = ("$", "€", "£", "¥", "₹", "%")
 """Signs that stand before or after numbers in reports."""
 _NEGATIVE = r"\(([^()]*)\)"
@@ -308,7 +310,30 @@ def signs_note(name: str, cells: Sequence[str], file: TableFile, encoding: str) 
         return f"{sentence}: take them out of the file"
     copy = str(file).removesuffix(file.suffix) + f".clean{file.suffix}"
     command = join(["sed", *(word for edit in edits for word in ("-e", edit)), str(file)])
-    return f"{sentence}; a copy without them, in every column: {command} > {quote(copy)}"
+    return f"{sentence}{COPY}{command} > {quote(copy)}"
+
+
+_YES = frozenset(
+    (
+        *("ja", "j", "oui", "o", "si", "s\u00ed", "s", "sim", "da", "tak", "wahr", "vrai", "vero", "verdadero"),
+        *("on", "x", "\u2713", "\u2714", "active", "aktiv", "set", "yes", "true"),
+    )
+)
+"""Words, in lower case, that people write for a condition that holds."""
+
+
+def condition_of_words(name: str, cells: Sequence[str]) -> tuple[str, str]:
+    """Return (words, condition): what a column of words holds, such as "Ja and Nein", and a condition on one of them.
+
+    `cells` are sampled cells of the column `name`, which cannot be read as truth values. The condition compares the
+    column with a word for yes, or with the first word in the alphabet if there is none.
+    """
+    texts = sorted({text for cell in cells if (text := cell.strip(BLANKS))})
+    yes = next((text for text in texts if text.casefold() in _YES), texts[0])
+    shown = [yes, *(text for text in texts if text != yes)][:2]
+    column = name if re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name) else f'"{name}"'
+    word = yes.replace("'", "''")
+    return " and ".join(shown), f"{column} = '{word}'"
 
 
 def grammar_words(grammar: CellGrammar) -> list[str]:

@@ -1,0 +1,87 @@
+"""Refusals about files that no option reads end with a command that works, and never with one that is refused again."""
+
+import json
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from setwise.cli.main import app
+
+PAID = ("--epsilon", "90", "--json")
+AGAIN = "or ask again with: setwise "
+COPY = "or ask the copy with: "
+
+
+def run(*words: object):
+    return CliRunner().invoke(app, [*map(str, words)])
+
+
+def write(folder: Path, cells: list[str], header: str = "who,v") -> Path:
+    path = folder / "table.csv"
+    path.write_text(header + "\n" + "".join(f"u{user},{cell}\n" for user, cell in enumerate(cells)))
+    return path
+
+
+WORDS = ["Ja" if user % 4 == 0 else "Nein" for user in range(400)]
+CROSSES = ["x" if user % 4 == 0 else "" for user in range(400)]
+
+
+@pytest.mark.parametrize(("cells", "held", "word"), [(WORDS, "Ja and Nein", "Ja"), (CROSSES, "x", "x")])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "SELECT COUNTIF(v) AS n FROM t",
+        "SELECT COUNT(*) AS n FROM t WHERE v",
+        "SELECT SUM(CASE WHEN v THEN 1 ELSE 0 END) AS n FROM t",
+    ],
+)
+def test_words_that_are_no_truth_values_are_compared(
+    cells: list[str], held: str, word: str, asked: str, tmp_path: Path
+):
+    path = write(tmp_path, cells)
+    done = run("sql", asked, "--table", f"t={path}", "--user", "who", *PAID)
+    message = str(done.exception)
+    assert f"v holds text such as {held}: write COUNTIF(v = '{word}')" in message
+    assert "nothing was charged" in message
+    done = run(*shlex.split(message.partition(AGAIN)[2]))
+    assert done.exit_code == 0, done.exception
+    (row,) = json.loads(done.stdout)["rows"]
+    assert row["n"]["value"] == pytest.approx(100, abs=5)
+
+
+@pytest.mark.parametrize("cell", ["$1234.50", '"€ 1,234.50"', "1234.50 $"])
+def test_a_copy_without_signs_is_written_checked_and_asked(cell: str, tmp_path: Path):
+    path = write(tmp_path, [cell] * 399 + [cell.replace("34", "33")])
+    message = str(run("sum", path, "--user", "who", "--value", "v", "--clip", "5000", *PAID).exception)
+    assert "ask again with" not in message
+    first, *commands = message.partition(COPY)[2].split(" && ")
+    subprocess.run(first, shell=True, check=True)
+    for command in commands:
+        done = run(*shlex.split(command.removeprefix("setwise ")))
+        assert done.exit_code == 0, done.exception
+    (item,) = json.loads(done.stdout)["items"]
+    assert item["sum_v"]["value"] == pytest.approx(400 * 1234.5, rel=0.01)
+
+
+def test_lines_with_a_separator_at_their_end_have_a_whole_command(tmp_path: Path):
+    path = write(tmp_path, [f"{user % 5}," for user in range(400)])
+    message = str(run("sum", path, "--user", "who", "--value", "v", "--clip", "9", *PAID).exception)
+    assert AGAIN in message, message
+    done = run(*shlex.split(message.partition(AGAIN)[2]))
+    assert json.loads(done.stdout)["items"][0]["count"] == pytest.approx(800, abs=20)
+
+
+def test_old_line_ends_have_a_whole_command(tmp_path: Path):
+    path = tmp_path / "table.csv"
+    path.write_bytes(b"who,v\r" + b"".join(b"u%d,2\r" % user for user in range(400)))
+    message = str(run("sum", path, "--user", "who", "--value", "v", "--clip", "9", *PAID).exception)
+    first, *commands = message.partition(COPY)[2].split(" && ")
+    assert first.startswith("tr '\\r' '\\n' <")
+    subprocess.run(first, shell=True, check=True)
+    for command in commands:
+        done = run(*shlex.split(command.removeprefix("setwise ")))
+        assert done.exit_code == 0, done.exception
+    assert json.loads(done.stdout)["items"][0]["count"] == pytest.approx(800, abs=20)
