@@ -136,6 +136,11 @@ TEXTS = {
     "small < whole": lambda r: None if None in (r["small"], r["whole"]) else str(r["small"] < r["whole"]).lower(),
     "real > 1": lambda r: None if number(r["real"]) is None else str(number(r["real"]) > 1).lower(),
     "text ILIKE 'A%'": lambda r: None if r["text"] is None else str(ascii_lower(r["text"]).startswith("a")).lower(),
+    "text || '_%b' LIKE '%\\_\\%_'": lambda r: None if r["text"] is None else "true",
+    "text || '\\z' LIKE '%\\_z'": lambda r: None if r["text"] is None else str(r["text"].endswith("_z")).lower(),
+    "text || '\\x' LIKE '%\\%' ESCAPE '!'": lambda r: None if r["text"] is None else "true",
+    "text || '\\x' LIKE '%\\_' ESCAPE '!'": lambda r: None if r["text"] is None else "true",
+    "text || '.x' LIKE '%\\\\\\\\%' OR text || '%x' LIKE '%\\%x'": lambda r: None if r["text"] is None else "true",
     "NOT (text IN ('a', 'b')) AND flag": lambda r: (
         "false"
         if r["flag"] is False or r["text"] in ("a", "b")

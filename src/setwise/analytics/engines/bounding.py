@@ -67,8 +67,8 @@ def predicate(expression: Expression, dialect: Dialect, parameters: Parameters) 
             if column.kind is Kind.FLOAT:  # engines search IN lists by hash and disagree on whether 0.0 = -0.0
                 return f"({' OR '.join(f'{operand} = {constant}' for constant in constants)})"
             return f"({operand} IN ({', '.join(constants)}))"
-        case Pattern(column, pattern):
-            return f"({dialect.like(dialect.operand(column), parameters.add(dialect.pattern(pattern)))})"
+        case Pattern(column):
+            return f"({dialect.like(dialect.operand(column), parameters.add(dialect.pattern(expression.escaped)))})"
         case Missing(column):
             return f"({dialect.name(column.name)} IS NULL)"
         case Not(part):

@@ -218,9 +218,9 @@ class Dialect(ABC):
     def pattern(self, written: str) -> str:
         """Return the LIKE pattern `written` as the parameter value that is sent with the SQL condition of `like`.
 
-        In `written` a backslash stands for itself. Engines read it as an escape character, so backslashes are doubled.
+        In `written` a backslash stands before every %, _ and backslash that matches itself.
         """
-        return written.replace("\\", "\\\\")
+        return written
 
     @abstractmethod
     def like(self, operand: str, placeholder: str) -> str:

@@ -58,6 +58,11 @@ class Pattern:
     column: Column
     pattern: str
 
+    @property
+    def escaped(self) -> str:
+        """The pattern with every backslash doubled, for engines, which read a backslash as an escape."""
+        return self.pattern.replace("\\", "\\\\")
+
 
 @dataclass(frozen=True, slots=True)
 class Missing:

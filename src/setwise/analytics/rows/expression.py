@@ -81,7 +81,10 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """The condition that `text` matches a LIKE `pattern`; `any_case` ignores the case of the letters A to Z."""
+    """The condition that `text` matches a LIKE `pattern`; `any_case` ignores the case of the letters A to Z.
+
+    In `pattern`, a backslash stands before every %, _ and backslash that matches itself.
+    """
 
     text: "RowExpression"
     pattern: str

@@ -14,7 +14,7 @@ from sqlglot import exp
 from setwise.analytics.bins import ConsecutiveTime, Group, RecurringTime, TimeUnit, Width
 from setwise.analytics.filter.parser import ALLOWED, KEYWORDS
 from setwise.analytics.sql.row_values import TRUNCATIONS, is_time_cast, time_column, truncation_parts
-from setwise.analytics.sql.syntax import check_parts, column_name, construct_of, number_of, unsupported
+from setwise.analytics.sql.syntax import check_parts, column_name, construct_of, like_pattern, number_of, unsupported
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.labels import Cell
 
@@ -205,9 +205,11 @@ def _comparison(node: exp.Expr, *, negated: bool) -> str:
         case exp.Like:
             check_parts(node, "this", "expression", "negate")
             pattern = node.args["expression"]
-            if type(pattern) is exp.Literal and "\\" in pattern.this:
-                raise unsupported("an escape (\\) in LIKE", "use % and _ alone")
+            if "\\" in like_pattern(node):
+                raise unsupported("an escape (\\) in the LIKE of a filter", "use % and _ alone")
             return f"{_column(node.this)} {negation}LIKE {_constant(pattern)}"
+        case exp.Escape:
+            raise unsupported(f"the escape in {like_pattern(node)!r}", ALLOWED)
         case exp.Is if type(node.args["expression"]) is exp.Null:
             check_parts(node, "this", "expression", "negate")
             return f"{_column(node.this)} IS {negation}NULL"

@@ -36,7 +36,7 @@ from setwise.analytics.rows.expression import (
     TimeText,
     TimeWord,
 )
-from setwise.analytics.sql.syntax import check_parts, column_name, construct_of, number_of, unsupported
+from setwise.analytics.sql.syntax import check_parts, column_name, construct_of, like_pattern, number_of, unsupported
 from setwise.analytics.sql.time_units import (
     FIELDS,
     FORMATS,
@@ -172,7 +172,7 @@ class RowReader:
             case exp.Not():
                 check_parts(node, "this")
                 return Negated(self.read(node.this))
-            case exp.Is() | exp.In() | exp.Between() | exp.Like() | exp.ILike():
+            case exp.Is() | exp.In() | exp.Between() | exp.Like() | exp.ILike() | exp.Escape():
                 return self._predicate(node)
             case exp.Case():
                 return self._case(node)
@@ -261,10 +261,12 @@ class RowReader:
         return Arithmetic(ArithmeticOperator.MINUS, ConstantValue(0), inner)
 
     def _predicate(self, node: exp.Expr) -> RowExpression:
-        predicate = self._positive_predicate(node)
-        return Negated(predicate) if node.args.get("negate") else predicate
+        inner = node.this if isinstance(node, exp.Escape) else node
+        pattern = like_pattern(node) if isinstance(inner, exp.Like | exp.ILike) else ""
+        predicate = self._positive_predicate(inner, pattern)
+        return Negated(predicate) if inner.args.get("negate") else predicate
 
-    def _positive_predicate(self, node: exp.Expr) -> RowExpression:
+    def _positive_predicate(self, node: exp.Expr, pattern: str) -> RowExpression:
         value = self.read(node.this)
         match node:
             case exp.Is():
@@ -289,12 +291,7 @@ class RowReader:
                 return AllOf((Compared(Operator.AT_LEAST, value, low), Compared(Operator.AT_MOST, value, high)))
             case _:
                 check_parts(node, "this", "expression", "negate")
-                pattern = node.args["expression"]
-                if type(pattern) is not exp.Literal or not pattern.is_string:
-                    raise unsupported(f"{construct_of(pattern)} as a pattern", "write text with % and _")
-                if "\\" in pattern.this:
-                    raise unsupported("an escape (\\) in LIKE", "use % and _ alone")
-                return Matched(value, str(pattern.this), type(node) is exp.ILike)
+                return Matched(value, pattern, type(node) is exp.ILike)
 
     def _case(self, node: exp.Expr) -> RowExpression:
         check_parts(node, "this", "ifs", "default")

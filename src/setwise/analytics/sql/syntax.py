@@ -1,10 +1,12 @@
 """Parsing of SQL text into a syntax tree of sqlglot and the options of GoogleSQL's OPTIONS clause; helpers for nodes.
 
 The dialect accepts GoogleSQL, PostgreSQL and DuckDB where they agree: names in backticks or double quotes, text in
-single quotes with a doubled or backslash-escaped quote, and `::` as a cast.
+single quotes with a doubled or backslash-escaped quote, and `::` as a cast. In texts, GoogleSQL's escapes such as a
+doubled backslash are read; a backslash before any other character stands for itself, as in PostgreSQL.
 """
 
 import math
+import re
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -60,6 +62,7 @@ def parse(text: str) -> tuple[exp.Expr, dict[str, str], bool]:
         raise InvalidParameter(f"a SQL query must be at most {LONGEST:,} characters long, not {len(text):,}")
     dialect = SqlDialect()
     try:
+        text = _keep_backslashes(text, dialect)
         tokens = dialect.tokenize(text)
         explain = bool(tokens) and tokens[0].token_type is TokenType.COMMAND and tokens[0].text.upper() == "EXPLAIN"
         if explain:
@@ -85,6 +88,64 @@ def parse(text: str) -> tuple[exp.Expr, dict[str, str], bool]:
     if len(statements) != 1:
         raise InvalidParameter(f"one SELECT is asked at a time, not {len(statements)} statements: leave out the others")
     return statements[0], options, explain
+
+
+_ESCAPES = re.compile(
+    r"""\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-3][0-7]{2}|[\\'"`?abfnrtv])|\\""", re.IGNORECASE
+)
+"""GoogleSQL's escapes in texts (group 1 is the escaped character), or a backslash that begins no escape."""
+
+_ESCAPE_BY_BACKSLASH = re.compile(r"(?i)\b(ESCAPE\s*)'\\'(?!')")
+
+
+def _keep_backslashes(text: str, dialect: SqlDialect) -> str:
+    """Return the SQL `text` with backslashes in texts doubled where they begin no escape, so that parsing keeps them.
+
+    A backslash before an underscore, for example, is no escape of GoogleSQL's texts.
+    """
+    if "\\" not in text:
+        return text
+    text = _ESCAPE_BY_BACKSLASH.sub(r"\1'\\\\'", text)
+    for token in reversed(dialect.tokenize(text)):
+        if token.token_type is TokenType.STRING:
+            written = text[token.start : token.end + 1]
+            kept = _ESCAPES.sub(lambda match: match[0] if match[1] else match[0] * 2, written)
+            text = f"{text[: token.start]}{kept}{text[token.end + 1 :]}"
+    return text
+
+
+def like_pattern(node: exp.Expr) -> str:
+    """Return the pattern of `node`: a LIKE, an ILIKE, or an ESCAPE around one of them.
+
+    In the result, a backslash stands before every %, _ and backslash that matches itself.
+    As in PostgreSQL, a backslash escapes the next character of the pattern, unless ESCAPE names another character.
+    Raises: `InvalidParameter` unless the pattern is a text, in which %, _ or the escape follows every escape.
+    """
+    escape, inner = "\\", node
+    if isinstance(node, exp.Escape):
+        inner, named = node.this, node.args["expression"]
+        if type(named) is not exp.Literal or not named.is_string or len(named.this) > 1:
+            raise unsupported(f"ESCAPE {named.sql()}", "write one character, as in ESCAPE '!'")
+        escape = str(named.this)
+    pattern = inner.args["expression"]
+    if type(pattern) is not exp.Literal or not pattern.is_string:
+        raise unsupported(f"{construct_of(pattern)} as a pattern", "write text with % and _")
+    written, place, parts = str(pattern.this), 0, []
+    while place < len(written):
+        character = written[place]
+        place += 1
+        if character == escape:
+            character = written[place : place + 1]
+            place += 1
+            if character not in ("%", "_", escape):
+                raise unsupported(
+                    f"an escape ({escape}) before {character or 'the end'} in LIKE",
+                    f"write it before %, _ or {escape}, or name another escape, as in LIKE '..' ESCAPE '!'",
+                )
+            parts.append("\\" + character if character in "%_\\" else character)
+        else:
+            parts.append("\\\\" if character == "\\" else character)
+    return "".join(parts)
 
 
 def table_names(text: str) -> tuple[str, ...]:

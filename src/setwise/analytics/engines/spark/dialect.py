@@ -1,5 +1,6 @@
 """Spark's SQL dialect: quoting, casts, exact sums, and the salted hash that ranks a user's items."""
 
+import re
 from collections.abc import Sequence
 from itertools import groupby
 from typing import ClassVar
@@ -147,9 +148,16 @@ class SparkDialect(Dialect):
         """Return the LIKE pattern `written` as a regular expression for Spark's RLIKE (a parameter value, not SQL).
 
         In the regular expression each text between percent signs matches only at its first possible position. Spark's
-        own LIKE tries all positions of all texts: with six texts, one row of eighty characters takes minutes.
+        own LIKE tries all positions of all texts: with six texts, one row of eighty characters takes minutes. In
+        `written` a backslash stands before every %, _ and backslash that matches itself.
         """
-        first, *others = map(_part, written.split("%"))
+        texts: list[list[str]] = [[]]
+        for character in re.findall(r"\\.|[^\\]", written, re.DOTALL):
+            if character == "%":
+                texts.append([])
+            else:
+                texts[-1].append(character)
+        first, *others = map(_part, texts)
         between = "".join(f"(?>.*?{part})" for part in others[:-1] if part)
         last = f".*{others[-1]}" if others else ""
         return rf"(?s)\A{first}{between}{last}\z"
@@ -197,15 +205,15 @@ class SparkDialect(Dialect):
         return f"inline(min_by(struct({', '.join(columns)}), {order}, {number}))"
 
 
-def _part(part: str) -> str:
-    """Return the regular expression for `part`, a part of a LIKE pattern without percent signs.
+def _part(part: Sequence[str]) -> str:
+    """Return the regular expression for `part`, the characters of a LIKE pattern between two percent signs.
 
-    An underscore matches any one character, and every other character matches itself.
+    An underscore matches any one character. Every other character matches itself, also one after a backslash.
     """
     expression = ""
     for character, run in groupby(part):
         length = len(list(run))
-        expression += f".{{{length}}}" if character == "_" else rf"\x{{{ord(character):x}}}" * length
+        expression += f".{{{length}}}" if character == "_" else rf"\x{{{ord(character[-1]):x}}}" * length
     return expression
 
 

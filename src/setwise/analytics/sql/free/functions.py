@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from setwise.analytics.sql.clauses import own_nodes
 from setwise.analytics.sql.free.intervals import constant_number
-from setwise.analytics.sql.syntax import construct_of, unsupported
+from setwise.analytics.sql.syntax import construct_of, like_pattern, unsupported
 from setwise.analytics.sql.time_units import EPOCH_FUNCTIONS, FORMATS, format_released
 
 FUNCTIONS = frozenset(
@@ -65,10 +65,28 @@ def check_free(select: exp.Expr) -> None:
             raise unsupported(f"{construct_of(node)} of a SELECT over released rows", "join the released rows instead")
         if isinstance(node, exp.Table) and not isinstance(node.this, exp.Identifier):
             raise unsupported(f"{construct_of(node.this)} in FROM", "name a table")
+        if isinstance(node, exp.Like | exp.ILike):
+            _escape_pattern(node)
         if isinstance(node, exp.Anonymous):
             _check_call(node)
         elif isinstance(node, exp.Cast) and not isinstance(node, exp.TryCast):
             node.replace(exp.TryCast(this=node.this, to=node.args["to"]))
+
+
+def _escape_pattern(node: exp.Expr) -> None:
+    """Put the escaped pattern of `node`, a LIKE or ILIKE, in place, with an ESCAPE by backslash around `node`.
+
+    DuckDB has no escape of its own. A pattern that is not a text constant keeps DuckDB's meaning.
+    """
+    around = node.parent if isinstance(node.parent, exp.Escape) else None
+    if type(node.args["expression"]) is not exp.Literal:
+        return
+    pattern = like_pattern(node if around is None else around)
+    node.set("expression", exp.Literal.string(pattern))
+    if around is not None:
+        around.set("expression", exp.Literal.string("\\"))
+    elif "\\" in pattern:
+        node.replace(exp.Escape(this=node.copy(), expression=exp.Literal.string("\\")))
 
 
 def _check_call(node: exp.Expr) -> None:
