@@ -426,7 +426,7 @@ COUNTED = "SELECT country, COUNT(DISTINCT user_id) AS n FROM events GROUP BY cou
             {"r": True, "country": False},
         ),
         (f"WITH t AS ({COUNTED}) SELECT MAX(n) AS most FROM t", {"most": False}),
-        (f"WITH t AS ({COUNTED}) SELECT a.n AS n FROM t a JOIN t b ON a.country = b.country", {"n": False}),
+        (f"WITH t AS ({COUNTED}) SELECT a.n AS n FROM t a JOIN t b ON a.country = b.country", {"n": True}),
         (f"WITH t AS ({COUNTED}) SELECT * FROM t UNION ALL SELECT * FROM t", {"country": False, "n": False}),
     ],
 )

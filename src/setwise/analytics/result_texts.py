@@ -37,6 +37,29 @@ def describe_parts(answer: PrivateAnswer, groups: Sequence[Sequence[str]]) -> Pr
     )
 
 
+def with_written_arguments(answer: PrivateAnswer, arguments: Sequence[tuple[str, str]]) -> PrivateAnswer:
+    """Return `answer` with texts that suggest aggregates of expressions as they were written in the statement.
+
+    `arguments` has (name, expression): the name of a column that was computed for an aggregate, and its SQL. The column
+    is not in the table, so that nobody could ask for SUM(name).
+    """
+
+    def written(text: str) -> str:
+        for name, expression in arguments:
+            text = text.replace(f"ask SUM({name}) / COUNT({name})", f"ask SUM({expression}) / COUNT({expression})")
+            text = text.replace(f"GROUP BY FLOOR({name} / 10)", f"GROUP BY FLOOR(({expression}) / 10)")
+        return text
+
+    return replace(answer, left_out=written(answer.left_out), brief=written(answer.brief))
+
+
+def without_intervals(answer: PrivateAnswer) -> PrivateAnswer:
+    """Return `answer` without the sentences on how often intervals hold, for a result in which no number has one."""
+    parts = tuple(without_intervals(part) for part in answer.parts)
+    note = _CONFIDENCE_SENTENCES.sub("", answer.interval_note, count=1).strip()
+    return replace(answer, interval_note=note, parts=parts)
+
+
 def _part_names(groups: Sequence[Sequence[str]]) -> list[str]:
     """Return a name for each SELECT, made of its group columns; SELECTs with the same columns are numbered."""
     names = [f"By {' and '.join(columns)}" if columns else "In all" for columns in groups]

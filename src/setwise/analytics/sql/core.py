@@ -55,6 +55,7 @@ class Core:
       Otherwise these rows are in no group, and `nulls_left_out` has the SQL of the group columns that may be null.
     - `times` says for each group column whether its keys are periods of time, which become dates or times in the table
       of released rows.
+    - `arguments` has, for each column that was computed for an aggregate, its name and the SQL from which it comes.
     """
 
     name: str
@@ -67,6 +68,7 @@ class Core:
     nulls_left_out: tuple[str, ...] = ()
     has_null_groups: bool = False
     times: tuple[bool, ...] = ()
+    arguments: tuple[tuple[str, str], ...] = ()
 
     @property
     def fits_kinds(self) -> bool:

@@ -31,7 +31,7 @@ from setwise.analytics.sql.clauses import (
 from setwise.analytics.sql.core import Core, Problems, SelectSource, StatementSettings, unique_after
 from setwise.analytics.sql.free.functions import check_aggregate
 from setwise.analytics.sql.group_columns import GroupColumn, holds_times, may_be_null
-from setwise.analytics.sql.ratios import argument_text, ratio_advice, sql_text
+from setwise.analytics.sql.ratios import argument_of, argument_text, ratio_advice, sql_text
 from setwise.analytics.sql.result import Output
 from setwise.analytics.sql.row_values import Released, RowReader
 from setwise.analytics.sql.syntax import check_parts, construct_of, number_of, unsupported
@@ -82,6 +82,7 @@ class CoreBuilder:
         self._rows = RowReader(settings.today, released)
         self._aggregates = AggregateReader(settings.user, self._rows, self._compute, settings.declared, source.schema)
         self._computed: dict[RowExpression, str] = {}
+        self._arguments: dict[str, str] = {}
         self._conditions: list[RowExpression] = []
         self._groups: list[GroupColumn] = []
         self._statistics: list[Statistic] = []
@@ -130,6 +131,7 @@ class CoreBuilder:
             nulls_left_out=() if null_groups else nullable,
             has_null_groups=null_groups,
             times=tuple(map(holds_times, self._groups)),
+            arguments=tuple(self._arguments.items()),
         )
         sorted_alike = order is None or (k is not None and len(order.expressions) == 1)
         limit, offset = select.args.get("limit"), select.args.get("offset")
@@ -254,6 +256,11 @@ class CoreBuilder:
         name = next(name for name in names if name.lower() not in names_in_use)
         self._computed[expression] = name
         return name
+
+    def _note_argument(self, statistic: Statistic, node: exp.Expr) -> None:
+        """Remember the argument of the aggregate call `node` as SQL, if `statistic` reads a column computed from it."""
+        if statistic.column in self._computed.values() and (argument := argument_of(node)) is not None:
+            self._arguments.setdefault(str(statistic.column), argument)
 
     def _derived_rows(self) -> SelectSource:
         """Return the private rows that the query aggregates: `source` with further conditions and computed columns.
@@ -386,13 +393,17 @@ class CoreBuilder:
                     )
                 if is_aggregate(node):
                     for end, statistic in self._aggregates.statistics(node, alias or argument_text(node)):
+                        self._note_argument(statistic, node)
                         place = self._place(statistic)
                         computed = statistic.column in self._computed.values()
                         name = sql_text(node) if computed else statistic_name(statistic)
                         outputs.append((name if alias is None else alias + end, exp.column(f"s{place}")))
                     continue
                 shown = self._over_released(node.copy(), alias, aliases=False)
-                self.advice += ratio_advice(node, alias, self._settings.user, self._aggregates.statistic)
+                one = self._aggregates.has_one_row
+                self.advice += ratio_advice(
+                    node, alias, self._settings.user, self._aggregates.statistic, has_one_row=one
+                )
                 group = self._group_place(node)
                 name = alias or (self._groups[group].name if group is not None else sql_text(node))
                 outputs.append((name, shown))
@@ -440,7 +451,9 @@ class CoreBuilder:
         if place is not None:
             return exp.column(f"g{place}")
         if is_aggregate(node):
-            return exp.column(f"s{self._place(self._aggregates.statistic(node, alias or argument_text(node)))}")
+            statistic = self._aggregates.statistic(node, alias or argument_text(node))
+            self._note_argument(statistic, node)
+            return exp.column(f"s{self._place(statistic)}")
         if isinstance(node, exp.Window):
             inner = node.this
             if isinstance(inner, exp.Anonymous | exp.Filter):

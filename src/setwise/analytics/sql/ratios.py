@@ -14,7 +14,12 @@ from setwise.analytics.sql.clauses import own_nodes
 
 
 def ratio_advice(
-    node: exp.Expr, alias: str | None, user: str, statistic_of: Callable[[exp.Expr, str], Statistic]
+    node: exp.Expr,
+    alias: str | None,
+    user: str,
+    statistic_of: Callable[[exp.Expr, str], Statistic],
+    *,
+    has_one_row: bool = False,
 ) -> list[str]:
     """Return sentences of advice about each ratio of two aggregate calls in `node`, an expression of the SELECT list.
 
@@ -22,13 +27,13 @@ def ratio_advice(
     from the exact ratio in the table. If the ratio is a mean or a share of rows, a sentence suggests an AVG instead.
     `alias` is the name of the result column, or None, and `user` the user column. `statistic_of(call, name)` returns
     the statistic for an aggregate call; `name` is a name for the column of the call's argument, if that is an
-    expression such as x * y.
+    expression such as x * y. `has_one_row` says that every user has at most one row in each group.
     """
     advice = []
     for part, whole in _ratios(node):
         statistics = [statistic_of(each, alias or argument_text(each)) for each in (part, whole)]
         instead = _average_advice(part, whole, user)
-        if all(map(_cuts_users, statistics)):
+        if all(_cuts_users(each, has_one_row=has_one_row) for each in statistics):
             ratio = f"{sql_text(part)} / {sql_text(whole)}" if alias is None else alias
             advice.append(
                 f"Caution: {ratio} divides two numbers that are bounded separately for each {user}, so it can be far "
@@ -60,6 +65,21 @@ def argument_text(node: exp.Expr) -> str:
     return sql_text(node if argument is None else argument)
 
 
+def argument_of(node: exp.Expr) -> str | None:
+    """Return the SQL text of the values that the aggregate call `node` reads; None if it has no argument.
+
+    For x with FILTER (WHERE condition) it is a CASE that is null in the other rows.
+    """
+    if isinstance(node, exp.Filter):
+        value = _argument(node.this)
+        if value is None:
+            return None
+        condition = node.args["expression"].this
+        return f"CASE WHEN {condition.sql(dialect='duckdb')} THEN {value.sql(dialect='duckdb')} END"
+    value = _argument(node)
+    return None if value is None else str(value.sql(dialect="duckdb"))
+
+
 def _argument(node: exp.Expr) -> exp.Expr | None:
     """Return the first argument of a function call, without DISTINCT.
 
@@ -86,9 +106,15 @@ def _ratios(node: exp.Expr) -> Iterator[tuple[exp.Expr, exp.Expr]]:
             yield calls[0], calls[1]
 
 
-def _cuts_users(statistic: Statistic) -> bool:
-    """Return whether a bound can reduce what one user adds to `statistic`: True for sums, and for counts of rows."""
-    return isinstance(statistic, Sum) or (isinstance(statistic, Count) and statistic.most != 1)
+def _cuts_users(statistic: Statistic, *, has_one_row: bool) -> bool:
+    """Return whether a bound can reduce what one user adds to `statistic`: True for sums, and for counts of rows.
+
+    False for a sum whose bounds are to be found if every user `has_one_row` at most: such bounds clip no number of
+    rows, but only the few largest values, and the answer states their share.
+    """
+    if isinstance(statistic, Sum):
+        return not (has_one_row and statistic.is_auto)
+    return isinstance(statistic, Count) and statistic.most != 1
 
 
 def _average_advice(part: exp.Expr, whole: exp.Expr, user: str) -> str:

@@ -15,7 +15,12 @@ from setwise.analytics.budget import DEFAULT_DELTA, BudgetWords
 from setwise.analytics.engines.duckdb.free_sql import ReleasedTable, ShellResult, check_shell, run_shell
 from setwise.analytics.engines.joins import Join
 from setwise.analytics.query import Count, Query, statistic_name
-from setwise.analytics.result_texts import describe_parts, with_chosen_rows
+from setwise.analytics.result_texts import (
+    describe_parts,
+    with_chosen_rows,
+    with_written_arguments,
+    without_intervals,
+)
 from setwise.analytics.rows.derivation import Derivation
 from setwise.analytics.schema import Kind, Schema
 from setwise.analytics.sql.core import Core, stated_bounds, with_contributions, with_null_groups
@@ -203,6 +208,10 @@ class Statement:
         answers = answer.parts or (answer,)
         cores = zip(self.cores, answers, strict=False)
         bounds = tuple(each for core, part in cores for each in stated_bounds(core, part.found))
+        written = [
+            with_written_arguments(part, core.arguments) for core, part in zip(self.cores, answers, strict=False)
+        ]
+        answer = replace(answer, parts=tuple(written)) if answer.parts else written[0]
         rows = self._rows(answer, answers, public)
         described = describe_parts(rows.answer, [core.query.groups for core in self.cores])
         notes = (*rows.notes, *self._row_count_notes(answers), *self._null_notes())
@@ -344,6 +353,8 @@ def _computed_answer(answer: PrivateAnswer, shell: Shell, result: ShellResult) -
                 cells[column.name] = value
     outputs = tuple(computed_output(column) for column in columns)
     notes = _notes(answer, columns, rows)
+    if all(column.lower is None for column in columns):
+        answer = without_intervals(answer)
     released = sum(len(part.items) for part in answer.parts or (answer,))
     if shell.chooses_rows and len(rows) < released and any(column.lower is not None for column in columns):
         answer = with_chosen_rows(answer)

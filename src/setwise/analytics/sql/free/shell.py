@@ -28,6 +28,10 @@ Together with `_LARGEST_OPERANDS` it limits the SQL of a statement of 10,000 cha
 """
 
 
+_COLUMNS = "columns with hidden ones"
+"""The key in `meta` of a SELECT under which its result columns are kept once its hidden columns have been added."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShellColumn:
     """A result column of a `Shell`, the SELECT over released (noisy) rows.
@@ -132,7 +136,7 @@ def _selects_of(table: exp.Expr, tree: exp.Expr) -> list[exp.Expr]:
 
     `table` is a subquery, or names a common table expression of the whole statement `tree`. The list is empty for a
     plain table, a PIVOT, a set operation other than UNION ALL, an inner SELECT with DISTINCT, an alias that renames
-    columns, and a common table expression that is read in several places.
+    columns, and a common table expression whose hidden columns could show (`_names_columns`).
     """
     inner = None
     if table.args.get("pivots"):
@@ -143,10 +147,27 @@ def _selects_of(table: exp.Expr, tree: exp.Expr) -> list[exp.Expr]:
         name = table.name.lower()
         defined = [each for each in tree.find_all(exp.CTE) if each.alias.lower() == name]
         reads = [each for each in tree.find_all(exp.Table) if each.name.lower() == name]
-        if len(defined) == len(reads) == 1 and not defined[0].args["alias"].args.get("columns"):
-            inner = defined[0].this
+        if len(defined) == 1 and not defined[0].args["alias"].args.get("columns"):
+            inner = defined[0].this if len(reads) == 1 or all(map(_names_columns, reads)) else None
     selects = [] if inner is None else _united_selects(inner)
     return [] if any(each.args.get("distinct") for each in selects) else selects
+
+
+def _names_columns(read: exp.Expr) -> bool:
+    """Return whether the SELECT that has the table `read` in its FROM names every column that it reads from it.
+
+    A common table expression that is read in several places can get hidden columns only if all its readers do. In a
+    reader with a * or a NATURAL JOIN the hidden columns would show. A row that is read as a whole has them as well.
+    """
+    select = read.find_ancestor(exp.Select, exp.CTE)
+    if not isinstance(select, exp.Select) or read.args.get("pivots") or read.alias_column_names:
+        return False
+    if any(str(join.args.get("method") or "").upper() == "NATURAL" for join in select.args.get("joins") or ()):
+        return False
+    names = {column.name.lower() for column in select.find_all(exp.Column) if not column.table}
+    return read.alias_or_name.lower() not in names and not any(
+        isinstance(star.parent, exp.Select | exp.Column | exp.Columns) for star in select.find_all(exp.Star)
+    )
 
 
 def _expand_stars(select: exp.Expr, tree: exp.Expr) -> None:
@@ -197,6 +218,9 @@ def _with_ends(selects: Sequence[exp.Expr], tree: exp.Expr) -> tuple[ShellColumn
     whose column has no interval, or depends on no statistic. `selects` have equal numbers of columns, and the first
     SELECT names the columns. `tree` is the whole statement, whose common table expressions the SELECTs may read.
     """
+    if _COLUMNS in selects[0].meta:  # of a common table expression that another part of the statement reads as well
+        known: tuple[ShellColumn, ...] = selects[0].meta[_COLUMNS]
+        return known
     precisions = [_precisions(select, tree) for select in selects]
     columns = []
     hidden: list[list[exp.Expr]] = [[] for _ in selects]
@@ -218,6 +242,7 @@ def _with_ends(selects: Sequence[exp.Expr], tree: exp.Expr) -> tuple[ShellColumn
         columns.append(ShellColumn(name=name, lower=lower, upper=upper, unreliable=unreliable, sources=sources))
     for select, added in zip(selects, hidden, strict=True):
         select.set("expressions", [*select.expressions, *added])
+    selects[0].meta[_COLUMNS] = tuple(columns)
     return tuple(columns)
 
 
@@ -256,15 +281,39 @@ def _names_key(column: exp.Column, select: exp.Expr, tree: exp.Expr) -> bool:
     """
     source = select.args.get("from_")
     table = None if source is None else source.this
+    if select.args.get("joins") and table is not None and not select.args.get("group"):
+        inner = _joined_selects(column, select, tree)
+        if inner:
+            return _holds_column(inner, column, tree)
     if isinstance(table, exp.Table) and table.name.startswith("core_"):
         is_released = column.table == table.alias_or_name or not (column.table or select.args.get("joins"))
         return is_released and column.name.startswith("g") and column.name[1:].isdecimal()
-    passed = _passed_selects(select, tree)
-    names = [each.alias_or_name.lower() for each in passed[0].expressions] if passed else []
-    if column.name.lower() not in names or not _have_equal_columns(passed):
+    return _holds_column(_passed_selects(select, tree), column, tree)
+
+
+def _joined_selects(column: exp.Column, select: exp.Expr, tree: exp.Expr) -> list[exp.Expr]:
+    """Return the inner SELECTs that make up the table of `column`, which `select` reads from several tables.
+
+    A column without a qualifier that is in USING is that of the first table. The list is empty if the table is not
+    known. `tree` is the whole statement.
+    """
+    tables = [select.args["from_"].this, *(join.this for join in select.args["joins"])]
+    if column.table:
+        tables = [each for each in tables if each.alias_or_name.lower() == column.table.lower()]
+        return _selects_of(tables[0], tree) if len(tables) == 1 else []
+    merged = {each.name.lower() for join in select.args["joins"] for each in join.args.get("using") or ()}
+    return _selects_of(tables[0], tree) if column.name.lower() in merged else []
+
+
+def _holds_column(selects: Sequence[exp.Expr], column: exp.Column, tree: exp.Expr) -> bool:
+    """Return whether the result column of `selects` with the name of `column` holds group keys; False without one.
+
+    `selects` are united with UNION ALL, and the first of them names the columns. `tree` is the whole statement.
+    """
+    names = [each.alias_or_name.lower() for each in selects[0].expressions] if selects else []
+    if column.name.lower() not in names or not _have_equal_columns(selects):
         return False
-    place = names.index(column.name.lower())
-    return _holds_keys(passed, place, tree)
+    return _holds_keys(selects, names.index(column.name.lower()), tree)
 
 
 def _holds_keys(selects: Sequence[exp.Expr], place: int, tree: exp.Expr) -> bool:
