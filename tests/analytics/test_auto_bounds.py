@@ -429,6 +429,21 @@ def test_empty_bins_are_seldom_mistaken_and_standing_ones_found():
     assert released_bounds(bounds, np.zeros_like(counts))[0] < Fraction(2) ** 64
 
 
+@pytest.mark.parametrize("epsilon", [1, 10, 50])
+def test_a_bound_far_above_the_rows_of_all_users_is_seldom_found(epsilon):
+    """The noise of empty bins: at epsilon 50, one count in ten bounded users of at most 27 rows by 256 or more."""
+    users = np.zeros(27, np.int64)
+    users[[1, 3, 7, 15, 26]] = [400, 1500, 4000, 900, 3]
+    search = row_search(1 / (Fraction(epsilon) / 10))
+
+    def noise_at(bound):
+        return bound / (0.9 * epsilon)
+
+    found = [search.release(users, noise_at, SystemRandomness()).bound for _ in range(400)]
+    far = sum(bound > 4 * 32 for bound in found)
+    assert binom.sf(far - 1, 400, 0.04) > 1e-4
+
+
 def found_shares(bins, wanted):
     """Return how often `wanted` is within the bounds found in 400 draws; `bins` maps bin numbers to users."""
     bounds = DoublingBounds(scale=Fraction(20))
