@@ -321,9 +321,9 @@ def test_keys_of_different_types_meet(typed: ClickHouseEngine, clickhouse_server
         ("exact", "time", {"one": 1, "two": 1}),
         ("clock", "time", {"two": 1}),
     ):
-        beside = JoinableTables(public={"names_of": "names_of"})
+        joinable = JoinableTables(public={"names_of": "names_of"})
         join = Join(table="names_of", keys=(Key(column=left, joined=right),))
-        joined = Joined(joins=[join], name="typed", user="u", beside=beside)
+        joined = Joined(joins=[join], name="typed", user="u", joinable=joinable)
         with open_engine("typed", url, joined=joined) as engine:
             found = engine.histogram(Aggregation(user="u", item="met"))
             assert as_dict(found.labels, found.counts) == wanted, left
@@ -335,7 +335,7 @@ def test_rows_that_meet_none_have_nulls(clickhouse_server: ClickHouseServer, url
     clickhouse_server.store(pa.table({"who": [1, 2, 3], "key": [1, 1, 2]}), "met", url, plain)
     clickhouse_server.store(pa.table({"key": [1], "label": ["one"]}), "meets", url, plain)
     join = Join(table="meets", keys=(Key(column="key", joined="key"),), keeps_all=True)
-    joined = Joined(joins=[join], name="met", user="who", beside=JoinableTables(public={"meets": "meets"}))
+    joined = Joined(joins=[join], name="met", user="who", joinable=JoinableTables(public={"meets": "meets"}))
     with open_engine("met", url, joined=joined) as engine:
         found = engine.histogram(Aggregation(user="who", item="label"))
         assert as_dict(found.labels, found.counts) == {"one": 2}

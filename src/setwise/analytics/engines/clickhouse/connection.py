@@ -48,11 +48,14 @@ _CANCELLED, _DENIED, _READ_ONLY, _CONSTRAINED = 394, 497, 164, 452
 class ClickHouseConnection:
     """A connection to the ClickHouse at the address `url`, which runs one statement after the other.
 
+    `is_embedded` is True for a chDB folder: that ClickHouse runs in this process and serves nobody else.
+
     Raises: `EngineFailed` if no connection can be made.
     """
 
     def __init__(self, url: str) -> None:
         self._url = url
+        self.is_embedded = url.startswith("chdb://")
         with _failures(_UNREACHABLE[url.partition(":")[0]]):
             self._client = open_client(url)
 

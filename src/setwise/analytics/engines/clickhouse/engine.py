@@ -52,7 +52,7 @@ class ClickHouseEngine(Engine):
         self._salts = salts
         self._connection = ClickHouseConnection(url)
         self._source = source
-        self._catalogue = ClickHouseCatalogue(self._run)
+        self._catalogue = ClickHouseCatalogue(self._run, has_policies=not self._connection.is_embedded)
         try:
             self._base = self._look_up_relation()
             self._relation = self._base.derive(derivation, ClickHouseDialect())

@@ -103,11 +103,12 @@ class ClickHouseCatalogue:
     """Lookup of tables in ClickHouse's catalogue, which refuses a table if one row could make a query of it fail.
 
     Only the catalogue is read, never rows. The function `ask` runs a SQL statement and returns the columns of its
-    result.
+    result. `has_policies` is False for a ClickHouse whose tables cannot have row policies.
     """
 
-    def __init__(self, ask: Ask) -> None:
+    def __init__(self, ask: Ask, *, has_policies: bool = True) -> None:
         self._ask = ask
+        self._has_policies = has_policies
         self._total: dict[tuple[str, str, str], bool] = {}
         """Whether a default expression cannot fail, by its text, the type of its column and that of its argument."""
 
@@ -262,6 +263,9 @@ class ClickHouseCatalogue:
         policies, too, but only if the table has rows, so that the first row would decide whether the table is refused.
         `table` is the table's name, and `definition` its entry in the catalogue.
         """
+        # chDB keeps users in its own configuration, which has no policies; nobody can create or list one there.
+        if not self._has_policies:
+            return
         try:
             conditions = [str(condition) for condition in self._ask(_POLICIES, _parts(table)).get("condition", ())]
         except EngineFailed:
