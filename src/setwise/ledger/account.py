@@ -217,7 +217,7 @@ class Account:
         return self.charge([*others, *reserved_uses(early)], key=key, request=request)
 
     def _priced_by_balance(self, uses: Sequence[Use]) -> list[Use]:
-        """Return those of the `uses` whose price is valid only if their question is fixed when they are charged."""
+        """Return those `uses` (privacy guarantees with counts) whose price is valid only for a question fixed now."""
         return uses_priced_by_balance(uses, self._terms, has_slice=isinstance(self._cap, SharedCap))
 
     def _append(self, contents: Contents, at: int, wanted: tuple[Use, ...]) -> Entry:
@@ -266,11 +266,15 @@ class Account:
     def _pay_cap(
         connection: Connection, cap: SharedCap, uses: tuple[Use, ...], slice_units: dict[str, int], rule: Rule
     ) -> tuple[dict[str, int], dict[str, int]]:
-        """Return (refill, price): units to move from the cap into an account's slice, and units the slice then pays.
+        """Return (refill, price) for a charge of `uses` from an account's slice of the cap, in units per balance name.
 
         The cap is the joint budget of a dataset's accounts, and the slice a part of it that is reserved for one
-        account. Both results are keyed by balance name, like `slice_units`, the units in the slice now. `rule` says
-        which of the cap's balances may pay. Raises `Refused` if even the refilled slice cannot pay for `uses`.
+        account.
+        - `refill` is to be moved from the cap into the slice first; `price` is what the slice then pays.
+        - `slice_units` are the units in the slice now.
+        - `rule` says which of the cap's balances may pay.
+
+        Raises `Refused` if even the refilled slice cannot pay.
         """
         slice_price = cap.totals.pay(uses, slice_units, rule)
         # A use costs more from a smaller slice. A refill locks the cap's row, so the slice is refilled only if it
@@ -528,8 +532,8 @@ class Account:
     def odometer_after(self, uses: Sequence[Use]) -> float:
         """Return a quick upper bound on the epsilon that the account has drawn if it has drawn only `uses`.
 
-        `uses` are privacy guarantees with counts. The bound is 0 without uses. It may be below the odometer of
-        `status`, which is computed from rounded balances.
+        `uses` are privacy guarantees with counts. The bound is 0 without uses. The epsilon in the account's `status`
+        may be larger, because its balances are rounded up.
         """
         merged_uses = merged(uses)
         largest = largest_loss((use.guarantee, use.count) for use in merged_uses)

@@ -297,10 +297,10 @@ class WalletTotals:
     def covers(self, uses: Sequence[Use], remaining: int, price: int) -> bool:
         """Return whether `price` units of the wallet are enough for `uses`, as this machine computes prices.
 
-        `uses` are privacy guarantees with counts, and `remaining` are the wallet's units before the payment, of 2^60. A
-        price that another platform computed is accepted, because prices have a margin for differences between math
-        libraries.
+        `uses` are privacy guarantees with counts, and `remaining` are the wallet's units before the payment, of 2^60.
         """
+        # Every price has a margin, which is larger than the difference between the math libraries of two platforms. So
+        # a payment that another platform computed is enough here, too.
         fixed = [use for use in uses if isinstance(use.guarantee, Gaussian)]
         varied = [use for use in uses if not isinstance(use.guarantee, Gaussian)]
         before, after = Fraction(self.wallet) * remaining / UNITS, worth_below(remaining - price, self.wallet)

@@ -108,8 +108,8 @@ class SharedCap:
 
         - `account` is the number of the record that opened the account, and `name` the account's name.
         - `at` is the timestamp of the entry, in microseconds since 1970.
-        - `wanted` are the units that the cap needs, per balance name. At least half of each named balance is moved.
-          None moves the whole slice.
+        - `wanted` are the units that the cap needs, per balance name. Of each named balance, these units or half of the
+          slice are moved, whichever is more. None moves the whole slice.
         """
 
         def amounts(slice_units: Mapping[str, int]) -> dict[str, int]:
@@ -161,11 +161,12 @@ class SharedCap:
                 lacking -= max(min(lacking, held), held // 2)
 
     def keep_rule(self, account: int, name: str, rule: Rule, at: int) -> bool:
-        """Let only the balance `rule` of the cap pay from now on; return False if one was dropped before.
+        """Let only one balance of the cap pay from now on; return False if one was dropped before.
 
-        `rule` is the Gaussian wallet or the sum of epsilons. The decision is an entry of an open account under the cap:
-        `account` is the number of the record that opened it, `name` its name, and `at` the timestamp in microseconds
-        since 1970. Returns False, too, if the account is not open.
+        - `rule` is the balance that pays: the Gaussian wallet or the sum of epsilons.
+        - `account` is the number of the record that opened an account under the cap, and `name` the account's name. The
+          decision is an entry of this account. If the account is not open, False is returned.
+        - `at` is the timestamp of the entry, in microseconds since 1970.
         """
 
         def drafts(connection: Connection) -> list[Draft]:

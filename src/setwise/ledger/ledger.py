@@ -163,12 +163,11 @@ class Ledger:
     ) -> AccountStatus:
         """Open an account that pays for mechanisms of any parameters up to a budget (epsilon, delta).
 
-        - `rule` "wallet" pays from a Gaussian budget (mu squared), or while the largest losses add up to at most
-          epsilon.
+        - `rule` "wallet" pays from a Gaussian budget (mu squared), or while largest losses add up to at most epsilon.
         - `rule` "zcdp" adds up zCDP parameters. It pays for less, but also for guarantees that are known only as zCDP.
-        - `rule` "menu" pays only for what a guarantee in `menu` (pure DP or bounded-range) covers, but for more of it.
-        - `failure_share` is the share of delta for outright failures, which may reveal everything; None takes the
-          default.
+        - `rule` "menu" pays only for what a guarantee in `menu` (pure DP or bounded-range) covers. It pays for more
+          uses of a few known sizes.
+        - `failure_share` is the share of delta for outright failures (which may reveal everything); None: a default.
         - `period`, `analyst`, `dataset` and `unit` are as in `open_setwise`.
 
         Theorem: WhitehouseRaRoWu23 for zCDP, docs/optimal-composition.md, Theorem 7, for wallets, and "Menu accounts".
@@ -423,10 +422,12 @@ class Ledger:
     ) -> Record:
         """Append a signed head, a record of where each account's chain ends now, signed with `key`; return the record.
 
-        The ledger is first checked against its earlier heads. `last_head` is a file outside the database: the ledger
-        must have the head in it, and the new head is written to it. If the file does not exist yet, but the ledger has
-        heads, one of them must have been signed at most the time `within` ago (None: this fails). With `anew`, the file
-        is replaced without a comparison.
+        The ledger is first checked against its earlier heads.
+        - `last_head` is a file outside the database, or None: the ledger must have the head in it, and the new head
+          replaces that head.
+        - `within` is for a missing file: some head, if there are any, must have been signed at most this time ago. None
+          accepts no head.
+        - With `anew`, the file is replaced without these comparisons.
 
         Raises `StoreFailed`, without signing, if a check fails.
         """
@@ -520,10 +521,10 @@ class Ledger:
         self.record("cap.kept", by=by, subject=dataset, details={"keep": keep})
 
     def reclaim(self, dataset: str, *, idle: timedelta = timedelta(0)) -> int:
-        """Return what idle accounts reserved of a dataset's joint budget (cap) to that budget; return their number.
+        """Move what idle accounts have reserved of a dataset's cap back to the cap; return the number of accounts.
 
-        An account is idle if it has no entry in the time `idle` before now. This is never necessary, because a cap that
-        runs short collects by itself.
+        A cap is the joint budget of a dataset's accounts. An account is idle if it has no entry in the time `idle`
+        before now. This is never necessary, because a cap that runs short collects by itself.
 
         Raises `InvalidParameter` if the dataset has no cap of which accounts reserve parts.
         """
@@ -545,8 +546,8 @@ class Ledger:
     def joint(self, dataset: str, *, delta: float | None = None, periods: int = 1) -> Joint:
         """Return the joint (epsilon, delta) promise of all accounts on a dataset, which holds even if analysts collude.
 
-        If `delta` is None, it is the sum of the accounts' deltas. An account whose budget starts afresh in each period
-        counts for `periods` periods.
+        If `delta` is None, it is the sum of the accounts' deltas. `periods` is the number of budget periods that are
+        composed for an account whose budget starts afresh.
         """
         return joint_of(dataset, self.terms_on(dataset), self.cap(dataset), delta=delta, periods=periods)
 

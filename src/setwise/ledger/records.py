@@ -119,21 +119,20 @@ def read_amounts(text: str) -> dict[str, int]:
 
 
 def record_hash(previous: str, holder: int, at: int, body: str) -> str:
-    """Return the hash of a record of the register, which covers `previous`, the hash of the record before it.
+    """Return the hash of an opening or audit event, which covers `previous`, the hash of the record before it.
 
-    The register is the ledger's chain of openings and audit events. `holder` is the record's number, `at` its timestamp
-    in microseconds since 1970, and `body` its text.
+    `holder` is the record's number, `at` its timestamp in microseconds since 1970, and `body` its text.
     """
     return digest(f"{previous}\n{holder}\n{at}\n{digest(body)}")
 
 
 def link(previous: str, position: int, at: int, contents: str) -> str:
-    """Return the hash of an entry, which covers its contents and the hash of the entry before it.
+    """Return the hash of an entry, which covers its contents and the hash of the entry before it (`previous`).
 
-    `previous` is the hash of the entry before, `position` the entry's place in the account's chain of entries, `at` its
-    timestamp in microseconds since 1970, and `contents` the digest of its contents. A trigger in PostgreSQL computes
-    the same hash.
+    `position` is the entry's place in the account's chain, `at` its timestamp in microseconds since 1970, and
+    `contents` the digest of its contents.
     """
+    # A trigger in PostgreSQL computes this hash, too.
     return digest(f"{previous}\n{position}\n{at}\n{contents}")
 
 
@@ -172,11 +171,11 @@ class Contents:
 
 
 def release_key(charge_key: str, part: str) -> str:
-    """Return the key of a release entry: `charge_key`, the key of its charge, and on a second line the name `part`.
+    """Return the key of the entry that stores the answer of one part of a charge: two lines of text.
 
-    A release stores the answer of one part of a charge. Names are printable, so neither contains a line break, and the
-    database finds the charge by the first line.
+    The first line is `charge_key`, the key of the charge, and the second is `part`, the name of the part.
     """
+    # Names are printable, so neither contains a line break, and the database finds the charge by the first line.
     return f"{charge_key}\n{part}"
 
 

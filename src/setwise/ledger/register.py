@@ -32,9 +32,10 @@ AUDIT_EVENT_KINDS: tuple[AuditEventKind, ...] = get_args(AuditEventKind)
 class AuditEvent:
     """One audit event, such as the freezing of an account: the person `by` did `action` to the `subject`.
 
-    `kind` is "act" for an action named by a caller of `Ledger.record`. The other kinds, whose `action` has the same
-    text, are "freeze", "thaw", "close", "dataset" (a registration), "head" (a signed record of where all chains ended)
-    and "seal" (a digest of changes that early hashes do not cover). `details` has further JSON values.
+    - `kind` is "act" for an action named by a caller of `Ledger.record`. The other kinds, named like their `action`,
+      are "freeze", "thaw", "close", "dataset" (a registration), "head" (a signed record of where all chains ended) and
+      "seal" (a digest of changes that early hashes do not cover).
+    - `details` has further JSON values.
     """
 
     kind: AuditEventKind

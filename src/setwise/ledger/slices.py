@@ -195,9 +195,12 @@ class CapTotals:
     ) -> dict[str, int]:
         """Return the units, per balance name, to move into an account's slice so that it can pay for `uses`.
 
-        A slice is the part of the cap that is reserved for one account. `slice_units` are the units in it now, and
-        `free` the units of the cap in no slice. `rule` says which of the cap's balances pay. If too few units are free,
-        those are returned, and `pay` then returns None.
+        A slice is the part of the cap that is reserved for one account.
+        - `uses` are privacy guarantees with counts.
+        - `slice_units` are the units in the slice now, and `free` the units of the cap in no slice.
+        - `rule` says which of the cap's balances pay.
+
+        Fewer units are returned if fewer are free; `pay` then says whether they suffice.
         """
         wanted = self.needs(uses, rule)
         if WALLET in wanted:
@@ -346,7 +349,7 @@ class _Costs:
     - `summed` is the sum of their largest losses; it is above 2^60 if a loss is unbounded.
     - `prices` lists pairs (wallet's balance after paying, price), from the largest balance down to 0. It is empty if a
       guarantee has no finite price.
-    - `well` is 2% more than the price that leaves the whole wallet.
+    - `well` is 2% more than the lowest price, that in a full wallet.
     - `rounding` is the most by which the prices of two platforms may differ.
     """
 
@@ -404,10 +407,11 @@ def _cost(uses: tuple[Use, ...], level: float) -> Fraction | None:
 
 
 def _platform_dependent_price(use: Use) -> Fraction:
-    """Return the highest price (in mu^2) of `use` in a Gaussian wallet, of which platforms may round a small share.
+    """Return the highest price (in mu^2) of `use` in a Gaussian wallet, or 0 if its price is fixed or infinite.
 
-    It is the price of a use that empties the wallet. Returns 0 for a use whose price is infinite or is equal at every
-    balance.
+    It is the price of a use that empties the wallet. A fixed price is equal at every balance of the wallet.
     """
+    # Other prices are computed with functions that platforms round differently; the accepted difference is a share of
+    # this price.
     price = use.guarantee.price(0.0) if use.guarantee.price_varies else 0.0
     return use.count * Fraction(price) if price < math.inf else Fraction(0)

@@ -42,8 +42,8 @@ class AccountStatus:
 
     - `terms` has the promise and the whole budget.
     - `period` names the budget period, and is empty without periods.
-    - `left` and `spent` are the remaining and the spent budget as privacy guarantees, with counts. For a budget of any
-      guarantees, they are the largest guarantee that is still paid, and one that reveals at least as much as everything
+    - `left` and `spent` are the remaining and the spent budget as privacy guarantees, with counts. Without registered
+      guarantees, `left` is the largest that can still be paid, and `spent` reveals at least as much as all that was
       drawn.
     - `share_left` is the remaining share of the budget, from 0 to 1, and `charges` the number of charges.
     - `state` is "open", "frozen" or "closed".
@@ -287,9 +287,9 @@ def _epsilon_left(terms: Terms, remaining_uses: tuple[Use, ...], share_left: flo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Joint:
-    """The joint promise of the accounts on a dataset: `epsilon` at `delta`, over `periods` periods of each account.
+    """The joint promise of the accounts on a dataset: `epsilon` at `delta`, even if analysts pool all answers.
 
-    - The promise is kept even if analysts pool all answers and choose every question together.
+    - `accounts` are the accounts' names, and `periods` is the number of budget periods of each that are composed.
     - `cap` is the status of the dataset's cap (a joint budget for all its accounts), or None without a cap.
     - `unit` is the unit of privacy that all these accounts protect, such as "user".
     """

@@ -117,9 +117,10 @@ class Terms:
     def lines(self) -> dict[str, int]:
         """Return the size of each balance of the account or cap: the most units that may be spent of it in a period.
 
-        The keys are balance names: "wallet" and others of the budget (mostly 2^60 units), the written form of each
-        registered guarantee, such as "pure:0.1" (its count), and "slice:wallet" and others for what the account may
-        reserve of its cap (joint budget).
+        The keys are balance names:
+        - "wallet" and others of the budget, mostly with 2^60 units.
+        - the written form of each registered guarantee, such as "pure:0.1", with its count.
+        - "slice:wallet" and others for what the account may reserve of its cap (a dataset's joint budget).
         """
         registered = {line_of(use): use.count for use in self.uses}
         balances = registered if self.totals is None else registered | self.totals.lines()

@@ -490,9 +490,11 @@ def _plan_for_account(
 ) -> RunningTotals:
     """Return the noise mechanism of a series with these `terms` that an existing `account` pays for.
 
-    The caller gives either `epsilon` and `delta`, to which the noise is calibrated, or `counts`, a Gaussian guarantee
-    registered with the account, such as "gaussian:20". With `counts` and private groups, `delta` is the failure
-    probability of the threshold that hides small groups. Raises `InvalidParameter` if neither or both are given.
+    - `epsilon` and `delta` calibrate the noise, or
+    - `counts` is a Gaussian guarantee that is registered with the account, such as "gaussian:20". `delta` is then the
+      failure probability of the threshold that hides small private groups.
+
+    Raises `InvalidParameter` if neither or both are given.
     """
     if epsilon is not None:
         if counts is not None or delta is None:

@@ -33,10 +33,10 @@ CONFIDENCE = Fraction(95, 100)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One group of a live series over time: its numbers of users and their 95% confidence intervals.
+    """One group (`item`) of a live series over time: its numbers of users and their 95% confidence intervals.
 
-    `item` is the group; `values` and `intervals` have one entry per released period, in whole numbers. `shown_from` is
-    the first day of the period in which the group was first shown.
+    - `values` and `intervals` have one entry per released period, in whole numbers.
+    - `shown_from` is the first day of the period in which the group was first shown.
     """
 
     item: str | int

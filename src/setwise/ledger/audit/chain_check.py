@@ -247,11 +247,10 @@ class ChainCheck:
             self._fault(entry.position, "was released while the account was frozen or closed")
 
     def _check_slice(self, entry: Entry) -> None:
-        """Record a fault if `entry` moves what no cap has between the dataset's cap and the account's slice of it.
+        """Record a fault unless `entry` moves units between the dataset's cap and the account's slice correctly.
 
         The cap is the joint budget of the dataset's accounts, and the slice the part reserved for one account. The
-        entry may instead drop one of the two balances that pay, the Gaussian wallet or the sum of epsilons. Its text
-        must be as the ledger writes it, and it may draw nothing.
+        entry may also drop one of the balances from which the cap pays, the Gaussian wallet or the sum of epsilons.
         """
         amounts = read_amounts(entry.contents.text)
         rule = amounts.get(RULE, Rule.WALLET)

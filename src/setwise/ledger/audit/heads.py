@@ -221,9 +221,11 @@ def adopt_head(
 ) -> KeptHead | None:
     """Check the ledger against `kept`, the signed head stored outside the database; return the head to store next.
 
-    A head is a signed record of where every account's chain ended, and `key` is the signing key. The result is the
-    ledger's last head, or None if it has none. If `kept` is None and the ledger has heads, one of them must be
-    timestamped between `oldest` and `latest` (microseconds since 1970); an `oldest` of None accepts no head.
+    A head is a signed record of where every account's chain ended. The result is the ledger's last head, or None.
+    - `key` is the signing key.
+    - `kept` is None if no head is stored yet. If the ledger has heads, one of them must then be recent.
+    - `oldest` and `latest` limit the timestamp (microseconds since 1970) of a recent head; with an `oldest` of None, no
+      head is recent.
 
     Raises `StoreFailed` if a check fails.
     """

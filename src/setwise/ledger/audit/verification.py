@@ -287,9 +287,10 @@ _ACCOUNT_OF = select(accounts).where(accounts.c.holder == bindparam("the_holder"
 
 
 def _check_register(connection: Connection, records: list[Record]) -> Iterator[Fault]:
-    """Yield the faults of the register, whose `records` are openings of accounts and caps, and audit events.
+    """Yield the faults of the ledger's openings of accounts and caps, and of its audit events.
 
-    Checked are its chain of hashes, the texts of its records, and the sizes of balances, which another table stores.
+    Checked are the chain of hashes of these `records`, their texts, and the sizes of balances, which another table
+    stores.
     """
     previous, count = NOTHING_BEFORE, 0
     counted = {row.holder: row.lines for row in connection.execute(select(openings.c.holder, openings.c.lines))}
@@ -361,8 +362,9 @@ def _check_caps(terms: dict[int, Terms]) -> Iterator[Fault]:
 def _check_rules(terms: dict[int, Terms], tally: Tally, chains: dict[str, Chain]) -> Iterator[Fault]:
     """Yield a fault for every charge that was paid from only one balance of a cap that did not drop the other balance.
 
-    A cap is the joint budget of a dataset's accounts. `terms` has the terms of accounts and caps, keyed by the number
-    of the record that opened them. `tally` has the units spent, and `chains` the recomputed chains by account name.
+    - `terms` has the terms of accounts and caps (joint budgets), keyed by the number of the record that opened them.
+    - `tally` has the units spent.
+    - `chains` has the recomputed chains of entries, by account name.
     """
     for account_terms in terms.values():
         if account_terms.slices and account_terms.name in chains:

@@ -83,18 +83,17 @@ class PostgresqlStore:
         return self._retry_once(lambda: self._append_once(draft))
 
     def append_priced(self, holder: int, drafts: Callable[[Connection], Sequence[Draft]]) -> Entry:
-        """Append one or several entries in one transaction, with no other entry between them; return the last one.
+        """Append entries to an account in one transaction, with no other entry between them; return the last one.
 
-        `drafts(connection)` reads the balances and returns the entries with their prices, for the account with the
-        register number `holder` (the number of its opening record). A single entry is first tried without locking the
-        account, so that other transactions need not wait.
+        `holder` is the number of the record that opened the account. `drafts(connection)` reads balances and returns
+        the entries with their prices.
         """
 
         def append_without_lock() -> Entry | None:
-            """Price the entry, append it without locking the account, and return it; None if this did not succeed.
+            """Price and append a single entry without locking the account, and return it; None if this did not succeed.
 
-            It does not succeed if there are several entries to append, or if other transactions appended to the account
-            first at every attempt. The caller then locks the account.
+            It does not succeed if there are several entries to append, or if other transactions append first at every
+            attempt. The caller then locks the account.
             """
             with self._engine.connect() as connection:
                 for _ in range(OPTIMISTIC_ATTEMPTS):
@@ -144,10 +143,10 @@ class PostgresqlStore:
                 raise
 
     def append_in(self, connection: Connection, draft: Draft) -> Entry:
-        """Append the entry `draft` inside a transaction that the caller opened with `writing`, and return the entry.
+        """Append an entry inside a transaction that the caller opened with `writing`, and return the entry.
 
-        A draft is an entry to append, still without its hash. Nothing is committed here. Raises `Overtaken` if another
-        entry has the draft's position, and `Refused` if a constraint forbids the entry.
+        Nothing is committed here. Raises `Overtaken` if another entry has the position in `draft`, and `Refused` if a
+        constraint forbids the entry.
         """
         contents = draft.contents_with_moves()
         values = {

@@ -160,12 +160,12 @@ def entry_under(connection: Connection, holder: int, account: str, kind: EntryKi
 
 @dataclass(frozen=True, slots=True)
 class SettlementState:
-    """The facts that decide whether a charge can be settled with a refund, read in one statement.
+    """The facts that decide whether a charge can be answered with a refund, read in one statement.
 
-    A settlement is the entry that stores the answer of a charge. `entries` is the number of the account's entries.
-    `charged` is the stored text of the mechanism uses that the charge drew, as `read_uses` reads it; None if the
-    account has no such charge. `is_settled` says whether the charge has its answer, and `has_releases` whether parts of
-    its answer were released.
+    - `entries` is the number of the account's entries.
+    - `charged` is the text of the guarantees that the charge drew, as `read_uses` reads it; None without such a charge.
+    - `is_settled` says whether the charge has its answer.
+    - `has_releases` says whether parts of its answer were released.
     """
 
     entries: int

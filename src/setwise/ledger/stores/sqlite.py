@@ -100,12 +100,12 @@ class SqliteStore:
             return self.append_in(connection, draft)
 
     def append_priced(self, holder: int, drafts: Callable[[Connection], Sequence[Draft]]) -> Entry:  # noqa: ARG002 - one writer
-        """Append one or several entries in one transaction, with no other entry between them; return the last one.
+        """Append entries to an account in one transaction, with no other entry between them; return the last one.
 
-        `drafts(connection)` reads the balances and returns the entries with their prices, for the account with the
-        register number `holder` (the number of its opening record). It is first called without the write lock, so that
-        other writers need not wait meanwhile.
+        `holder` is the number of the record that opened the account. `drafts(connection)` reads balances and returns
+        the entries with their prices.
         """
+        # Without the write lock at first, so that other writers need not wait for prices.
         for _ in range(OPTIMISTIC_ATTEMPTS):
             with self.reading() as connection:
                 entries_to_append = drafts(connection)
@@ -117,10 +117,10 @@ class SqliteStore:
             return [self.append_in(connection, draft) for draft in drafts(connection)][-1]
 
     def append_in(self, connection: Connection, draft: Draft) -> Entry:
-        """Append the entry `draft` inside a transaction that the caller opened with `writing`, and return the entry.
+        """Append an entry inside a transaction that the caller opened with `writing`, and return the entry.
 
-        A draft is an entry to append, still without its hash. Nothing is committed here. Raises `Overtaken` if another
-        entry has the draft's position, and `Refused` if a constraint forbids the entry.
+        Nothing is committed here. Raises `Overtaken` if another entry has the position in `draft`, and `Refused` if a
+        constraint forbids the entry.
         """
         driver = _driver(
             connection

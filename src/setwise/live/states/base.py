@@ -88,10 +88,11 @@ def _unpack(packed: dict[str, Any]) -> NDArray[np.int64]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """All batches of a series together: `counts` of new users and `noise`, groups in rows and periods in columns.
+    """The counts of new users and the noise of all updates of a series together.
 
-    A batch is the periods that one update counted. `labels` are the groups, in the order of the rows. `marks` has for
-    each period the random text that identifies its batch (`Batch.mark`).
+    - `labels` are the groups.
+    - `counts` and `noise` have a row for each group and a column for each period.
+    - `marks` has, for each period, the random text that identifies the update that counted it (`Batch.mark`).
     """
 
     labels: tuple[str | int, ...]
@@ -106,10 +107,7 @@ class History:
 
 
 def join_batches(batches: Iterable[Batch]) -> History:
-    """Return all counts and noise of a live series, joined from its consecutive `batches`, as one `History`.
-
-    A batch has the counts and noise that one update of the series stored for some periods.
-    """
+    """Return the counts and noise that all updates of a live series stored, joined from its consecutive `batches`."""
     batch_list = list(batches)
     labels = tuple(label for batch in batch_list for label in batch.labels)
     periods = batch_list[-1].until if batch_list else 0
