@@ -542,8 +542,8 @@ class Account:
     def _contents(self, kind: EntryKind, key: str, period: str, uses: Sequence[Use], text: str) -> Contents:
         """Return the contents of a new entry of this account; the store assigns its position in the chain later.
 
-        `kind` says what the entry records (such as "charge"), `key` is its idempotency key, and `period` the budget
-        period. `uses` are the mechanism uses that the entry draws or returns, and `text` is its request or answer.
+        `kind` is "charge", for example, and `key` its idempotency key. `uses` are the guarantees, with counts, that the
+        entry draws or gives back in the budget `period`. `text` is its request or answer.
         """
         return Contents(account=self.name, kind=kind, key=key, period=period, uses=write_uses(uses), text=text)
 

@@ -52,23 +52,23 @@ class BudgetTotals(Protocol):
     # with costs) and `CapTotals` (a wallet of which accounts reserve slices).
     @property
     def failure(self) -> float:
-        """The probability of outright failure that all uses of the whole budget may have together, between 0 and 1.
+        """The most probability of outright failure, between 0 and 1, that all charges to the budget may have together.
 
-        An outright failure is an event in which everything may be revealed.
+        In an outright failure, everything may be revealed.
         """
         ...
 
     @property
     def most_rho(self) -> float:
-        """The largest zCDP rho, approximately, of all mechanism uses that the whole budget can pay for.
+        """The largest zCDP rho, approximately, of all that the whole budget can pay for.
 
-        The odometer (the bound on the epsilon of everything drawn so far) is tuned to be tightest near this rho.
+        The bound on the epsilon drawn so far (the odometer) is tuned to be tightest near this rho.
         """
         ...
 
     @property
     def price_depends_on_balance(self) -> bool:
-        """Whether the price of a mechanism use depends on the balance it is paid from, and so on earlier charges."""
+        """Whether the price of a privacy guarantee depends on the balance that pays it, and so on earlier charges."""
         ...
 
     def lines(self) -> dict[str, int]:
@@ -79,77 +79,76 @@ class BudgetTotals(Protocol):
         ...
 
     def paying(self, amounts: Mapping[str, int]) -> tuple[str, ...]:
-        """Return the names of the balances from which a use can still be paid, such as "wallet" and "sum".
+        """Return the names of the balances from which a charge can still be paid, such as "wallet" and "sum".
 
-        If there are two names, it is enough that one of the two balances can pay for the use. `amounts` has the units
-        spent so far, per balance name (such as "wallet", 2^60 units when full).
+        If there are two names, it is enough that one of the two balances can pay. `amounts` has the units spent so far,
+        per balance name.
         """
         ...
 
     def worth(self, amounts: Mapping[str, int]) -> Spent:
-        """Return the zCDP rho and the failure probability of all mechanism uses paid so far, each rounded up.
+        """Return the zCDP rho and the failure probability of all charges so far, each rounded up.
 
-        `amounts` has the units spent so far, per balance name (such as "wallet", 2^60 units when full).
+        `amounts` has the units spent so far, per balance name.
         """
         ...
 
     def loss_sum(self, amounts: Mapping[str, int]) -> float:
-        """Return the sum of the largest privacy losses (epsilons) of all mechanism uses paid so far, rounded up.
+        """Return the sum of the largest privacy losses (epsilons) of all charges so far, rounded up.
 
-        `amounts` has the units spent so far, per balance name. Infinity if the sum is not known, because this kind of
-        budget does not record it, or because a charge was larger than the balance that records it.
+        The sum is infinity if it is unknown. `amounts` has the units spent so far, per balance name.
         """
+        # Unknown if this kind of budget does not record the sum, or if a charge was larger than the balance that
+        # records it.
         ...
 
     def spent_as(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
-        """Return mechanism uses that together reveal at least as much as everything that was paid for so far.
+        """Return privacy guarantees, with counts, that together reveal at least as much as all that was paid so far.
 
-        They are shown to people, and composed with other uses. `amounts` has the units spent so far, per balance name
-        (such as "wallet", 2^60 units when full).
+        They are shown to people and composed with others. `amounts` has the units spent so far, per balance name.
         """
         ...
 
     def largest(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
-        """Return the largest mechanism uses that the remaining budget pays for together.
+        """Return the largest privacy guarantees, with counts, that the remaining budget can pay together; () if none.
 
-        `amounts` has the units that remain, per balance name (such as "wallet", 2^60 units when full), unlike in the
-        other methods. Returns an empty tuple if nothing can be paid.
+        `amounts` has the units that remain, per balance name.
         """
         ...
 
     def as_uses(self) -> tuple[Use, ...]:
-        """Return mechanism uses that together reveal at least as much as any uses that the whole budget can pay for.
+        """Return privacy guarantees, with counts, that reveal at least as much as all that the budget can pay for.
 
-        They stand for this account when its budget is composed with the budgets of other accounts.
+        They stand for the budget when it is composed with other budgets.
         """
         ...
 
 
 class AccountTotals(BudgetTotals, Protocol):
-    """A budget from which one account pays directly: a `BudgetTotals` that can also price uses and explain refusals."""
+    """A budget from which one account pays directly; unlike a `BudgetTotals`, it can compute prices."""
 
     def price(self, uses: Sequence[Use], spent: Mapping[str, int]) -> dict[str, int]:
-        """Return the price of the mechanism uses `uses`: the units that they take from each balance of the budget.
+        """Return the units that `uses` (privacy guarantees with counts) take from each balance, per balance name.
 
-        `spent` has the units spent before, per balance name. If the budget cannot pay, at least one of the returned
-        amounts is larger than the units that remain in its balance, so that the database refuses the charge.
+        `spent` has the units spent before. If the budget cannot pay, at least one amount is larger than the units that
+        remain in its balance, so that the database refuses the charge.
         """
         ...
 
     def shortage(self, uses: Sequence[Use], spent: Mapping[str, int]) -> str | None:
         """Return a sentence about what is missing to pay for `uses`, or None if the budget can pay for them.
 
-        `uses` are mechanism uses, and `spent` has the units spent before, per balance name (such as "wallet").
+        `uses` are privacy guarantees with counts, and `spent` has the units spent before, per balance name.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """The budget of a zCDP filter, an account that admits uses while their zCDP parameters add up to at most `rho`.
+    """The budget of a zCDP filter, an account that pays while the rhos of its charges add up to at most `rho`.
 
-    `failure` is the probability of outright failure (an event in which everything may be revealed) that all mechanism
-    uses together may have. Both are exact floats.
+    `failure` bounds the probability that any mechanism fails outright, which may reveal everything. Both are exact
+    floats.
     """
 
     rho: float
@@ -160,10 +159,10 @@ class Totals:
         return {FAILURE: UNITS if self.failure else 0, RHO: UNITS if self.rho else 0}
 
     def price(self, uses: Iterable[Use], spent: Mapping[str, int]) -> dict[str, int]:  # noqa: ARG002 - as of wallets
-        """Return the units that the mechanism uses `uses` take from the balances "rho" and "failure", rounded up.
+        """Return the units that `uses` (privacy guarantees with counts) take from the balances "rho" and "failure".
 
-        The price does not depend on `spent`, the units spent before. A price above 2^60 units, the size of a whole
-        balance, is returned as 2^60 + 1 units, so that the database refuses the charge.
+        The price is rounded up, and does not depend on `spent`. If it is above a whole balance of 2^60 units, the
+        result is 2^60 + 1 units, so that the database refuses the charge.
 
         Theorem: WhitehouseRaRoWu23.
         """
@@ -173,8 +172,8 @@ class Totals:
     def shortage(self, uses: Sequence[Use], spent: Mapping[str, int]) -> str | None:
         """Return a sentence about the rho or failure probability that `uses` lack, or None if nothing is missing.
 
-        `uses` are mechanism uses, and `spent` has the units spent so far, per balance name ("rho", "failure"; 2^60
-        each).
+        `uses` are privacy guarantees with counts. `spent` has the units spent before, per balance name ("rho",
+        "failure").
         """
         remaining = {balance_name: total - spent.get(balance_name, 0) for balance_name, total in self.lines().items()}
         price, (rho, failure), available_uses = (
@@ -193,9 +192,9 @@ class Totals:
         return "; ".join(sentences) or None
 
     def worth(self, amounts: Mapping[str, int]) -> Spent:
-        """Return the zCDP rho and the failure probability of the charges that spent the units `amounts`, rounded up.
+        """Return the zCDP rho and the failure probability of all charges so far, each rounded up.
 
-        `amounts` has units per balance name (such as "rho", 2^60 units when full).
+        `amounts` has the units spent of the balances "rho" and "failure", of 2^60 each.
         """
         return Spent(worth_above(amounts[RHO], self.rho), worth_above(amounts[FAILURE], self.failure))
 
@@ -216,18 +215,18 @@ class Totals:
     def loss_sum(self, amounts: Mapping[str, int]) -> float:
         """Return 0 if nothing was spent, and infinity otherwise, because a zCDP filter does not record largest losses.
 
-        `amounts` has the units spent so far, per balance name (such as "rho", 2^60 units when full).
+        `amounts` has the units spent, per balance name.
         """
         return math.inf if any(amounts.values()) else 0.0
 
     def as_uses(self) -> tuple[Use, ...]:
-        """Return one zCDP mechanism use, with a failure probability, that reveals as much as the budget allows."""
+        """Return one zCDP guarantee, with a failure probability, that reveals as much as the whole budget allows."""
         return (Use(ZeroConcentratedDP(rho=self.rho, delta=self.failure)),)
 
     def spent_as(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
-        """Return one zCDP mechanism use that reveals as much as everything paid so far; () if nothing was spent.
+        """Return one zCDP guarantee that reveals as much as everything paid so far; () if nothing was spent.
 
-        `amounts` has the units spent so far, per balance name (such as "rho", 2^60 units when full).
+        `amounts` has the units spent, per balance name.
         """
         worth = self.worth(amounts)
         return (
@@ -235,9 +234,9 @@ class Totals:
         )
 
     def largest(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
-        """Return the largest zCDP mechanism use that the filter's remaining units `amounts` pay for; () if none.
+        """Return the largest zCDP guarantee that the remaining units can pay; () if none.
 
-        `amounts` has units per balance name ("rho" and "failure", of 2^60 units each).
+        `amounts` has the remaining units of the balances "rho" and "failure", of 2^60 each.
         """
         rho, failure = worth_below(amounts[RHO], self.rho), worth_below(amounts[FAILURE], self.failure)
         return (Use(ZeroConcentratedDP(rho=rho, delta=failure)),) if rho or failure else ()
@@ -343,9 +342,10 @@ class WalletTotals:
         return None if total is None else whole_units(total, self.limit)
 
     def worth(self, amounts: Mapping[str, int]) -> Spent:
-        """Return the zCDP rho and the failure probability of the charges that spent the units `amounts`, rounded up.
+        """Return the zCDP rho and the failure probability of all charges so far, each rounded up.
 
-        `amounts` has units per balance name. Rho is infinite once the balance "rho", which records it, is used up.
+        `amounts` has the units spent, per balance name. Rho is unknown, and returned as infinity, once the balance
+        "rho", which records it, is empty.
         """
         return Spent(recorded_sum(amounts[RHO], self.rho), worth_above(amounts[FAILURE], self.failure))
 
@@ -356,14 +356,11 @@ class WalletTotals:
 
     @property
     def price_depends_on_balance(self) -> bool:
-        """Whether the price of a mechanism use depends on earlier charges: True, except for Gaussian uses."""
+        """Whether the price of a privacy guarantee depends on earlier charges: True, except for Gaussian noise."""
         return True
 
     def paying(self, amounts: Mapping[str, int]) -> tuple[str, ...]:  # noqa: ARG002 - part of BudgetTotals
-        """Return ("wallet", "sum"), the names of the two balances that pay for mechanism uses; `amounts` is ignored.
-
-        A use is admitted if at least one of the two balances can pay for it.
-        """
+        """Return ("wallet", "sum"), the names of the two balances that can pay for a charge; `amounts` is ignored."""
         return WALLET, SUM
 
     def loss_sum(self, amounts: Mapping[str, int]) -> float:
@@ -405,7 +402,7 @@ class WalletTotals:
     def shortage(self, uses: Sequence[Use], spent: Mapping[str, int]) -> str | None:
         """Return a sentence about what the wallet lacks to pay for `uses`, and what it could pay; None if it can pay.
 
-        A Gaussian wallet is a budget in mu squared. `spent` has the units spent before, per balance name.
+        `uses` are privacy guarantees with counts. `spent` has the units spent before, per balance name.
         """
         remaining = {balance_name: total - spent.get(balance_name, 0) for balance_name, total in self.lines().items()}
         price = self.price(uses, spent)
@@ -483,7 +480,7 @@ def balance_shortage(uses: Sequence[Use], wallet: float, summed: float) -> str:
 def failure_shortage(uses: Sequence[Use], balance: float) -> str:
     """Return a sentence for a refused charge: `uses` need more failure probability than the remaining `balance`.
 
-    `uses` are mechanism uses. The sentence also says what to do, such as asking with a smaller delta.
+    `uses` are privacy guarantees with counts. The sentence also says what to do, such as asking with a smaller delta.
     """
     needed = rounded_up(filter_parameters(uses).failure_sum, _DIGITS)
     available = rounded_down(balance, _DIGITS)

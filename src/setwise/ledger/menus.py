@@ -115,7 +115,7 @@ class MenuTotals:
     def price(self, uses: Sequence[Use], spent: Mapping[str, int]) -> dict[str, int]:
         """Return the units that `uses` (privacy guarantees with counts) take from each balance, per balance name.
 
-        A use costs as much as the cheapest item of the account's menu (its fixed list of guarantees) that covers it.
+        Each costs as much as the cheapest item of the account's menu (its fixed list of guarantees) that covers it.
         `spent` has the units spent before.
 
         Theorem: docs/optimal-composition.md, "Menu accounts". Raises `InvalidParameter` for a use that no item covers.
@@ -164,7 +164,7 @@ class MenuTotals:
 
     @property
     def most_rho(self) -> float:
-        """The largest zCDP rho that all mechanism uses of the budget can have together."""
+        """The largest zCDP rho of all that the whole budget can pay for."""
         return self.rho
 
     @property

@@ -89,12 +89,12 @@ slice of it, and a release stores one more answer that an earlier charge has pai
 
 
 def write_uses(uses: Iterable[Use]) -> str:
-    """Return mechanism uses as a JSON list of their written forms (guarantee and count), such as `["pure:0.1x3"]`."""
+    """Return privacy guarantees with counts as a JSON list of their written forms, such as `["pure:0.1x3"]`."""
     return json.dumps([format_use(use) for use in uses], separators=(",", ":"))
 
 
 def read_uses(text: str) -> tuple[Use, ...]:
-    """Return the mechanism uses in `text`, a JSON list of guarantees with counts such as `["pure:0.1x3"]`."""
+    """Return the privacy guarantees with counts in `text`, a JSON list such as `["pure:0.1x3"]`."""
     return tuple(parse_use(use) for use in json.loads(text))
 
 
@@ -202,18 +202,11 @@ class Entry:
 
     @property
     def uses(self) -> tuple[Use, ...]:
-        """The mechanism uses of this entry: those that a charge drew, or that a settlement returned.
-
-        A settlement is the entry that stores the answer of a charge.
-        """
+        """The privacy guarantees, with counts, that this entry draws or, if it answers a charge, gives back."""
         return read_uses(self.contents.uses)
 
     def to_dict(self) -> "EntryRecord":
-        """Return the entry as the JSON object that the command line prints and the service sends.
-
-        Its key `text` has the request of a charge, or the answer of a settlement or release (the answer of a part of a
-        charge).
-        """
+        """Return the entry as the JSON object that the command line prints and the service sends."""
         contents = self.contents
         return {
             "entry": self.position,

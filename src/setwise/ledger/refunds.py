@@ -38,7 +38,7 @@ def subtract_returned(uses: Sequence[Use], returned: Sequence[Use]) -> tuple[Use
 
 
 def check_refund(refund: Sequence[Use], charged: Sequence[Use]) -> None:
-    """Raise `InvalidParameter` if `refund` has a mechanism use more often than `charged`, the uses of a charge."""
+    """Raise `InvalidParameter` if `refund` has a guarantee more often than `charged`, the guarantees of a charge."""
     counts = {use.guarantee: use.count for use in charged}
     for use in refund:
         if use.count > counts.get(use.guarantee, 0):

@@ -299,7 +299,7 @@ class CapTotals:
 
     @property
     def price_depends_on_balance(self) -> bool:
-        """Whether the price of a mechanism use depends on earlier charges: True, except for Gaussian uses."""
+        """Whether the price of a privacy guarantee depends on earlier charges: True, except for Gaussian noise."""
         return True
 
     @property

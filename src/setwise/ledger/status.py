@@ -74,7 +74,7 @@ class AccountStatus:
 
     @property
     def kind(self) -> Kind:
-        """The kind of account: "setwise" (registered uses), "filter" (a budget) or "cap" (a dataset's joint budget)."""
+        """The kind: "setwise" (registered guarantees), "filter" (a budget) or "cap" (a dataset's joint budget)."""
         return self.terms.kind
 
     @property
@@ -155,7 +155,7 @@ class AccountStatus:
     def epsilon_left(self) -> float | None:
         """The largest epsilon of one further question that the account can pay for, rounded down.
 
-        None for an account of registered uses (fixed when it was opened).
+        None for an account of guarantees that were registered at its opening.
         """
         if self.terms.uses:
             return None
@@ -181,8 +181,7 @@ class AccountStatus:
     def to_dict(self) -> "AccountRecord":
         """Return the account's status as the JSON object that the command line prints, odometers included.
 
-        Computing an odometer, a bound on the epsilon spent so far, takes up to some tenths of a second; `summary`
-        leaves the odometers out.
+        Computing an odometer (a bound on the epsilon spent so far) takes up to some tenths of a second.
         """
         path = self.path_odometer
         return {
@@ -196,7 +195,7 @@ class AccountStatus:
     def summary(self) -> "AccountSummaryRecord":
         """Return the account's status as a JSON object without the odometers, for lists of many accounts.
 
-        Odometers, bounds on the epsilon spent so far, are left out because they take time to compute.
+        Odometers (bounds on the epsilon spent so far) take time to compute.
         """
         return {
             "account": self.name,

@@ -112,7 +112,7 @@ class SeriesTerms:
         return choose_shape(self.periods, Purpose(self.purpose), self.window)
 
     def changeable(self) -> int:
-        """Return the largest number of groups whose counts one unit of privacy (a user, or a user's day) can change."""
+        """Return the largest number of groups whose counts one user (or one day of a user, by `unit`) can change."""
         return self.contributions if self.domain is None else min(self.contributions, len(self.domain))
 
     def to_dict(self) -> dict[str, Any]:

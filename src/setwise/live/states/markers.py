@@ -93,9 +93,9 @@ class MarkedState(SeriesState):
 
     @abstractmethod
     def _prepare(self) -> None:
-        """Create the tables or the folder for pairs of user and group and for markers, unless they exist.
+        """Create the tables or the folder for counted pairs and for markers, unless they exist.
 
-        A marker is the record that makes one update valid.
+        A marker is the record that makes one update valid, and a pair is a user and a group.
         """
 
     @abstractmethod

@@ -66,10 +66,7 @@ class MarkerFiles(Protocol):
         ...
 
     def delete(self) -> None:
-        """Delete the whole folder of the private state: its marker files and its pairs of user and group.
-
-        A marker is a small file that makes one update of the state valid, and the pairs are those that were counted.
-        """
+        """Delete the whole folder of the private state (counted users and noise)."""
         ...
 
 
@@ -122,10 +119,7 @@ class LocalFiles:
         return True
 
     def delete(self) -> None:
-        """Delete the whole local folder of the private state: its marker files and its pairs of user and group.
-
-        A marker is a small file that makes one update of the state valid, and the pairs are those that were counted.
-        """
+        """Delete the whole local folder of the private state (counted users and noise)."""
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
@@ -177,10 +171,7 @@ class HadoopFiles:
         return has_renamed
 
     def delete(self) -> None:
-        """Delete the whole folder of the private state on Hadoop's storage: markers and pairs of user and group.
-
-        A marker is a small file that makes one update of the state valid, and the pairs are those that were counted.
-        """
+        """Delete the whole folder of the private state (counted users and noise) on Hadoop's storage."""
         self._storage.delete(self._path(""), True)
 
     def _path(self, name: str) -> Any:  # noqa: ANN401 - an object of Java
