@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeAlias, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, Unpack, cast
 
 from setwise.accounting.brackets import CertifiedBound, Interaction, up
 from setwise.accounting.checks import check_delta
@@ -381,7 +381,7 @@ class Session(Askable):
         question = self.ask_sql(text, words, called)
         if question.statement.explain:
             raise InvalidParameter("EXPLAIN has a plan and no rows: ask for a preview, in Python with session.explain")
-        question.session._state.warn_of_text(text)
+        cast("Session", question.session)._state.warn_of_text(text)
         return question.ask(key)
 
     def explain(self, text: str, *, called: str | None = None, **words: Unpack[SqlWords]) -> Plan:

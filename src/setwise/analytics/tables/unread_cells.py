@@ -18,7 +18,7 @@ from setwise.analytics.engines.typed_cells import CellGrammar
 from setwise.analytics.schema import Kind
 from setwise.analytics.tables.check import sniff, total_line_note
 from setwise.analytics.tables.scan_notes import OptionWriter, ScanNote, TableToScan
-from setwise.analytics.tables.user_cells import missing_users
+from setwise.analytics.tables.user_cells import missing_users, several_spellings
 from setwise.analytics.tables.writing import (
     CERTAIN_NULL_WORDS,
     COPY,
@@ -76,6 +76,8 @@ def unread_cells(table: TableToScan, question: str) -> list[ScanNote]:
     raw = untyped_table(source, table.table_name, csv)
     objects = [] if is_path else _skipped_objects(source, f"{table.user or ''} {question}")
     users = [] if table.user is None else missing_users(raw, table.user, csv.cells, write, is_csv=is_text)
+    if table.user is not None and table.user not in types:
+        users += several_spellings(raw, table.user, write)
     if not is_text and not types and is_path:
         return users
     samples = text_samples(raw)
@@ -147,8 +149,8 @@ class _ColumnScan:
         if guess.commas and csv.cells.decimal != "," and csv.cells.thousands != ",":
             return ScanNote(f"{text}: {commas_note(name, self._table.write)}")
         if count.kind is Kind.BOOLEAN and cells:
-            words, condition = condition_of_words(name, cells)
-            remedy = f"{name} holds text such as {words}: write COUNTIF({condition}), or WHERE {condition}"
+            held, condition = condition_of_words(name, cells)
+            remedy = f"{name} holds text such as {held}: write COUNTIF({condition}), or WHERE {condition}"
             return ScanNote(f"{text}: {remedy}", comparison=(name, condition))
         guessed = replace(guess.grammar, null=(*csv.null, *guess.grammar.null))
         kinds = (Kind.INTEGER, Kind.FLOAT) if count.kind is Kind.INTEGER else (count.kind,)

@@ -55,3 +55,29 @@ def missing_users(
         remedies += ["make such cells null in the table"] if "" in shown else []
         notes.append(ScanNote(f"{listed} as {user!r}, and {each} counts as one person: {'; '.join(remedies)}"))
     return notes
+
+
+def several_spellings(table: "DuckDBTable", user: str, write: OptionWriter) -> list[ScanNote]:
+    """Return a note if the text column `user` of `table` writes one number in several ways, as 7, 7.0 and 00007.
+
+    `write` writes the option that the note suggests. The list is empty if there is no such column.
+    """
+    from setwise.analytics.engines.duckdb.cell_counts import count_spellings
+
+    try:
+        users, first, second, all_numbers = count_spellings(table, user)
+    except UnknownColumn:  # the query itself is refused for it, with the names of the columns that there are
+        return []
+    if not users:
+        return []
+    remedy = (
+        f"{write(['--type', f'{user}=integer'])} reads them as one"
+        if all_numbers
+        else "write each user in one way in the file"
+    )
+    return [
+        ScanNote(
+            f"cells of {user!r} write {users:,} {'user' if users == 1 else 'users'} in several ways, such as {first!r} "
+            f"and {second!r}, which count as two users, so that a person is protected less than promised: {remedy}"
+        )
+    ]

@@ -97,6 +97,37 @@ def count_users(
     )
 
 
+def count_spellings(table: DuckDBTable, user: str) -> tuple[int, str, str, bool]:
+    """Return (users, first, second, all_numbers): how many whole numbers the text column `user` writes in several ways.
+
+    7, 7.0 and 00007 are ways to write one number. `first` and `second` are two ways of the same number, both "" if
+    there is none. `all_numbers` says whether every cell is a whole number. The count is exact, without noise. The
+    result is (0, "", "", False) if the column does not hold text.
+
+    Raises: `UnknownColumn` if `user` is not a column.
+    """
+    import duckdb
+
+    with duckdb.connect(":memory:") as connection:
+        table.attach(connection)
+        with connection.cursor() as cursor:
+            if table.describe(cursor).column(user).kind is not Kind.TEXT:
+                return 0, "", "", False
+            cell = f"trim({quoted(user)}, {sql_text(BLANKS)})"
+            row = cursor.execute(
+                f"WITH cells AS (SELECT DISTINCT {cell} AS cell FROM {table.relation(cursor, (user,))}), numbers AS ("
+                "SELECT COUNT(*) AS ways, MIN(cell) AS first, MAX(cell) AS second FROM cells "
+                "WHERE regexp_full_match(cell, '[+]?[0-9]+([.]0*)?') "
+                r"GROUP BY regexp_replace(cell, '^[+]?0*([0-9]+)([.]0*)?$', '\1')) "
+                "SELECT COUNT(*), MIN(first), ARG_MIN(second, first), "
+                "(SELECT COUNT(*) FROM cells WHERE NOT regexp_full_match(cell, '|[+]?[0-9]+([.]0*)?')) "
+                "FROM numbers WHERE ways > 1"
+            ).fetchone()
+    assert row is not None, "an aggregate without groups has a row"
+    users, first, second, others = row
+    return int(users), first or "", second or "", others == 0
+
+
 def column_names(table: DuckDBTable) -> tuple[str, ...]:
     """Return the names of the columns of `table`; no row is read."""
     import duckdb
