@@ -34,6 +34,7 @@ from setwise.analytics.planning.bounds_search import (
     search_for,
 )
 from setwise.analytics.planning.expected_error import releases_of, statistics_error, statistics_in_words
+from setwise.analytics.planning.remembered import plan, plan_statistics
 from setwise.analytics.present.order import Axis, axis_of
 from setwise.analytics.query import Query
 from setwise.analytics.schema import Column, Schema
@@ -41,11 +42,12 @@ from setwise.analytics.tables.domain import fit_labels, fit_null_item
 from setwise.errors import InvalidParameter, UnsuitableTable
 from setwise.ledger.records import canonical, check_text
 from setwise.ledger.status import AccountStatus
+from setwise.mechanisms.intervals import CONFIDENCE
 from setwise.mechanisms.known_domain import KnownGaussian, KnownGumbel, KnownLaplace
 from setwise.mechanisms.planning.cost import certified_price
-from setwise.mechanisms.planning.planner import Mechanism, plan
+from setwise.mechanisms.planning.planner import Mechanism
 from setwise.mechanisms.planning.request import Bounds, CountNoise, Total
-from setwise.mechanisms.planning.statistics import StatisticsChoice, plan_statistics
+from setwise.mechanisms.planning.statistics import StatisticsChoice
 from setwise.mechanisms.release import ErrorEstimate
 from setwise.mechanisms.statistics import GroupStatistics
 from setwise.mechanisms.two_phase import TwoPhaseTopK
@@ -285,6 +287,8 @@ def groups_read(mechanism: Mechanism) -> int | None:
             assert_never(mechanism)
 
 
+_UNKNOWN_ERROR = ErrorEstimate(confidence=CONFIDENCE, expected_error=None, radius=None, detectable=None, shortfall=None)
+"""The error of an answer whose bounds are not known yet."""
 Charge: TypeAlias = tuple[CertifiedBound, float, tuple[float, float] | None]
 """What `_promise` returns for mechanism uses: (certified epsilon, delta, (epsilon, delta) of the uses alone)."""
 
@@ -339,6 +343,18 @@ def plan_query(
     )
 
 
+def draft_plan(query: Query, total: Total, user: str, schema: Schema) -> Plan:
+    """Return a plan of `query` that has the same uses and cost as the one of `plan_query`, for comparing budgets.
+
+    If bounds are searched, it does not check that a query with these bounds can be planned, nor state an example error.
+    """
+    search = search_for(query, total)
+    if search is None:
+        return plan_query(query, total, user, schema, None).plan
+    overall, delta, alone = _promise(search.uses(), total, None)
+    return _plan("auto", search.uses(), overall, delta, _UNKNOWN_ERROR, "", alone)
+
+
 def _check_encodable(query: Query) -> None:
     """Raise `InvalidParameter` if a column name or the filter of `query` contains text that UTF-8 cannot encode.
 
@@ -362,10 +378,7 @@ def _with_search(
     costliest, steps = _plan_costliest(search, user, schema, where, charge)
     words = f"bounds are found first, within a tenth of epsilon; then {costliest.plan.mechanism}"
     words += _example_error(search, user, schema, where)
-    unknown = ErrorEstimate(
-        confidence=costliest.plan.error.confidence, expected_error=None, radius=None, detectable=None, shortfall=None
-    )
-    plan = _plan(f"auto+{costliest.plan.mechanism}", search.uses(), overall, delta, unknown, words, alone)
+    plan = _plan(f"auto+{costliest.plan.mechanism}", search.uses(), overall, delta, _UNKNOWN_ERROR, words, alone)
     before = BoundsSearch(
         search=search, aggregation=search.aggregation(costliest.aggregation), user=user, schema=schema, steps=steps
     )

@@ -5,7 +5,7 @@ A report (several questions in one file) and a SQL statement with several SELECT
 
 import contextlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Protocol
@@ -13,7 +13,7 @@ from typing import Protocol
 from setwise.accounting.brackets import Bracket, CertifiedBound, Interaction
 from setwise.accounting.guarantees import Use, merged
 from setwise.analytics.budget import AskedBudget, Budget, Draws, Within
-from setwise.analytics.planning.plan import ExecutablePlan, Plan, plan_query, promise_of
+from setwise.analytics.planning.plan import ExecutablePlan, Plan, draft_plan, plan_query, promise_of
 from setwise.analytics.planning.within import DEFAULT_CEILING, plan_within
 from setwise.analytics.query import Query
 from setwise.analytics.schema import Schema
@@ -82,6 +82,23 @@ def price(
     they may be asked in any order, and each after seeing the earlier answers. No row is read.
     Raises: `Unattainable` if no budgets satisfy (epsilon, delta); `InvalidParameter` if a query cannot be planned.
     """
+    for candidate in _largest_budgets(questions, user, schemas, epsilon, delta):
+        with contextlib.suppress(Unattainable):
+            each = zip(questions, candidate.totals, schemas, strict=True)
+            plans = tuple(
+                plan_query(question.query, total, user, schema, None).plan for question, total, schema in each
+            )
+            return Priced(candidate.totals, plans, certified_price(_uses(plans), delta, Interaction.SETWISE))
+    raise Unattainable(_TOO_LITTLE.format(epsilon=epsilon, delta=delta))
+
+
+def _largest_budgets(
+    questions: Sequence[WeightedQuery], user: str, schemas: Sequence[Schema], epsilon: float, delta: float
+) -> "Iterator[_BudgetCandidate]":
+    """Yield the budgets that `price` may return, the best first, with draft plans; the arguments are those of `price`.
+
+    Raises: `InvalidParameter` or `Unattainable` if a query cannot be planned.
+    """
     drafts = []
     for counts in (CountNoise.BEST, CountNoise.GAUSSIAN):  # the best noise for one query may not be best for several
         with contextlib.suppress(Unattainable, InvalidParameter):
@@ -92,11 +109,7 @@ def price(
         )
     for draft in sorted(drafts, key=lambda each: _mean_log_error(questions, each.plans)):
         with contextlib.suppress(Unattainable):
-            candidate = draft.source.largest(searched_price, epsilon, draft.scale)
-            return Priced(
-                candidate.totals, candidate.plans, certified_price(_uses(candidate.plans), delta, Interaction.SETWISE)
-            )
-    raise Unattainable(_TOO_LITTLE.format(epsilon=epsilon, delta=delta))
+            yield draft.source.largest(searched_price, epsilon, draft.scale)
 
 
 _TOO_LITTLE = "these questions cannot keep epsilon = {epsilon:g} at delta = {delta:g}: give them more"
@@ -107,7 +120,7 @@ class _BudgetCandidate:
     """One candidate in the search for the largest budgets of several queries: a budget and a plan for each query.
 
     The epsilon of each query's budget is `scale` times the query's weight. `totals` has the budgets and `plans` the
-    plans, both in the order of the queries. `source` makes candidates with other scales.
+    draft plans (see `draft_plan`), both in the order of the queries. `source` makes candidates with other scales.
     """
 
     source: "_BudgetCandidates"
@@ -145,11 +158,14 @@ class _BudgetCandidates:
             Total(epsilon=min(Fraction(scale * question.weight), LARGEST_TOTAL), delta=failure, counts=self.counts)
             for question in self.questions
         )
-        plans = tuple(
-            plan_query(question.query, total, self.user, schema, None).plan
-            for question, total, schema in zip(self.questions, totals, self.schemas, strict=True)
-        )
-        return _BudgetCandidate(self, scale, totals, plans)
+        drafts: dict[tuple[Query, Total, Schema], Plan] = {}
+        plans = []
+        for question, total, schema in zip(self.questions, totals, self.schemas, strict=True):
+            key = (replace(question.query, where=None), total, schema)  # which rows are read does not change the cost
+            if key not in drafts:
+                drafts[key] = draft_plan(question.query, total, self.user, schema)
+            plans.append(drafts[key])
+        return _BudgetCandidate(self, scale, totals, tuple(plans))
 
     def largest(
         self, price: Callable[[tuple[Use, ...], float], float], epsilon: float, first: float | None = None
@@ -252,17 +268,19 @@ def plan_together(
       queries together cost at most the epsilon that the accuracy allows.
     Raises: `Unattainable` if no budgets satisfy (epsilon, delta), or if the accuracy costs more than it allows.
     """
-    budgets: Sequence[Budget]
     match budget:
         case Total() as total:
-            budgets = price(
-                [_EqualShare(query) for query in queries],
-                user=user,
-                schemas=schemas,
-                epsilon=float(total.epsilon),
-                delta=float(total.delta),
-            ).totals
-            plans = tuple(plan(place, each) for place, each in enumerate(budgets))
+            epsilon, delta = float(total.epsilon), float(total.delta)
+            shares = [_EqualShare(query) for query in queries]
+            refusal: Unattainable | None = None
+            for candidate in _largest_budgets(shares, user, schemas, epsilon, delta):
+                try:
+                    plans = tuple(plan(place, each) for place, each in enumerate(candidate.totals))
+                    break
+                except Unattainable as error:
+                    refusal = refusal or error
+            else:
+                raise refusal or Unattainable(_TOO_LITTLE.format(epsilon=epsilon, delta=delta))
             stated: tuple[Budget, ...] = (total,) * len(queries)
             whole: Budget = total
         case Draws() as draws:
