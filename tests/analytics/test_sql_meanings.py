@@ -89,3 +89,92 @@ def test_an_escape_before_an_ordinary_character_is_refused(session, pattern):
     for text in ("WHERE s LIKE {} GROUP BY s", "GROUP BY s HAVING s LIKE {}"):
         with pytest.raises(InvalidParameter, match=r"(an escape \(|ESCAPE 'xy')"):
             session.sql(f"SELECT s, COUNT(DISTINCT u) FROM x {text.format(pattern)}", epsilon=9.0)
+
+
+WEEKDAYS = {"MONDAY": 0, "TUESDAY": 1, "WEDNESDAY": 2, "THURSDAY": 3, "FRIDAY": 4, "SATURDAY": 5, "SUNDAY": -1}
+
+
+@pytest.mark.parametrize("day", WEEKDAYS)
+def test_a_week_begins_on_the_stated_day(session, day):
+    days = WEEKDAYS[day]
+    exact = computed(
+        f"SELECT CAST(DATE_TRUNC('week', d - {days}) + INTERVAL '{days} days' AS DATE) AS k, COUNT(*) FROM x GROUP BY k"
+    )
+    assert answered(session, f"SELECT DATE_TRUNC(d, WEEK({day})) AS k, COUNT(DISTINCT u) FROM x GROUP BY k") == exact
+    daily = "(SELECT DATE_TRUNC('day', d) AS w, COUNT(DISTINCT u) AS n FROM x GROUP BY 1) AS y"
+    weekly = f"SELECT CAST(DATE_TRUNC(w, WEEK({day})) AS DATE) AS k, SUM(n) FROM {daily} GROUP BY k"
+    assert answered(session, weekly) == exact
+    if day == "SUNDAY":
+        assert answered(session, weekly.replace("WEEK(SUNDAY)", "WEEK")) == exact
+
+
+@pytest.mark.parametrize("unit", ["WEEK(HOLIDAY)", "WEEK(MONDAY, TUESDAY)", "MONTH(SATURDAY)"])
+def test_other_weeks_are_refused(session, unit):
+    daily = "(SELECT DATE_TRUNC('day', d) AS w, COUNT(DISTINCT u) AS n FROM x GROUP BY 1) AS y"
+    for text in (
+        f"SELECT DATE_TRUNC(d, {unit}) AS k, COUNT(DISTINCT u) FROM x GROUP BY k",
+        f"SELECT DATE_TRUNC(w, {unit}) AS k FROM {daily}",
+        f"SELECT EXTRACT({unit} FROM w) AS k FROM {daily}",
+    ):
+        with pytest.raises(InvalidParameter):
+            session.sql(text, epsilon=9.0)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT EXTRACT(WEEK(MONDAY) FROM d) AS k, COUNT(DISTINCT u) FROM x GROUP BY k",
+        "SELECT EXTRACT(WEEK(SUNDAY) FROM k) FROM (SELECT d AS k, COUNT(*) FROM x GROUP BY d) AS y",
+    ],
+)
+def test_the_number_of_a_week_from_a_stated_day_is_refused(session, text):
+    with pytest.raises(InvalidParameter, match=r"write ISOWEEK"):
+        session.sql(text, epsilon=9.0)
+
+
+def test_days_of_the_week_are_counted_alike_over_released_rows(session):
+    daily = "(SELECT DATE_TRUNC('day', d) AS w, COUNT(DISTINCT u) AS n FROM x GROUP BY 1) AS y"
+    exact = computed("SELECT 1 + DAYOFWEEK(d) AS k, COUNT(*) FROM x GROUP BY k")
+    for written in ("DAYOFWEEK({})", "EXTRACT(DAYOFWEEK FROM {})", "DATE_PART('dayofweek', {})"):
+        private = f"SELECT {written.format('d')} AS k, COUNT(DISTINCT u) FROM x GROUP BY k"
+        assert answered(session, private) == exact
+        assert answered(session, f"SELECT {written.format('w')} AS k, SUM(n) FROM {daily} GROUP BY k") == exact
+
+
+BINS = ["FLOOR(f / 12.5) * 12.5", "FLOOR((f - 0.0) / 12.5) * 12.5 + 0.0", "(CAST(FLOOR(f / 12.5) AS INTEGER) * 12.5)"]
+
+
+@pytest.mark.parametrize("written", BINS)
+def test_bins_with_fractions_are_numbers_in_order(session, written):
+    counts = f"SELECT {written} AS b, COUNT(DISTINCT u) AS n FROM x GROUP BY b"
+    exact = computed("SELECT FLOOR(f / 12.5) * 12.5 AS b, COUNT(*) AS n FROM x GROUP BY b")
+    assert answered(session, counts) == exact
+    found = session.sql(f"{counts} ORDER BY b DESC NULLS LAST LIMIT 3", epsilon=40.0)
+    assert [row["b"] for row in found] == [1e6, 112.5, 87.5]
+    assert found.to_dict()["rows"][0]["b"] == 1e6
+    assert found.by_column()["b"] == [1e6, 112.5, 87.5]
+    large = session.sql(f"SELECT b, n FROM ({counts}) AS y WHERE b >= 100 ORDER BY b", epsilon=40.0)
+    assert [row["b"] for row in large] == [112.5, 1e6]
+
+
+CHOSEN = "The statement chose these rows by their noisy numbers"
+COUNTS = "SELECT FLOOR(i / 2) * 2 AS b, COUNT(DISTINCT u) AS n FROM x GROUP BY b"
+
+
+@pytest.mark.parametrize(
+    ("text", "is_by_noise"),
+    [
+        (f"{COUNTS} ORDER BY b DESC LIMIT 3", False),
+        (f"{COUNTS} HAVING b > 2", False),
+        (f"SELECT b, n FROM ({COUNTS}) AS y WHERE b > 2 ORDER BY b LIMIT 1", False),
+        (f"{COUNTS} LIMIT 3", True),
+        (f"{COUNTS} HAVING COUNT(DISTINCT u) > 25", True),
+        (f"{COUNTS} HAVING b > 2 AND COUNT(DISTINCT u) > 25", True),
+        (f"SELECT b, n FROM ({COUNTS}) AS y WHERE n > 25", True),
+        (f"{COUNTS} ORDER BY n, b LIMIT 3", True),
+        ("SELECT s, i, COUNT(DISTINCT u) AS n FROM x GROUP BY s, i ORDER BY s LIMIT 3", True),  # several rows per s
+        ("SELECT s, i, COUNT(DISTINCT u) AS n FROM x GROUP BY s, i ORDER BY s, i LIMIT 3", False),
+    ],
+)
+def test_only_rows_that_noise_may_choose_are_said_to_be_chosen_by_noise(session, text, is_by_noise):
+    assert (CHOSEN in session.sql(text, epsilon=40.0, delta=1e-2).summary) == is_by_noise

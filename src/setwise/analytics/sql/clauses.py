@@ -15,6 +15,7 @@ from setwise.analytics.bins import ConsecutiveTime, Group, RecurringTime, TimeUn
 from setwise.analytics.filter.parser import ALLOWED, KEYWORDS
 from setwise.analytics.sql.row_values import TRUNCATIONS, is_time_cast, time_column, truncation_parts
 from setwise.analytics.sql.syntax import check_parts, column_name, construct_of, like_pattern, number_of, unsupported
+from setwise.analytics.sql.time_units import WEEK_STARTS
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.labels import Cell
 
@@ -364,15 +365,15 @@ def _width(node: exp.Expr) -> Group | None:
 def _period(node: exp.Expr) -> Group | None:
     """Return the group key for `node`, a call such as DATE_TRUNC(x, MONTH): the column x, grouped by periods of time.
 
-    Returns None if x is not a column. Also returns None for weeks that begin on Sunday, because group keys have only
-    weeks that begin on Monday.
+    Returns None if x is not a column. Also returns None for weeks that begin on another day than Monday, which are
+    computed as row expressions.
     Raises: `InvalidParameter` for an unknown unit.
     """
     check_parts(node, "this", "expressions")
     function = str(node.this).upper()
     column, unit = truncation_parts(function, node.expressions)
     name = time_column(column)
-    if unit == "WEEK" or name is None:
+    if unit == "WEEK" or unit in WEEK_STARTS or name is None:
         return None
     if unit not in _UNITS:
         raise unsupported(f"the unit {unit}", f"write one of {', '.join(_UNITS)}")

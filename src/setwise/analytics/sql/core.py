@@ -7,7 +7,7 @@ from datetime import date
 
 from sqlglot import exp
 
-from setwise.analytics.bins import ConsecutiveTime, parse_group
+from setwise.analytics.bins import ConsecutiveTime, Width, parse_group
 from setwise.analytics.engines.joins import Join
 from setwise.analytics.filter.expression import Operator
 from setwise.analytics.query import AUTO, Contributions, Query, Statistic
@@ -86,6 +86,15 @@ class Core:
         return all(each.kind in (Kind.INTEGER, Kind.FLOAT, Kind.DECIMAL) for each in read) and all(
             each.kind in (Kind.DATE, Kind.TIMESTAMP, Kind.INSTANT) for each in times
         )
+
+    def has_fractions(self, place: int) -> bool:
+        """Return whether the keys of the group column with the index `place` are bins such as 12.5, with fractions.
+
+        The answer has such keys as text; the table of released rows has them as numbers. They stay text if the SELECT
+        gives rows without a key a label of its own.
+        """
+        bins = parse_group(self.query.groups[place]).bin
+        return isinstance(bins, Width) and bins.width.denominator != 1 and self.query.null_item in (None, NULL_TEXT)
 
     @property
     def columns(self) -> tuple[str, ...]:

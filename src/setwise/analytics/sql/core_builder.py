@@ -137,7 +137,8 @@ class CoreBuilder:
         limit, offset = select.args.get("limit"), select.args.get("offset")
         cut = (limit is not None and k is None) or offset is not None
         plain = not (having or qualify or cut or select.args.get("distinct")) and sorted_alike
-        direct = _direct(outputs, core.times) if plain else None
+        fractions = any(map(core.has_fractions, range(len(self._groups))))
+        direct = _direct(outputs, core.times) if plain and not fractions else None
         shell = exp.Select(expressions=[exp.alias_(node, name, quoted=True) for name, node in outputs])
         shell.set("from_", exp.From(this=exp.to_table(self._name)))
         if having is not None:

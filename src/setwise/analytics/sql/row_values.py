@@ -42,12 +42,16 @@ from setwise.analytics.sql.time_units import (
     FORMATS,
     STARTS,
     UNIX_UNITS,
+    WEEK_STARTS,
+    check_part,
     format_expression,
     format_parts,
     interval_of,
+    months_later,
     shift_of,
     unit_name,
     unix_time,
+    week_unit,
 )
 from setwise.errors import InvalidParameter
 
@@ -250,7 +254,7 @@ class RowReader:
         try:
             if unit in _DAYS:
                 return moment + timedelta(days=number * _DAYS[unit])
-            return _months_later(moment, number * _MONTHS[unit])
+            return months_later(moment, number * _MONTHS[unit])
         except (OverflowError, ValueError):
             raise InvalidParameter(f"{amount} {unit} before or after is no date") from None
 
@@ -355,6 +359,7 @@ class RowReader:
 
     def _part(self, node: exp.Expr) -> RowExpression:
         check_parts(node, "this", "expression")
+        check_part(node.this)
         return self._named_part(node.this.name, node.args["expression"])
 
     def _named_part(self, name: str, argument: exp.Expr) -> RowExpression:
@@ -480,6 +485,10 @@ class RowReader:
 
     def _truncation(self, function: str, arguments: Sequence[exp.Expr]) -> RowExpression:
         moment, unit = truncation_parts(function, arguments)
+        if unit in WEEK_STARTS:
+            days = shift_of(WEEK_STARTS[unit], "DAY")[1]
+            monday = PeriodStart(Start.WEEK, TimeShift(self._moment(moment), microseconds=-days))
+            return TimeShift(monday, microseconds=days)
         if unit not in STARTS:
             raise unsupported(f"{function} to {unit}", f"write one of {', '.join(STARTS)}")
         return PeriodStart(STARTS[unit], self._moment(moment))
@@ -514,8 +523,8 @@ def truncation_parts(function: str, arguments: Sequence[exp.Expr]) -> tuple[exp.
     if first.name.upper() in UNITS and (first.is_string or second.name.upper() not in UNITS):
         unit = first.name.upper()
         return second, "ISOWEEK" if unit == "WEEK" else unit
-    if type(second) is exp.Anonymous and [each.name.upper() for each in second.expressions] == ["MONDAY"]:
-        return first, "ISOWEEK" if second.name.upper() == "WEEK" else second.name.upper()
+    if type(second) is exp.Anonymous:
+        return first, week_unit(second)
     if second.is_string and second.name.upper() == "WEEK":
         return first, "ISOWEEK"
     return first, second.name.upper()
@@ -580,18 +589,3 @@ def _literal_time(node: exp.Expr) -> date | datetime | None:
         return datetime.fromisoformat(written) if to in _TIMES else None
     except ValueError:
         return None
-
-
-def _months_later(moment: date | datetime, months: int) -> date | datetime:
-    """Return `moment` moved by `months` months; the day becomes the last day of the new month if that month is shorter.
-
-    Raises: `InvalidParameter` if the year is out of range.
-    """
-    place = moment.year * 12 + moment.month - 1 + months
-    year, month = divmod(place, 12)
-    for day in (moment.day, 30, 29, 28):
-        try:
-            return moment.replace(year=year, month=month + 1, day=day)
-        except ValueError:
-            continue
-    raise InvalidParameter("there is no such date")

@@ -7,6 +7,7 @@ refused whenever its rewritten form is refused.
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
+from fractions import Fraction
 
 from sqlglot import exp
 
@@ -80,6 +81,14 @@ def _integer(node: exp.Expr) -> int | None:
     if type(inner) is not exp.Literal or inner.is_string or re.fullmatch(r"\d{1,15}(\.0*)?", str(inner.this)) is None:
         return None
     return int(str(inner.this).partition(".")[0])
+
+
+def _positive_number(node: exp.Expr) -> Fraction | None:
+    """Return the number above 0 that the constant `node` states, such as 12.5; None for any other node."""
+    inner = node.unnest()
+    if type(inner) is not exp.Literal or inner.is_string or not re.fullmatch(r"\d{1,15}(\.\d{0,15})?", str(inner.this)):
+        return None
+    return Fraction(str(inner.this)) or None
 
 
 def _integer_node(number: int) -> exp.Expr:
@@ -265,9 +274,11 @@ def _bins(node: exp.Expr) -> exp.Expr:
     floor = product.this.unnest()
     if isinstance(floor, exp.Cast) and floor.args["to"].this in (exp.DType.INT, exp.DType.BIGINT):
         floor = floor.this.unnest()
-    width = _integer(product.args["expression"])
+    width = _positive_number(product.args["expression"])
     divided = floor.this.unnest() if type(floor) is exp.Floor else None
-    if width is None or type(divided) is not exp.Div or _integer(divided.args["expression"]) != width:
+    if width is None or type(divided) is not exp.Div or _positive_number(divided.args["expression"]) != width:
+        return node
+    if width.denominator != 1 and start != 0:
         return node
     value = divided.this.unnest()
     if type(value) is exp.Sub and _integer(value.args["expression"]) == start:
@@ -276,8 +287,9 @@ def _bins(node: exp.Expr) -> exp.Expr:
         return node
     if start != 0:
         value = _binary(exp.Sub, value, _integer_node(start))
-    floored = exp.Floor(this=exp.Div(this=value.copy(), expression=_integer_node(width)))
-    binned = exp.Mul(this=floored, expression=_integer_node(width))
+    written = _integer_node(int(width)) if width.denominator == 1 else product.args["expression"].unnest()
+    floored = exp.Floor(this=exp.Div(this=value.copy(), expression=written.copy()))
+    binned = exp.Mul(this=floored, expression=written.copy())
     return binned if start == 0 else exp.Add(this=exp.paren(binned), expression=_integer_node(start))
 
 

@@ -270,7 +270,8 @@ def _types(core: Core, schema: Schema | None) -> dict[str, type]:
     for place, text in enumerate(core.query.groups):
         known = None if schema is None else group_of(text, schema).labels(schema)
         integers = known is not None and known.kind is Kind.INTEGER
-        labels.append(_time_type(text) if _is_time(core, place) else int if integers else str)
+        number = int if integers else float if core.has_fractions(place) else str
+        labels.append(_time_type(text) if _is_time(core, place) else number)
     numbers: list[type] = []
     for statistic in core.query.statistics:
         numbers += [*[int if isinstance(statistic, Count) else float] * 3, bool]
@@ -317,6 +318,11 @@ def _released_table(core: Core, answer: PrivateAnswer) -> ReleasedTable:
             for row in rows:
                 key = row[place]
                 row[place] = period_start(key) if isinstance(key, str) else None
+            continue
+        if name.startswith("g") and core.has_fractions(place):
+            kinds[name] = float
+            for row in rows:
+                row[place] = None if row[place] is None else float(str(row[place]))
             continue
         text = name.startswith("g") and any(isinstance(cell_of(item.label, place), str) for item in answer.items)
         kinds[name] = bool if name.endswith("_unreliable") else str if text else int

@@ -136,7 +136,8 @@ class StatementReader:
         if result.outputs is not None and len(self._cores) == 1:
             return statement
         try:
-            shell = shell_of(result.node, self._public_in(result.node))
+            most_keys = max(len(core.query.groups) for core in self._cores)
+            shell = shell_of(result.node, self._public_in(result.node), most_keys)
         except (SqlglotError, ValueError):
             raise InvalidParameter("the part over released rows cannot be written for DuckDB") from None
         outputs = tuple(map(computed_output, shell.columns or ()))

@@ -5,6 +5,7 @@ Calls such as DATE_TRUNC over private rows are converted in `row_values.py`.
 
 import re
 from collections.abc import Sequence
+from datetime import date, datetime
 
 from sqlglot import exp
 
@@ -61,6 +62,37 @@ STARTS = {
     "YEAR": Start.YEAR,
 }
 """The periods of time by the names that units have. A WEEK begins on Sunday, as in GoogleSQL, an ISOWEEK on Monday."""
+
+_WEEKDAYS = ("TUESDAY", "WEDNESDAY", "THURSDAY", "FRIDAY", "SATURDAY")
+WEEK_STARTS = {f"WEEK({day})": days for days, day in enumerate(_WEEKDAYS, start=1)}
+"""The weeks of GoogleSQL that begin neither on Monday nor on Sunday, with the days from Monday to their first day."""
+
+
+def week_unit(node: exp.Expr) -> str:
+    """Return the name of the unit `node`, such as WEEK(TUESDAY): WEEK for Sunday, ISOWEEK for Monday, or itself.
+
+    The result for any other call is a text that names no unit.
+    """
+    written = f"{node.name.upper()}({', '.join(each.name.upper() for each in node.expressions)})"
+    return {"WEEK(MONDAY)": "ISOWEEK", "WEEK(SUNDAY)": "WEEK"}.get(written, written)
+
+
+def check_part(node: exp.Expr) -> None:
+    """Raise `InvalidParameter` if `node`, the part in EXTRACT(part FROM x), is a week that begins on a stated day."""
+    if isinstance(node, exp.Anonymous):
+        raise unsupported(f"EXTRACT({node.sql()} FROM ..)", "write ISOWEEK, the number of the week from Monday")
+
+
+def week_of_released(moment: exp.Expr, days: int) -> exp.Expr:
+    """Return DuckDB's expression for the first day of the week of `moment` that begins `days` days after Monday."""
+    time = exp.TryCast(this=moment.copy(), to=exp.DataType.build("TIMESTAMP", dialect="duckdb"))
+    shift = exp.Interval(this=exp.Literal.string(str(days)), unit=exp.var("DAY"))
+    monday = exp.Anonymous(
+        this="DATE_TRUNC", expressions=[exp.Literal.string("week"), exp.paren(exp.Sub(this=time, expression=shift))]
+    )
+    moved = exp.paren(exp.Add(this=monday, expression=shift.copy()))
+    return exp.TryCast(this=moved, to=exp.DataType.build("DATE", dialect="duckdb"))
+
 
 _SECOND = 1_000_000
 _MICROSECONDS = {
@@ -138,6 +170,21 @@ def shift_of(number: int, unit: str) -> tuple[int, int]:
     if abs(months) > _LONGEST_MONTHS or abs(microseconds) > _LONGEST:
         raise InvalidParameter("an INTERVAL must be at most 10,000 years")
     return months, microseconds
+
+
+def months_later(moment: date | datetime, months: int) -> date | datetime:
+    """Return `moment` moved by `months` months; the day becomes the last day of the new month if that month is shorter.
+
+    Raises: `InvalidParameter` if the year is out of range.
+    """
+    place = moment.year * 12 + moment.month - 1 + months
+    year, month = divmod(place, 12)
+    for day in (moment.day, 30, 29, 28):
+        try:
+            return moment.replace(year=year, month=month + 1, day=day)
+        except ValueError:
+            continue
+    raise InvalidParameter("there is no such date")
 
 
 _Words = dict[str, TimeWord | TimeField]

@@ -10,7 +10,15 @@ from sqlglot import exp
 from setwise.analytics.sql.clauses import own_nodes
 from setwise.analytics.sql.free.intervals import constant_number
 from setwise.analytics.sql.syntax import construct_of, like_pattern, unsupported
-from setwise.analytics.sql.time_units import EPOCH_FUNCTIONS, FORMATS, format_released
+from setwise.analytics.sql.time_units import (
+    EPOCH_FUNCTIONS,
+    FORMATS,
+    WEEK_STARTS,
+    check_part,
+    format_released,
+    week_of_released,
+    week_unit,
+)
 
 FUNCTIONS = frozenset(
     """
@@ -67,6 +75,10 @@ def check_free(select: exp.Expr) -> None:
             raise unsupported(f"{construct_of(node.this)} in FROM", "name a table")
         if isinstance(node, exp.Like | exp.ILike):
             _escape_pattern(node)
+        if isinstance(node, exp.Extract):
+            check_part(node.this)
+            if node.this.name.upper() == "DAYOFWEEK":
+                node.replace(_from_sunday(exp.Anonymous(this="DAYOFWEEK", expressions=[node.args["expression"]])))
         if isinstance(node, exp.Anonymous):
             _check_call(node)
         elif isinstance(node, exp.Cast) and not isinstance(node, exp.TryCast):
@@ -98,8 +110,11 @@ def _check_call(node: exp.Expr) -> None:
         zero = exp.Anonymous(this="NULLIF", expressions=[arguments[1], exp.Literal.number(0)])
         node.replace(exp.paren(exp.Div(this=exp.paren(arguments[0]), expression=zero)))
     elif name == "DATE_TRUNC" and len(arguments) == 2 and not arguments[0].is_string:
-        unit = exp.Literal.string(arguments[1].name.lower())
-        node.set("expressions", [unit, arguments[0]])
+        _truncate(node, *arguments)
+    elif name == "DAYOFWEEK" and len(arguments) == 1:
+        node.replace(_from_sunday(node))
+    elif name == "DATE_PART" and len(arguments) == 2 and arguments[0].name.upper() == "DAYOFWEEK":
+        node.replace(_from_sunday(exp.Anonymous(this="DAYOFWEEK", expressions=[arguments[1]])))
     elif name == "DIV" and len(arguments) == 2:
         node.replace(exp.Anonymous(this="FDIV", expressions=arguments))
     elif name in ("LPAD", "RPAD") and len(arguments) > 1:
@@ -116,6 +131,28 @@ def _check_call(node: exp.Expr) -> None:
         node.replace(_time_of_seconds(arguments[0]))
     elif name in _RENAMED:
         node.set("this", _RENAMED[name])
+
+
+def _truncate(node: exp.Expr, moment: exp.Expr, written: exp.Expr) -> None:
+    """Rewrite `node`, DATE_TRUNC(moment, written) of GoogleSQL, in place as DuckDB writes it.
+
+    A WEEK begins on Sunday and WEEK(SATURDAY) on Saturday, as over private rows.
+    """
+    unit = week_unit(written) if isinstance(written, exp.Anonymous) else written.name.upper()
+    if unit == "WEEK" and not written.is_string:
+        node.replace(week_of_released(moment, -1))
+    elif unit in WEEK_STARTS:
+        node.replace(week_of_released(moment, WEEK_STARTS[unit]))
+    elif isinstance(written, exp.Anonymous) and unit != "ISOWEEK":
+        raise unsupported(f"DATE_TRUNC to {unit}", "write WEEK(MONDAY), or another day of the week")
+    else:
+        name = "week" if unit == "ISOWEEK" else unit.lower()
+        node.set("expressions", [exp.Literal.string(name), moment])
+
+
+def _from_sunday(weekday: exp.Expr) -> exp.Expr:
+    """Return the day of the week from 1 for Sunday, as over private rows; `weekday` is DuckDB's, from 0."""
+    return exp.paren(exp.Add(this=weekday.copy(), expression=exp.Literal.number(1)))
 
 
 def _time_of_seconds(seconds: exp.Expr) -> exp.Expr:

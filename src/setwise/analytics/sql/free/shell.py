@@ -55,7 +55,8 @@ class Shell:
     """A SELECT over released (noisy) rows and public tables: `sql` is its DuckDB SQL text. It costs no budget.
 
     `columns` are the columns of the result; None if they are known only after the SQL has run. `public` are the names
-    of the public tables that it reads. `chooses_rows` is True if a WHERE, HAVING, QUALIFY or LIMIT leaves out rows.
+    of the public tables that it reads. `chooses_rows` is True if a WHERE, HAVING, QUALIFY or LIMIT may leave out rows
+    because of their noisy numbers.
     """
 
     sql: str
@@ -64,24 +65,55 @@ class Shell:
     chooses_rows: bool = False
 
 
-def shell_of(tree: exp.Expr, public: Sequence[str]) -> Shell:
+def shell_of(tree: exp.Expr, public: Sequence[str], most_keys: int) -> Shell:
     """Return the part of a statement that runs over released (noisy) rows, as DuckDB SQL text in a `Shell`.
 
     `tree` is the syntax tree of this part, and `public` are the names of the public tables that it reads. Each result
     column that depends on a statistic gets hidden columns: whether noise may dominate the value and, if it has an
     interval, the two ends. There are no hidden columns if `tree` is neither a SELECT nor several SELECTs united with
-    UNION ALL, or if it has more than `_MOST_PRODUCTS` products and quotients.
+    UNION ALL, or if it has more than `_MOST_PRODUCTS` products and quotients. `most_keys` is the largest number of
+    group columns of a private query of the statement.
     """
     columns = None
+    chooses = _chooses_by_noise(tree, most_keys)
     selects = _united_selects(tree)
     if selects and _count_products(tree) <= _MOST_PRODUCTS:
         for select in selects:
             _expand_stars(select, tree)
         if _have_equal_columns(selects):
             columns = _with_ends(selects, tree)
-    chooses = tree.find(exp.Where, exp.Having, exp.Qualify, exp.Limit, exp.Offset) is not None
     text = tree.sql(dialect="duckdb", identify=True)
     return Shell(sql=text, columns=columns, public=tuple(public), chooses_rows=chooses)
+
+
+def _chooses_by_noise(tree: exp.Expr, most_keys: int) -> bool:
+    """Return whether a WHERE, HAVING, QUALIFY or LIMIT of `tree` chooses rows by anything else than their group keys.
+
+    A LIMIT chooses by group keys if ORDER BY has at least `most_keys` of them and nothing else: with fewer, the order
+    of rows with equal keys could depend on noise.
+    """
+    for node in tree.find_all(exp.Where, exp.Having, exp.Qualify, exp.Limit, exp.Offset):
+        select = node.parent
+        if not isinstance(select, exp.Select):
+            return True
+        conditions = [node.this]
+        if isinstance(node, exp.Limit | exp.Offset):
+            order = select.args.get("order")
+            conditions = [] if order is None else [_selected(term.this, select) for term in order.expressions]
+            if len(set(conditions)) < max(most_keys, 1):
+                return True
+        if not all(_is_key(condition, select, tree) for condition in conditions):
+            return True
+    return False
+
+
+def _selected(node: exp.Expr, select: exp.Expr) -> exp.Expr:
+    """Return the expression in the SELECT list of `select` that `node`, a term of ORDER BY, names; else `node`."""
+    for column in select.expressions:
+        if type(node) is exp.Column and not node.table and column.alias.lower() == node.name.lower():
+            named: exp.Expr = column.unalias()
+            return named
+    return node
 
 
 def _count_products(tree: exp.Expr) -> int:
