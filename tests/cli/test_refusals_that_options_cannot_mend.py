@@ -85,3 +85,40 @@ def test_old_line_ends_have_a_whole_command(tmp_path: Path):
         done = run(*shlex.split(command.removeprefix("setwise ")))
         assert done.exit_code == 0, done.exception
     assert json.loads(done.stdout)["items"][0]["count"] == pytest.approx(800, abs=20)
+
+
+@pytest.mark.parametrize("known", [(), ("--type", "v=integer")])
+def test_weeks_of_seconds_have_a_command_in_sql(known: tuple[str, ...], tmp_path: Path):
+    path = write(tmp_path, [str(1767225600 + 86400 * (user % 14)) for user in range(400)])
+    asked = ("histogram", path, "--user", "who", "--item", "v by week", "--contributions", "1", *known, *PAID)
+    message = str(run(*asked, "--delta", "0.001").exception)
+    done = run(*shlex.split(message.partition("ask again with: setwise ")[2]))
+    assert done.exit_code == 0, done.exception
+    rows = json.loads(done.stdout)["rows"]
+    assert sum(row["users"]["value"] for row in rows) == pytest.approx(400, abs=20)
+
+
+def test_lines_of_a_title_are_skipped_by_the_command(tmp_path: Path):
+    path = write(tmp_path, [str(user % 5) for user in range(400)], header="Sales report\nexported today\n\nwho,v")
+    done = run("sql", "SELECT SUM(v) AS n FROM t", "--table", f"t={path}", "--user", "who", *PAID)
+    message = str(done.exception)
+    assert "--skip-lines 3" in message
+    done = run(*shlex.split(message.partition(AGAIN)[2]))
+    assert done.exit_code == 0, done.exception
+
+
+def test_an_option_for_groups_is_answered_by_the_command_that_has_groups(tmp_path: Path):
+    from setwise.cli.main import _sentence
+
+    failed = CliRunner().invoke(app, ["count", str(write(tmp_path, WORDS)), "--item", "v"], standalone_mode=False)
+    assert "count has no groups: use histogram, or setwise sql with GROUP BY" in _sentence(failed.exception)
+
+
+def test_milliseconds_are_not_read_as_seconds(tmp_path: Path):
+    """Every row came into the group null, without a word."""
+    path = write(tmp_path, [str(1000 * (1767225600 + 86400 * (user % 14))) for user in range(400)])
+    text = "SELECT DATE_TRUNC('week', {}(v)) AS week, COUNT(DISTINCT who) AS n FROM t GROUP BY week"
+    asked = ("--table", f"t={path}", "--user", "who", *PAID, "--delta", "0.001", "--contributions", "1")
+    message = str(run("sql", text.format("TO_TIMESTAMP"), *asked).exception)
+    assert "write TIMESTAMP_MILLIS(v)" in message
+    assert run("sql", text.format("TIMESTAMP_MILLIS"), *asked).exit_code == 0

@@ -18,6 +18,7 @@ from setwise.analytics.planning.plan import ExecutablePlan
 from setwise.analytics.query import Query
 from setwise.analytics.schema import Kind
 from setwise.analytics.session import Session
+from setwise.analytics.tables.scan_notes import in_python
 from setwise.errors import BadRequest
 
 if TYPE_CHECKING:
@@ -95,7 +96,9 @@ class FileSession(Session):
             except BadRequest as error:
                 new = {self._key_of(name): Kind(kind) for name, kind in error.needed_types.items()}
                 if not new or not all(self._may_read(name, types.get(name or ""), new[name]) for name in new):
-                    raise
+                    if self._state.scan is None:
+                        raise
+                    raise in_python(error) from None
                 types |= {name: kind for name, kind in new.items() if name is not None}
 
     def _may_read(self, name: str | None, before: Kind | None, kind: Kind) -> bool:

@@ -5,7 +5,7 @@ from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from shlex import quote
-from typing import Any, TypedDict, Unpack
+from typing import Any, TypedDict, TypeVar, Unpack
 
 from setwise.accounting.brackets import Progress, quiet
 from setwise.accounting.promises import USER, check_unit
@@ -32,9 +32,9 @@ from setwise.analytics.schema import Kind, Schema
 from setwise.analytics.session import Session
 from setwise.analytics.session_state import SessionState
 from setwise.analytics.tables.holder_scan import HolderScan
-from setwise.analytics.tables.scan_notes import TableToScan, open_arguments
+from setwise.analytics.tables.scan_notes import TableToScan, in_python, open_arguments
 from setwise.analytics.units import check_payer_unit, unit_column, unit_derivation
-from setwise.errors import InvalidParameter, UnsuitableTable
+from setwise.errors import BadRequest, InvalidParameter, UnsuitableTable
 from setwise.mechanisms.randomness import Randomness, SystemRandomness
 
 IN_MEMORY_NAME = "source"
@@ -59,6 +59,7 @@ class CsvKeywords(TypedDict, total=False):
     null: Sequence[str]
 
 
+T = TypeVar("T")
 _CSV_DEFAULTS = {option.name: option.default for option in fields(CsvOptions)}
 
 
@@ -221,14 +222,27 @@ def open(  # noqa: A001 - it is called as setwise.open
         "advice": _header_advice(location) if is_csv and form.columns is None else "",
     }
     if not is_csv or location.prepared:
-        return _session_with(declared_types, open_joined, words)
+        return _with_python_words(lambda: _session_with(declared_types, open_joined, words), scan=scan)
     return FileSession(
-        open_joined(),
+        _with_python_words(open_joined, scan=scan),
         open_with=lambda types: _session_with({**declared_types, **types}, open_joined, words),
         declared_types=declared_types,
         open_joined=open_joined,
         **words,
     )
+
+
+def _with_python_words(open_table: Callable[[], T], *, scan: bool) -> T:
+    """Return what `open_table` returns; if it fails, the error also names the arguments of `setwise.open` to give.
+
+    Nothing is added unless `scan`: the command line and the service, which never scan, have options of their own.
+    """
+    try:
+        return open_table()
+    except BadRequest as error:
+        if not scan:
+            raise
+        raise in_python(error) from None
 
 
 def _name_in_catalog(source: Source) -> str:

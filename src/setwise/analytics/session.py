@@ -416,9 +416,9 @@ class Session(Askable):
         def schema_of(table: str, joins: tuple[Join, ...]) -> Schema:
             if table.lower() not in names and table.rpartition(".")[2].lower() not in names:
                 expected = self._location.name or self._name
-                remedy = "" if self._location.name else ", or give the table that name when it is opened"
+                remedy = "" if self._location.name else f", or open(..., name={table!r})"
                 raise InvalidParameter(
-                    f"this session is on the table {expected!r}, not {table!r}: write {expected} after FROM{remedy}"
+                    f"this session is on the table {expected!r}, not {table!r}: write FROM {expected}{remedy}"
                 )
             return self._joined_session(table, joins).schema
 

@@ -38,7 +38,10 @@ _VALUED = frozenset(
     }
 )
 """The options, with a value, that say how a file is written."""
-_ABOUT_FILES = ("--type", "setwise check", "--separator", "--skip-lines", "--date-format", "DATE_TRUNC")
+_ABOUT_FILES = (
+    *("--type", "setwise check", "--separator", "--skip-lines", "--date-format", "DATE_TRUNC"),
+    "the table has no column",
+)
 """Words of refusals that the right reading of a file may settle."""
 
 
@@ -84,6 +87,8 @@ def _advice(
     from setwise.analytics.engines.files import files_of, magic_of
     from setwise.analytics.tables.check import check_table
 
+    if "needs a column of dates or times, and " in message or " since 1970, which " in message:
+        return _ask_for_times(source, user, "TIMESTAMP_MILLIS" if "milliseconds since" in message else "TO_TIMESTAMP")
     commands = [note.copy_command for note in notes if note.copy_command]
     if "carriage returns alone" in message:
         suffix = Path(source).suffix
@@ -130,6 +135,26 @@ def _ask_copy(source: str, copy_command: str, asked: Sequence[str]) -> str:
         return ""
     check = f"setwise check {quote(copy)} --save"
     return f"or ask the copy with: {copy_command} && {check} && setwise {join(_with_options(words, []))}"
+
+
+def _ask_for_times(source: str, user: str, function: str) -> str:
+    """Return the command that counts the users of periods of a column of seconds since 1970, which is no date.
+
+    `source` is the table, `user` its user column, and `function` the SQL function that reads the column as times.
+    Returns "" if the command was not `setwise histogram` with periods, such as --item 'at by week'.
+    """
+    first, *words = command_words.get() or ("",)
+    place = words.index("--item") if "--item" in words else len(words)
+    bins = re.fullmatch("(.+) by ([a-z]+)", words[place + 1]) if place + 1 < len(words) else None
+    if first != "histogram" or source not in words or bins is None:
+        return ""
+    del words[place : place + 2]
+    words.remove(source)
+    name, person = (text if text.isidentifier() else f'"{text}"' for text in (bins[1], user))
+    periods = f"DATE_TRUNC('{bins[2]}', {function}({name})) AS period, COUNT(DISTINCT {person}) AS users"
+    statement = f"SELECT {periods} FROM t GROUP BY period ORDER BY period"  # noqa: S608 - shown, and not run
+    command = join(["sql", statement, "--table", f"t={source}", *words])
+    return f"if they are times since 1970 (in milliseconds: TIMESTAMP_MILLIS), ask again with: setwise {command}"
 
 
 def _with_comparisons(word: str, comparisons: Mapping[str, str]) -> str:

@@ -271,6 +271,9 @@ def _sentence(error: BaseException) -> str:
     elif _OURS in written:
         message = written.partition(_OURS)[2]
     context = getattr(error, "ctx", None)
+    if message.startswith("No such option: --item") and context is not None:
+        name = context.command_path.removeprefix("setwise ")
+        return f"{name} has no groups: use histogram, or setwise sql with GROUP BY; see {context.command_path} --help"
     return f"{message}; see {'setwise' if context is None else context.command_path} --help"
 
 

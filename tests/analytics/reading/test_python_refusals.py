@@ -72,3 +72,40 @@ def test_a_warning_comes_once_and_fits_the_types_that_the_question_needs(tmp_pat
     assert len(told) == len(set(told)) == 2
     assert "12 of 312 rows have no 'who'" in told[0]
     assert "30 of 312 cells of 'v' are not numbers" in told[1]
+
+
+ERRORS = {
+    "semicolons.csv": ("who;v\nu1;5\n", 'csv={"separator": ";"}'),
+    "blank.csv": ("\nwho,v\nu1,5\n", 'csv={"skip_lines": 1}'),
+    "twice.csv": ("who,v,v\nu1,5,6\n", 'csv={"skip_lines": 1, "columns": ["who", "v", "v_3"]}'),
+    "separator.csv": ("sep=;\nwho;v\nu1;5\n", 'csv={"separator": ";", "skip_lines": 1}'),
+}
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_an_error_names_the_arguments_of_open(name: str, tmp_path: Path):
+    text, arguments = ERRORS[name]
+    (tmp_path / name).write_text(text)
+    with pytest.raises(setwise.SetwiseError) as refused:
+        setwise.open(tmp_path / name, user="who")
+    assert f"(in Python: {arguments}" in str(refused.value)
+
+
+def test_an_error_names_the_argument_for_types(tmp_path: Path):
+    path = write(tmp_path, "who,v", ["5"] * 300)
+    with (
+        setwise.open(path, user="who", name="t", types={"v": "text"}) as session,
+        pytest.raises(setwise.SetwiseError) as refused,
+    ):
+        session.sql("SELECT AVG(v) AS n FROM t", epsilon=1.0)
+    assert '(in Python: types={"v": "' in str(refused.value)
+
+
+def test_a_table_in_memory_says_how_it_is_named():
+    import pyarrow as pa
+
+    with (
+        setwise.open(pa.table({"who": [1, 2]}), user="who") as session,
+        pytest.raises(setwise.SetwiseError, match=r"write FROM source, or open\(\.\.\., name='flights'\)"),
+    ):
+        session.sql("SELECT COUNT(*) AS n FROM flights", epsilon=1.0)

@@ -3,14 +3,16 @@
 The notes have exact counts without noise, so only the data holder, who owns the tables, may see them.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from json import dumps
-from shlex import join
+from shlex import join, split
 from typing import Any, TypeAlias
 
 from setwise.analytics.engines.files import CsvOptions
 from setwise.analytics.schema import Kind
+from setwise.errors import BadRequest
 
 OptionWriter: TypeAlias = Callable[[Sequence[str]], str]
 """A function that writes options, given as words of the command line, as the reader of a note has to type them."""
@@ -34,6 +36,13 @@ def keyword_arguments(words: Sequence[str]) -> str:
     >>> keyword_arguments(["--null", "N/A", "--type", "amount=integer", "--skip-lines", "2"])
     'null=["N/A"], types={"amount": "integer"}, skip_lines=2'
     """
+    arguments = _arguments(words)
+    values = {name: "True" if value is True else dumps(value, ensure_ascii=False) for name, value in arguments.items()}
+    return ", ".join(f"{name}={value}" for name, value in values.items())
+
+
+def _arguments(words: Sequence[str]) -> dict[str, Any]:
+    """Return command-line options as keyword arguments of `setwise.open`; `words` are the words of the options."""
     arguments: dict[str, Any] = {}
     remaining = iter(words)
     for word in remaining:
@@ -54,8 +63,44 @@ def keyword_arguments(words: Sequence[str]) -> str:
                 arguments[name] = int(next(remaining))
             case _:
                 arguments[name] = next(remaining)
-    values = {name: "True" if value is True else dumps(value, ensure_ascii=False) for name, value in arguments.items()}
-    return ", ".join(f"{name}={value}" for name, value in values.items())
+    return arguments
+
+
+_VALUED = "separator|skip-lines|columns|encoding|format|type|decimal|thousands|date-format|null"
+_OPTION = rf"--(?:no-header|header|(?:{_VALUED}) (?:'[^']*'|[^\s,;:)]+(?:,[^\s,;:)]+)*))(?![\w-])"
+_OPTIONS = re.compile(rf"{_OPTION}(?: {_OPTION})*")
+"""Options for reading a file, as a message names them for the command line, with a blank between two of them."""
+
+
+def with_python_arguments(message: str) -> str:
+    r"""Return an error message with the arguments of `setwise.open` that do what its command-line options do.
+
+    A message that names no option of the command line is returned as it is.
+
+    >>> with_python_arguments("one name with semicolons: give --separator ';'")
+    'one name with semicolons: give --separator \';\' (in Python: csv={"separator": ";"})'
+    """
+    written: list[str] = []
+    for options in _OPTIONS.findall(message):
+        words = ["\t" if word == "tab" else word for word in split(options)]
+        if words[-1] not in ("FILE", "N") and not any("..." in word or word == "COL=KIND" for word in words):
+            arguments = _arguments(words)
+            types = arguments.pop("types", None)
+            parts = [f"csv={_python_text(arguments)}"] if arguments else []
+            parts += [f"types={_python_text(types)}"] if types else []
+            written += [", ".join(parts)] if parts and ", ".join(parts) not in written else []
+    return f"{message} (in Python: {' or '.join(written)})" if written else message
+
+
+def in_python(error: BadRequest) -> BadRequest:
+    """Return `error` with a message that also names the arguments of `setwise.open` for its command-line options."""
+    message = with_python_arguments(str(error))
+    return error if message == str(error) else type(error)(message).needing(error.needed_types)
+
+
+def _python_text(values: Mapping[str, Any]) -> str:
+    """Return options by name as the text of a Python dictionary."""
+    return dumps(dict(values), ensure_ascii=False).replace(": true", ": True")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

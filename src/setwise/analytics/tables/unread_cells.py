@@ -88,6 +88,19 @@ def unread_cells(table: TableToScan, question: str) -> list[ScanNote]:
     notes = scan.unconverted_notes()
     compared = [name for name in ordered_columns(names, question) if name not in scan.kinds]
     notes += [note for name in compared if (note := _compared_as_text(name, samples[name], csv, write))]
+    notes += [
+        ScanNote(
+            f"the numbers of {name!r} are milliseconds since 1970, as seconds they are beyond the year 9999: write "
+            f"TIMESTAMP_MILLIS({name})",
+            mostly_unreadable=True,
+            is_unsolved=True,
+        )
+        for name in names
+        if re.search(
+            rf'(TO_TIMESTAMP|FROM_UNIXTIME|TIMESTAMP_SECONDS)\s*\(\s*"?{re.escape(name)}(?!\w)', question, re.I
+        )
+        and _since_1970(samples[name]) == "TIMESTAMP_MILLIS"
+    ]
     if is_text and csv.encoding == "utf-8" and not all(_is_utf8(file, csv) for file in files):
         notes += scan.undecoded_notes()
     return [*lines, *users, *objects, *notes, *map(ScanNote, scan.doubts(is_text))]
@@ -152,6 +165,10 @@ class _ColumnScan:
             held, condition = condition_of_words(name, cells)
             remedy = f"{name} holds text such as {held}: write COUNTIF({condition}), or WHERE {condition}"
             return ScanNote(f"{text}: {remedy}", comparison=(name, condition))
+        if count.kind in (Kind.DATE, Kind.TIMESTAMP) and (function := _since_1970(cells)):
+            unit = "seconds" if function == "TO_TIMESTAMP" else "milliseconds"
+            remedy = f"they may be {unit} since 1970, which {function}({name}) reads in SQL"
+            return ScanNote(f"{text}: {remedy}", is_unsolved=True)
         guessed = replace(guess.grammar, null=(*csv.null, *guess.grammar.null))
         kinds = (Kind.INTEGER, Kind.FLOAT) if count.kind is Kind.INTEGER else (count.kind,)
         remedies = [(kind, grammar) for grammar in (csv.cells, guessed) for kind in kinds]
@@ -226,6 +243,15 @@ class _ColumnScan:
                 if column.filled > other.filled and column.name in items
             ]
         return sentences
+
+
+def _since_1970(cells: Sequence[str]) -> str:
+    """Return the SQL function that reads most `cells` as times since 1970; "" if they are no such numbers."""
+    lengths = [len(cell.strip()) for cell in cells if cell.strip().isdecimal()]
+    for function, digits in (("TO_TIMESTAMP", (9, 10)), ("TIMESTAMP_MILLIS", (12, 13))):
+        if cells and sum(length in digits for length in lengths) >= ENOUGH * len(cells):
+            return function
+    return ""
 
 
 def _skipped_objects(frame: object, question: str) -> list[ScanNote]:
