@@ -401,7 +401,7 @@ class Session(Askable):
         """
         from setwise.analytics.sql.aggregates import DeclaredBounds
         from setwise.analytics.sql.parser import TableFacts, parse_sql
-        from setwise.analytics.sql_question import SqlQuestion, public_values, read_public_tables
+        from setwise.analytics.sql_question import SqlQuestion, check_planned, public_values, read_public_tables
 
         check_text(text, "a SELECT")
         for word in words:
@@ -431,6 +431,7 @@ class Session(Askable):
             contributions=declared.contributions,
             schema_of=schema_of,
             public_value=public_values(self._beside.public),
+            check=lambda statement: check_planned(statement, self),
         )
         statement = parse_sql(text, user=self._user, **parameters, facts=facts)
         terms = None if self._account is None else self._account.status().terms
@@ -461,8 +462,7 @@ class Session(Askable):
     def ask_parts(self, parts: Sequence[StatementPart], whole: Plan, *, key: str | None, request: str) -> PrivateAnswer:
         """Run the SELECTs of a statement that aggregate private rows (`parts`), and return their answers as one answer.
 
-        All parts are charged once under `key` (None makes a new key), at the cost of the plan `whole`. `request` is the
-        text that identifies the statement.
+        All parts are charged once under `key` (None makes a new one), at the cost of `whole`; `request` names them.
         """
         stored, replayed = execute_parts(
             parts,

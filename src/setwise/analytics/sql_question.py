@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Protocol
 
 from setwise.analytics.answer import PrivateAnswer
@@ -160,6 +161,20 @@ class SqlQuestion:
 def public_values(sources: Mapping[str, Source]) -> PublicValue:
     """Return a function that computes scalar subqueries over public tables; `sources` says where each table is."""
     return lambda text, names: public_value(text, read_public_tables(names, sources))
+
+
+def check_planned(statement: Statement, session: StatementSession) -> None:
+    """Raise an error if the SELECTs of `statement` over the private rows of `session` cannot be planned.
+
+    Nothing is charged or read. Each SELECT is planned by itself, with a budget that is large enough for most.
+    """
+    statement = statement.filled(finds_bounds=True)
+    for core in statement.cores:
+        session.derived_session(core.source).plan(core.query, Total(epsilon=10, delta=_SOME_DELTA))  # type: ignore[arg-type]
+
+
+_SOME_DELTA = Fraction(1, 10**6)
+"""The delta with which suggested statements are planned."""
 
 
 def read_public_tables(names: Collection[str], sources: Mapping[str, Source]) -> "dict[str, pa.Table]":

@@ -260,7 +260,8 @@ class ContributionSearch:
         """
         if self.counted == MOST_GROUPS:
             return _MISTAKEN_NEIGHBOUR if distance == 1 else _MISTAKEN / len(self.ends)
-        return _MISTAKEN_CHEAP / 4 ** (distance - 1) if cheap else _MISTAKEN_ROWS / 2 ** (distance - 1)
+        chance, growth = (_MISTAKEN_CHEAP, 4) if cheap else (_MISTAKEN_ROWS, 2)
+        return chance / Fraction(growth ** (distance - 1))
 
     def _share(self, noisy: NDArray[np.float64], bound: int, of_first: int) -> LeftOutShare:
         """Return the share of (user, group) pairs that `bound` leaves out, in the first `of_first` groups of each user.

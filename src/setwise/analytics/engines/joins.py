@@ -281,7 +281,8 @@ class JoinedTables:
         part = self._parts[place]
         if not part.private and user.lower() in map(str.lower, part.schema.names):
             raise InvalidParameter(
-                f"the table {part.name!r} has the user column {user!r}, so it is not public: leave the column out"
+                f"the table {part.name!r} has the user column {user!r}, so it is not public: give it as private "
+                f"(on the command line --table {part.name}=FILE), or leave the column out"
             )
         if not part.private and any(key.column.lower() == user.lower() for key in join.keys):
             raise InvalidParameter(

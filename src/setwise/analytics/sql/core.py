@@ -74,7 +74,8 @@ class Core:
     def fits_kinds(self) -> bool:
         """Whether the columns hold the kinds of values that the query needs; True if the kinds are not known.
 
-        Sums, means, quantiles and variances need numbers, and periods need times.
+        Sums, means, quantiles and variances need numbers, periods need times, and other groups need text, integers,
+        dates or booleans.
         """
         schema = self.source.schema
         names = {each.column for each in self.query.statistics if each.kind not in ("count", "distinct")}
@@ -83,6 +84,10 @@ class Core:
             group.column for group in map(parse_group, self.query.groups) if isinstance(group.bin, ConsecutiveTime)
         }
         times = [] if schema is None else [each for each in schema.columns if each.name in periods]
+        plain = {group.column for group in map(parse_group, self.query.groups) if group.bin is None}
+        keys = [] if schema is None else [each for each in schema.columns if each.name in plain]
+        if any(each.kind not in (Kind.TEXT, Kind.INTEGER, Kind.DATE, Kind.BOOLEAN) for each in keys):
+            return False
         return all(each.kind in (Kind.INTEGER, Kind.FLOAT, Kind.DECIMAL) for each in read) and all(
             each.kind in (Kind.DATE, Kind.TIMESTAMP, Kind.INSTANT) for each in times
         )

@@ -22,7 +22,7 @@ from setwise.analytics.sql.statement_reader import StatementReader, TableFacts
 from setwise.analytics.sql.suggestions.corrections import corrections, simplest_statements, with_paths
 from setwise.analytics.sql.syntax import SPENDING, construct_of, number_in, parse, unsupported
 from setwise.analytics.sql.time_units import check_epochs
-from setwise.errors import InvalidParameter, UnknownColumn, UnsuitableTable
+from setwise.errors import BadRequest, InvalidParameter, Unattainable, UnknownColumn, UnsuitableTable
 from setwise.mechanisms.labels import Label
 
 
@@ -138,9 +138,16 @@ def _refusal(
             statement = reader.read(rewrite_spellings(parse(candidate)[0]))
         except (InvalidParameter, UnknownColumn, RecursionError):
             return False
-        return (
-            statement is not None and not reader.problems.messages and all(core.fits_kinds for core in statement.cores)
-        )
+        if statement is None or reader.problems.messages or not all(core.fits_kinds for core in statement.cores):
+            return False
+        try:
+            if facts.check is not None:
+                facts.check(statement)
+        except Unattainable:
+            return True  # for a larger budget
+        except BadRequest:
+            return False
+        return True
 
     simplest = list(simplest_statements(text, settings.user))
     for candidate in corrections(text, settings.user, columns_of):

@@ -52,6 +52,8 @@ class TableFacts:
     - `schema_of(table, joins)` returns the columns of the private table `table` with its joins; it is None if the table
       is not open yet.
     - `public_value` computes a scalar subquery over public tables; it is None if the tables are not open yet.
+    - `check` raises an error if a statement cannot be planned; it is None if the tables are not open yet. A statement
+      is suggested only if it passes.
     """
 
     public: Collection[str] = ()
@@ -61,6 +63,7 @@ class TableFacts:
     contributions: Contributions | None = None
     schema_of: SchemaOf | None = None
     public_value: PublicValue | None = None
+    check: Callable[[Statement], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)

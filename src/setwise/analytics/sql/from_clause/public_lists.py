@@ -133,7 +133,7 @@ def _in_keys(node: exp.Expr, inner: exp.Expr, tables: Mapping[str, str]) -> list
     for side in [*sides, *selected]:
         if type(side) is not exp.Column or type(side.this) is not exp.Identifier:
             raise unsupported(
-                f"{construct_of(side)} in IN with a public table", "compare columns, as in x IN (SELECT y"
+                f"{construct_of(side)} in IN with a public table", "compare columns, as in x IN (SELECT y FROM t)"
             )
     return [
         Key(column=side.name, joined=inner_side.name, earlier=_earlier(side, tables))

@@ -29,6 +29,13 @@ ColumnsOf = Callable[[str], Sequence[str]]
 
 _SETS = ("rollup", "cube", "grouping_sets")
 _SET_NODES = (exp.Rollup, exp.Cube, exp.GroupingSets)
+_PATTERNS = {
+    **dict.fromkeys(("STARTS_WITH", "STARTSWITH", "PREFIX"), "{}%"),
+    **dict.fromkeys(("ENDS_WITH", "ENDSWITH", "SUFFIX"), "%{}"),
+    **dict.fromkeys(("CONTAINS", "CONTAINS_SUBSTR"), "%{}%"),
+}
+"""Functions of a text and a part of it, with the pattern of LIKE that asks the same of a constant part."""
+
 _CONDITIONS = ("BOOL_OR", "BOOL_AND", "LOGICAL_OR", "LOGICAL_AND")
 
 
@@ -49,14 +56,7 @@ def corrections(text: str, user: str, columns_of: ColumnsOf = lambda _: ()) -> I
     if spelled is not None:
         yield from _sql_text(spelled)
         tree = spelled
-    for change in (_per_user_rows, _with_group_by, _with_public_joins):
-        changed = change(tree.copy(), user)
-        if changed is not None:
-            yield from _sql_text(changed)
-    yield from _about_same_users(tree, user)
-    yield from _quantiles_first(tree)
-    for close in close_statements(tree):
-        yield from _sql_text(close)
+    yield from _small_changes(tree, user)
     rewritten = tree.copy()
     for node in list(rewritten.find_all(exp.Anonymous)):
         _rewrite_call(node)
@@ -70,8 +70,25 @@ def corrections(text: str, user: str, columns_of: ColumnsOf = lambda _: ()) -> I
     for about_values in statements_about_values(tree):
         yield from _sql_text(about_values)
     for select in list(rewritten.find_all(exp.Select)):
-        _keep_countable(select)
+        if not _is_listed(select, exp.In, exp.Exists):
+            _keep_countable(select)
     yield from _sql_text(rewritten)
+
+
+def _small_changes(tree: exp.Expr, user: str) -> Iterator[str]:
+    """Yield SQL texts that each change one construct of the statement `tree`; `user` is the user column."""
+    for change in (_per_user_rows, _with_group_by, _with_public_joins):
+        changed = change(tree.copy(), user)
+        if changed is not None:
+            yield from _sql_text(changed)
+    turned = _turned_joins(tree.copy())
+    for close in () if turned is None else (turned, *close_statements(turned)):
+        yield from _sql_text(close)
+    yield from _with_known_calls(tree)
+    yield from _about_same_users(tree, user)
+    yield from _quantiles_first(tree)
+    for close in close_statements(tree):
+        yield from _sql_text(close)
 
 
 def _about_same_users(tree: exp.Expr, user: str) -> Iterator[str]:
@@ -103,6 +120,16 @@ def _quantiles_first(tree: exp.Expr) -> Iterator[str]:
     changed = tree.copy()
     for node in list(changed.find_all(exp.Anonymous)):
         if str(node.this).upper() in ("MIN", "MAX"):
+            _rewrite_call(node)
+    if changed != tree:
+        yield from _sql_text(changed)
+
+
+def _with_known_calls(tree: exp.Expr) -> Iterator[str]:
+    """Yield the statement `tree` with LIKE in place of STARTS_WITH, and days or weeks in place of other formats."""
+    changed = tree.copy()
+    for node in list(changed.find_all(exp.Anonymous)):
+        if str(node.this).upper() in (*_PATTERNS, *FORMATS, "AGE"):
             _rewrite_call(node)
     if changed != tree:
         yield from _sql_text(changed)
@@ -196,7 +223,8 @@ def _with_public_joins(tree: exp.Expr, _user: str) -> exp.Expr | None:
         source = inner.args.get("from_") if isinstance(inner, exp.Select) else None
         table = None if source is None else source.this
         is_plain = isinstance(table, exp.Table) and type(node.this) is exp.Column
-        if inner is None or table is None or not is_plain or inner.args.get("group") is not None:
+        clauses = {name for name, value in (inner.args if inner is not None else {}).items() if value}
+        if inner is None or table is None or not is_plain or clauses - {"expressions", "from_", "where", "distinct"}:
             kept.append(part)
             continue
         name = table.alias_or_name
@@ -313,7 +341,8 @@ def _rewrite_call(node: exp.Expr) -> None:
     """Replace a refused function call, `node`, in place by a similar call for the statement that a refusal suggests.
 
     MIN, MAX and ANY_VALUE become quantiles, BOOL_OR and BOOL_AND become COUNTIF, and SUM(DISTINCT x) becomes SUM(x). A
-    call that writes a date in an unsupported format becomes the date, and DATE_TRUNC loses its time zone argument.
+    call that writes a date in an unsupported format becomes the start of its day or week, AGE becomes a number of days,
+    STARTS_WITH becomes LIKE, and DATE_TRUNC loses its time zone argument.
     """
     function = str(node.this).upper()
     arguments = node.expressions
@@ -327,8 +356,20 @@ def _rewrite_call(node: exp.Expr) -> None:
         node.replace(plain)
     elif function in FORMATS and not _is_format(function, arguments):
         times = [each for each in arguments if type(each) is not exp.Literal]
+        written = "".join(str(each.this) for each in arguments if type(each) is exp.Literal)
+        unit = "week" if re.search(r"W|%[UuVW]", written) else "day"
         if times:
-            node.replace(times[0].copy())
+            start = [exp.Literal.string(unit), times[0].copy()]
+            node.replace(exp.Anonymous(this="DATE_TRUNC", expressions=start))
+    elif function in _PATTERNS and len(arguments) == 2 and arguments[1].is_string:
+        text = re.sub(r"([%_\\])", r"\\\1", str(arguments[1].this))
+        node.replace(
+            exp.Like(this=arguments[0].copy(), expression=exp.Literal.string(_PATTERNS[function].format(text)))
+        )
+    elif function == "AGE" and len(arguments) in (1, 2):
+        until = exp.CurrentDate() if len(arguments) == 1 else arguments[0].copy()
+        days = [exp.Literal.string("day"), arguments[-1].copy(), until]
+        node.replace(exp.Anonymous(this="DATE_DIFF", expressions=days))
     elif function in TRUNCATIONS and len(arguments) == 3:
         node.set("expressions", arguments[:2])
 
@@ -345,18 +386,16 @@ def _is_format(function: str, arguments: list[exp.Expr]) -> bool:
 def _rewrite_select(select: exp.Expr, user: str) -> None:
     """Remove or replace, in place, the clauses of `select` that are not accepted over private rows.
 
-    QUALIFY, WINDOW and samples are removed, and RIGHT and FULL JOIN become LEFT JOIN. A subquery loses ORDER BY and
-    LIMIT. The outermost SELECT no longer groups by `user`, the user column; if it would return rows of single users, it
-    counts users instead (`_count_users`).
+    QUALIFY, WINDOW and samples are removed. A subquery loses ORDER BY and LIMIT, unless it is a list after IN. The
+    outermost SELECT no longer groups by `user`, the user column; if it would return rows of single users, it counts
+    users instead (`_count_users`).
     """
     for name in ("laterals", "windows", "sample", "kind", "qualify"):
         select.set(name, None)
     for join in select.args.get("joins") or []:
-        if join.args.get("side") in ("RIGHT", "FULL"):
-            join.set("side", "LEFT")
         join.set("method", None)
     inner = select.parent_select is not None
-    if inner:
+    if inner and not _is_listed(select, exp.In):
         for name in ("limit", "offset", "order"):
             select.set(name, None)
     group = select.args.get("group")
@@ -372,6 +411,30 @@ def _rewrite_select(select: exp.Expr, user: str) -> None:
             _count_users(select, user)
     elif not inner and not any(has_aggregate(each) for each in select.expressions) and not _reads_aggregates(select):
         _count_users(select, user)
+
+
+def _is_listed(select: exp.Expr, *kinds: type[exp.Expr]) -> bool:
+    """Return whether `select` is the subquery of a condition of one of these `kinds`, such as IN and EXISTS."""
+    parent = select.parent.parent if isinstance(select.parent, exp.Subquery) else select.parent
+    return isinstance(parent, kinds)
+
+
+def _turned_joins(tree: exp.Expr) -> exp.Expr | None:
+    """Return `tree` with FROM b LEFT JOIN a in place of FROM a RIGHT JOIN b; None if it has no such join alone.
+
+    The tree is changed in place.
+    """
+    joins = tree.args.get("joins") or []
+    source = tree.args.get("from_")
+    if source is None or len(joins) != 1 or str(joins[0].args.get("side") or "").upper() != "RIGHT":
+        return None
+    if any(isinstance(each, exp.Star) for each in tree.expressions):
+        return None
+    first, second = source.this.copy(), joins[0].this.copy()
+    source.set("this", second)
+    joins[0].set("this", first)
+    joins[0].set("side", "LEFT")
+    return tree
 
 
 def _reads_aggregates(select: exp.Expr) -> bool:

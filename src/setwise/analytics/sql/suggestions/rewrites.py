@@ -148,6 +148,8 @@ def _united_aggregates(tree: exp.Expr) -> exp.Expr | None:
     union = source.this.this if source is not None and isinstance(source.this, exp.Subquery) else None
     if source is None or not isinstance(union, exp.Union) or tree.args.get("joins") or tree.args.get("having"):
         return None
+    if union.args.get("distinct"):  # removes rows that both sides have, which sums of both sides would count twice
+        return None
     keys = _group_keys(tree)
     inner: list[exp.Expr] = []
     outer: list[exp.Expr] = []
@@ -290,7 +292,8 @@ def _counted_values(tree: exp.Expr) -> exp.Expr | None:
             shown.append(selected.copy())
             continue
         added = True
-        shown.append(argument.copy())
+        if argument not in [each.unalias() for each in shown]:
+            shown.append(argument.copy())
         keys += [] if argument in keys else [argument.copy()]
     if not added or any(node.find(exp.Window) for node in shown):
         return None
