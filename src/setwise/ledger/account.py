@@ -507,8 +507,8 @@ class Account:
     def warning(self, uses: Iterable[Use | Guarantee | str]) -> str | None:
         """Return a sentence that warns if charging `uses` would end a way of paying for every account on the dataset.
 
-        The joint budget of a dataset's accounts pays either from a Gaussian budget (mu squared), or from a sum of
-        epsilons. A charge that only one of the two can pay ends the other for good. The result is None if neither ends.
+        The joint budget of a dataset's accounts pays from a Gaussian budget (mu squared), or from a sum of epsilons. A
+        charge that only one of them can pay ends the other. The result is None if neither ends.
         """
         if not isinstance(self._cap, SharedCap):
             return None

@@ -378,9 +378,9 @@ class WalletTotals:
     def spent_as(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
         """Return two guarantees that together reveal at least as much as everything paid so far.
 
-        The first is Gaussian noise of the spent mu^2, or pure DP with the spent sum of epsilons if only that sum still
-        pays. The second is (0, delta)-DP with the spent failure probability as delta. `amounts` has the units spent so
-        far, per balance name.
+        The first is Gaussian noise of the spent mu^2, or pure DP of the spent epsilons if only the sum of epsilons
+        still pays. The second is (0, delta)-DP of the spent failure probability. `amounts` has the units spent, per
+        balance name.
         """
         failed = worth_above(amounts[FAILURE], self.failure)
         if self.limit and amounts[WALLET] == UNITS and amounts[SUM] < UNITS:

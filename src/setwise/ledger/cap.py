@@ -79,9 +79,12 @@ class SharedCap:
     ) -> dict[str, int]:
         """Return the units, per balance name, to move from the cap into an account's slice to pay for `uses`.
 
-        The slice is the part of the cap reserved for the account, with the units `slice_units` now. `uses` are privacy
-        guarantees with counts. `rule` says which of the cap's balances pay. The cap's row is locked until the
-        transaction of `connection` ends.
+        The slice is the part of the cap reserved for the account.
+        - `uses` are privacy guarantees with counts.
+        - `slice_units` are the units in the slice now.
+        - `rule` says which of the cap's balances pay.
+
+        The cap's row is locked until the transaction of `connection` ends.
         """
         return self.totals.refill(uses, slice_units, self._free(locked_spent_of(connection, self.holder)), rule)
 

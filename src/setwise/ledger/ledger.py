@@ -524,7 +524,7 @@ class Ledger:
         """Move what idle accounts have reserved of a dataset's cap back to the cap; return the number of accounts.
 
         A cap is the joint budget of a dataset's accounts. An account is idle if it has no entry in the time `idle`
-        before now. This is never necessary, because a cap that runs short collects by itself.
+        before now. A cap that runs short does this by itself.
 
         Raises `InvalidParameter` if the dataset has no cap of which accounts reserve parts.
         """

@@ -65,7 +65,7 @@ class MenuTotals:
         """Return the largest budget of a menu of `uses` such that all answers together are (epsilon, delta)-DP.
 
         `uses` are privacy guarantees, whose counts are ignored. `failure_share` is the share of delta for outright
-        failures (which may reveal everything).
+        failures.
 
         Raises `InvalidParameter` for a guarantee of unbounded privacy loss, and for an empty or too long menu. Raises
         `Unattainable` if not even one use keeps the promise.

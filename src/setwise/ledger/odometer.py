@@ -83,9 +83,10 @@ def sum_of_charges(
 ) -> tuple[float, float] | None:
     """Return (sum of epsilons, sum of deltas) of single charges, rounded up; None if it is not known.
 
-    `charges` has, for each charge, its privacy guarantees with counts, and the delta that its question was asked with
-    (None if unknown). The sum is not known if some charge has no known (epsilon, delta), or if there are more than 500
-    different charges.
+    - `charges` has, for each charge, its privacy guarantees with counts, and the delta of its question, or None.
+    - `terms` are those of the account.
+
+    The sum is not known if some charge has no known (epsilon, delta), or if over 500 charges differ.
     """
     # A charge without a stated delta, such as that of a live series, takes a share that depends on the account's terms
     # alone, so that it cannot depend on answers.
@@ -143,9 +144,8 @@ _NOTHING_DRAWN = CertifiedBound(0.0, 0.0, Interaction.ADAPTIVE, "nothing-drawn",
 def _with_lower_end(terms: Terms, drawn: tuple[Use, ...] | None, best: CertifiedBound) -> CertifiedBound:
     """Return the bracket `best` of the epsilon that an account has drawn, with a lower end computed from `drawn`.
 
-    `drawn` are the guarantees, with counts, that were paid for. The lower end is an epsilon that they reach at the
-    delta of the account's `terms`, so that no smaller epsilon can be proved. If `drawn` is None, `best` is returned
-    unchanged.
+    `drawn` are the guarantees, with counts, that were paid for, or None. At the delta of the account's `terms`, they
+    reach the lower end, so that no smaller epsilon can be proved. Without `drawn`, `best` is returned unchanged.
     """
     if drawn is None:
         return best

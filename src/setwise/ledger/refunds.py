@@ -17,8 +17,9 @@ def lacking_draws(
 ) -> str:
     """Return a sentence that names the registered guarantees of which an account has too few left; "" if all suffice.
 
-    `uses` are the guarantees, with counts, to be drawn, and `remaining_uses` those that remain; the sentence lists
-    them. `lines` has the registered counts and `spent` the drawn counts, by written form, such as "pure:0.1".
+    - `uses` are the guarantees, with counts, to be drawn.
+    - `remaining_uses` are those that remain; the sentence lists them.
+    - `lines` has the registered counts, and `spent` the drawn counts, by written form, such as "pure:0.1".
 
     Requires: every use in `uses` is registered.
     """

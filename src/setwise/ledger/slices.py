@@ -184,9 +184,8 @@ class CapTotals:
     def pays_well(self, uses: Sequence[Use], price: Mapping[str, int]) -> bool:
         """Return whether the `price` of `uses` in an account's slice is at most 2% above their price in the whole cap.
 
-        A slice is the part of the cap that is reserved for one account. `uses` are privacy guarantees with counts, and
-        cost more from a smaller balance. `price` has units per balance name, of which only the wallet's (mu squared)
-        are compared.
+        A slice is the part of the cap that is reserved for one account. `uses` are privacy guarantees with counts.
+        `price` has units per balance name; only those of the wallet (mu squared) are compared.
         """
         return price.get(WALLET, 0) <= self._costs(uses).well
 
@@ -318,9 +317,9 @@ class CapTotals:
     def spent_as(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
         """Return two guarantees that together reveal at least as much as everything that the cap has paid for.
 
-        The first is Gaussian noise of the spent mu^2, or pure DP with the spent sum of epsilons if only that sum still
-        pays. The second is (0, delta)-DP with the spent failure probability as delta. `amounts` has the units spent so
-        far, per balance name.
+        The first is Gaussian noise of the spent mu^2, or pure DP of the spent epsilons if only the sum of epsilons
+        still pays. The second is (0, delta)-DP of the spent failure probability. `amounts` has the units spent, per
+        balance name.
         """
         failed = worth_above(amounts[FAILURE], self.failure)
         if self.rule_of(amounts[RULE]) is Rule.SUM:

@@ -29,8 +29,8 @@ _OTHER_OPTIONS = ("types", "table", "columns", "separator", "format")
 def recent_rows(terms: SeriesTerms, schema: Schema, low: date, high: date) -> "pa.Table | None":
     """Return the rows from the day `low` to the day before `high` of a series' table; None if the whole must be read.
 
-    Only columns that the series uses, as `terms` say, are read. `schema` has the types of all columns. Only local
-    Parquet files and Delta or Iceberg tables, read without special options, can be read in part.
+    Only the columns in `terms` are read; `schema` has the types of all columns. Only local Parquet files, Delta and
+    Iceberg tables, read without special options, can be read in part.
 
     Raises `UnsuitableTable` if a file is damaged.
     """

@@ -75,9 +75,8 @@ def first_day_read(terms: SeriesTerms, first: int) -> date:
 def aggregation_of(terms: SeriesTerms, schema: Schema, first: int, until: int) -> Aggregation:
     """Return the request that asks an engine for the (user, group, day) triples of the periods `first` to `until` - 1.
 
-    `terms` say what the live series counts, and `schema` has the columns of the table. Rows of the `late_days` days
-    before these periods are requested too. Raises the error of a query if the columns or the filter do not fit the
-    schema.
+    `terms` say what the live series counts, and `schema` has the columns of the table. The request includes the
+    `late_days` days before these periods. Raises an error if the columns or the filter do not fit the schema.
     """
     calendar = terms.calendar
     low = first_day_read(terms, first)

@@ -114,9 +114,9 @@ class Store(Protocol):
     def append_priced(self, holder: int, drafts: Callable[[Connection], Sequence[Draft]]) -> Entry:
         """Append entries to an account in one transaction, with no other entry between them; return the last one.
 
-        `holder` is the number of the record that opened the account. `drafts(connection)` reads balances and returns
-        the entries with their prices; the first has its `position`. It must have no side effects, because it is called
-        again if another transaction appends to the account first.
+        - `holder` is the number of the record that opened the account.
+        - `drafts(connection)` reads balances and returns the entries with their prices. The first entry has its
+          `position`. The function must have no side effects, because it may be called several times.
         """
         ...
 

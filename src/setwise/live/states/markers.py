@@ -123,8 +123,9 @@ class MarkedState(SeriesState):
         """Store the new pairs of user and group in `candidates`; return triples (group, period, number of new pairs).
 
         A pair is new if no valid update stored it, and if its group is among the first `contributions` groups of its
-        user. `valid` are the attempt numbers of valid updates, and `attempt` is the number of this one, which stays
-        invalid until a marker names it.
+        user.
+        - `valid` are the attempt numbers of valid updates.
+        - `attempt` is the number of this update, which stays invalid until a marker names it.
 
         Ensures: the pairs are durable when this returns.
         """
