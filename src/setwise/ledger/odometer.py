@@ -86,7 +86,7 @@ def sum_of_charges(
     - `charges` has, for each charge, its privacy guarantees with counts, and the delta of its question, or None.
     - `terms` are those of the account.
 
-    The sum is not known if some charge has no known (epsilon, delta), or if over 500 charges differ.
+    The sum is not known if some charge has no known (epsilon, delta), or if there are over 500 different charges.
     """
     # A charge without a stated delta, such as that of a live series, takes a share that depends on the account's terms
     # alone, so that it cannot depend on answers.
