@@ -15,23 +15,21 @@ from setwise.mechanisms.weighted_rounds import MOST_GROUPS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aggregation:
-    """Description of an exact histogram in which one user changes at most `contributions` counts.
+    """Description of an exact histogram (no noise) in which one user changes at most `contributions` counts.
 
-    A user is a value of the column `user`. The item of a row is its group: the value of the column `item`, or the bin
-    that holds this value if `item` is a `Group` with bins. If `item` is a tuple, the item of a row is a tuple of such
-    values and bins. If `item` is None, all rows form one group, labelled `EVERYTHING`.
-
-    The aggregation reads the rows that satisfy `where`, have a user and have an item. If there is a `domain` (a list of
-    public labels), the item must also be in the domain. Rows whose item is null are left out, or counted under the
-    label `null_item` if that is not None.
-
-    Every user keeps `contributions` distinct items, drawn uniformly at random, or all items if `contributions` is None.
-    A user adds to the count of each kept item the number of their rows of the item or, if `value` names a column, the
-    sum of this column over these rows. The number or sum is first clipped to the range 0 to `per_item`.
-
-    `Engine.statistics` computes `measures` (the integers that one user adds to a group, such as a clipped sum of a
-    column) and reads neither `value` nor `per_item`. If `pooled`, it sums the contributions to all kept groups under
-    the one label `EVERYTHING`. `suitable_for` is the schema for which `check_suitable` has passed, or None.
+    - `user` is the column that identifies users. Rows without a user are not counted.
+    - `item` is the column, or the `Group` with bins, that gives the group of a row. A tuple groups by several of them.
+      None makes all rows one group, labelled `EVERYTHING`.
+    - `value` is a column whose values are summed. None counts rows.
+    - `contributions` is the number of groups, drawn at random, in which a user is counted. None means all groups.
+    - `per_item` is the most that one user adds to one group. Negative sums are clipped to 0.
+    - `where` filters the rows. None reads all rows.
+    - `domain` lists public labels, the only groups that are counted. None counts every group.
+    - `null_item` is the label of rows whose group is null. None leaves these rows out.
+    - `measures` are integers that a user adds to a group. `Engine.statistics` sums them, and ignores `value` and
+      `per_item`.
+    - `pooled` adds up the measures of all groups under the one label `EVERYTHING`.
+    - `suitable_for` is the schema for which `check_suitable` has passed, or None.
 
     >>> Aggregation(user="user_id", item="word", contributions=0)
     Traceback (most recent call last):
@@ -113,9 +111,7 @@ class Aggregation:
 def check_suitable(aggregation: Aggregation, schema: Schema) -> None:
     """Raise unless the columns that `aggregation` names exist in `schema` and have types that can be counted exactly.
 
-    Only types are checked, never values, so an error reveals nothing about the rows. A table without rows passes, and a
-    column that holds only nulls is judged by its declared type. After a check that passed, `schema` is stored as
-    `aggregation.suitable_for`, so that the planner, the charge and the engine do not repeat the check.
+    Only types are checked, never values, so an error reveals nothing about the rows.
 
     Raises: `UnknownColumn` for a missing column, `UnsuitableTable` for a column of the wrong type, `InvalidParameter`
     for labels whose type differs from their column's.
@@ -136,6 +132,7 @@ def check_suitable(aggregation: Aggregation, schema: Schema) -> None:
                 check_measured(column)
     if aggregation.where is not None:
         aggregation.where.check(schema)
+    # The planner, the charge and the engine all call this function; only the first call checks.
     object.__setattr__(aggregation, "suitable_for", schema)
 
 
@@ -200,15 +197,15 @@ _GROUPING = {
 
 
 def check_item(column: Column, aggregation: Aggregation, place: int = 0) -> None:
-    """Raise unless `column` holds text, integers, dates or booleans, the types by whose values rows can be grouped.
+    """Raise unless rows can be grouped by `column`: unless it holds text, integers, dates or booleans.
 
-    Values of these types become the same labels on all engines. `place` is the position of `column` among the group
-    columns of `aggregation`. At this position the labels in the aggregation's domain (its public labels), and its label
-    for null, must have the type of the column.
+    `place` is the position of `column` among the group columns of `aggregation`. The labels that `aggregation` states
+    for this position must have the type of the column.
 
     Raises: `UnsuitableTable` for a column of another type, `InvalidParameter` for a label of another type.
     """
     match column.kind:
+        # values of these types become the same labels on all engines
         case Kind.TEXT | Kind.INTEGER | Kind.DATE | Kind.BOOLEAN:
             _check_labels(column, aggregation, place)
         case Kind.FLOAT | Kind.DECIMAL | Kind.TIMESTAMP | Kind.INSTANT | Kind.IDENTIFIER | Kind.OTHER:
@@ -277,11 +274,10 @@ def label_kind(column: Column) -> type[str] | type[int]:
 def _check_labels(column: Column, aggregation: Aggregation, place: int) -> None:
     """Raise `InvalidParameter` if a label that `aggregation` states has another type than the labels of `column`.
 
-    Stated labels are the domain (the public labels) and `null_item` (the label for null). `place` is the position of
-    `column` among the group columns. With several group columns a label is a tuple, of which only the value at this
-    position is checked. Only the first label of the domain is checked, because `distinct_labels` has checked that all
-    have one type.
+    Stated labels are the public labels (`domain`) and the label for null (`null_item`). `place` is the position of
+    `column` among the group columns, and so of its cell in a label that is a tuple.
     """
+    # `distinct_labels` has checked that all labels of the domain have one type, so the first one is enough.
     labels: list[tuple[str, Cell]] = [("the domain", cell_of(label, place)) for label in (aggregation.domain or ())[:1]]
     if aggregation.null_item is not None:
         labels.append(("the label of missing items", cell_of(aggregation.null_item, place)))
@@ -303,15 +299,10 @@ def _type_name(column: Column) -> str:
 def has_two_forms(aggregation: Aggregation) -> bool:
     """Return whether two different SQL statements can compute `aggregation`, so that an engine can take the faster one.
 
-    The first statement groups the rows by user and item. The second numbers the rows with window functions
-    (`StatementBuilder.counts_of_rows`), and gives the same result. False means that only the first can be used, for one
-    of these reasons:
-
-    - Users keep all items, so that nothing has to be ranked.
-    - A column is summed (`value`).
-    - A measure (an integer that each user adds to a group) depends on all groups of a user.
-    - A measure lets one user add several integers to a group.
+    The first statement groups rows by user and item. The second numbers rows with window functions instead
+    (`StatementBuilder.counts_of_rows`). False means that only the first can be used.
     """
+    # The second statement cannot sum a column, see all groups of a user, or add several integers to a group.
     pairs_needed = aggregation.value is not None or any(
         measure.spans_groups or measure.is_spread for measure in aggregation.measures
     )

@@ -87,11 +87,11 @@ class EngineQuery(Protocol):
     def group_weights(self, found_labels: Sequence[Label]) -> GroupWeights:
         """Return exact sums of users' weights (see `GroupWeights`) for the groups that are not in `found_labels`.
 
-        A user who has n such groups gives about 1/sqrt(n) to each. The private search for groups runs in rounds. Each
-        round calls this method once, with the labels that earlier rounds found. A query may store the (user, group)
-        pairs in the first round, so that later rounds do not read the table again.
+        A user who has n such groups gives a weight of about 1/sqrt(n) to each. Each round of the private search for
+        groups calls this method, with the labels found before.
         Raises: the errors of `Engine`, which carry no error of the driver as their cause.
         """
+        # A query may store the (user, group) pairs in the first round instead of reading the table in each.
         ...
 
 
@@ -133,13 +133,13 @@ class WeightReader:
 class Engine(ABC):
     """One open table (or join) of one database engine, which bounds users' contributions where the data is stored.
 
-    `_schema` has the columns of the table, as they are stored. `_manifest` describes the prepared dataset (random ranks
-    of users' items) if the table is one, and is otherwise None. `_origin` is the path or table name by which later
-    changes of the rows are noticed; None if they cannot be, as for a join or a table in memory.
+    - `_schema` has the columns of the table, as they are stored.
+    - `_manifest` describes a prepared dataset (random ranks of users' items). None for other tables.
+    - `_origin` is the path or table name by which later changes of the rows are noticed. None for joins and tables in
+      memory, whose changes cannot be noticed.
 
-    Methods raise `UnknownColumn` or `UnsuitableTable` for problems that the table's metadata shows, and `EngineFailed`
-    when the engine fails while it runs. No error depends on a value in the table; an empty table is answered like any
-    other.
+    Methods raise `UnknownColumn` or `UnsuitableTable` for problems that the metadata shows, and `EngineFailed` if the
+    engine fails while it runs. No value in the table decides whether an error is raised.
     """
 
     _schema: Schema
@@ -169,8 +169,8 @@ class Engine(ABC):
         """Raise if the table's metadata shows that `aggregation` cannot be answered; called before budget is charged.
 
         Raises: `UnknownColumn` or `UnsuitableTable` if a column is missing or has the wrong type, or if the table was
-        redefined since it was opened. A prepared dataset (random ranks of users' items) also refuses an aggregation
-        that it was not prepared for, and every aggregation once its source has changed.
+        redefined after it was opened. Also for a prepared dataset (random ranks of users' items) if it was prepared for
+        other aggregations, or if its source has changed.
         """
         self._check_definition()
         if self._manifest is None:
@@ -207,12 +207,11 @@ class Engine(ABC):
             return query.statistics()
 
     def group_weights(self, aggregation: Aggregation) -> WeightReader:
-        """Return a context manager whose `read` returns, without noise, sums of users' weights per group.
+        """Return a context manager whose `read` returns exact sums (no noise) of users' weights per group.
 
-        A user with n groups gives a weight of about 1/sqrt(n) to each. The private search for groups runs in rounds.
-        Each round calls `read` once, for the groups not found yet. `aggregation`, made by `Aggregation.for_discovery`,
-        names the user and group columns.
-        Raises: on entering, `UnsuitableTable` for a prepared dataset, whose stored ranks no longer distinguish users.
+        A user with n groups gives a weight of about 1/sqrt(n) to each. `aggregation`, made by
+        `Aggregation.for_discovery`, names the user and group columns.
+        Raises: on entering, `UnsuitableTable` for a prepared dataset, whose stored ranks do not distinguish users.
         """
         return WeightReader(self, aggregation)
 
@@ -228,11 +227,10 @@ class Engine(ABC):
     def user_groups(self, aggregation: Aggregation) -> "pa.Table":
         """Return an Arrow table with one row for each user and each group of `aggregation` in which the user has a row.
 
-        Columns are u (the user as text), g0, g1, ... (labels). Contributions are not bounded: all groups of a user are
-        in the result. The rows are as private as the table. They are stored only in the private state of a live series
-        (user counts that are released period by period).
+        Columns are u (the user as text), g0, g1, ... (labels). All groups of a user are returned. The result is
+        private, as the table is.
 
-        Raises: `UnsuitableTable` for a prepared dataset, whose stored ranks no longer distinguish users.
+        Raises: `UnsuitableTable` for a prepared dataset, whose stored ranks do not distinguish users.
         """
         self.check(aggregation)
         if self._manifest is not None:
@@ -269,15 +267,17 @@ class Engine(ABC):
     ) -> Manifest:
         """Rank each user's items at random, store the ranks as a prepared dataset, and return its description.
 
-        `user`, `item` and `value` name columns. A user has a number n for each item: the sum of `value` over the user's
-        rows of the item, or the number of these rows if `value` is None. A stored row (item, n, rank, users) says how
-        many users have this item at this rank with this number. A later histogram of k items per user reads only ranks
-        1 to k. `where` filters the rows (None: all rows). `null_item` labels rows without an item (None: they are left
-        out). `destination` is a directory for DuckDB and a table name for other engines. Once the source has changed,
-        queries of the dataset are refused.
+        A later histogram of k items per user reads only the ranks 1 to k.
+
+        - `user` and `item` name columns.
+        - `value` names the column that is summed per user and item. None counts rows.
+        - `destination` is a directory for DuckDB, and a table name for other engines.
+        - `where` filters the rows. None reads all rows.
+        - `null_item` is the label of rows without an item. None leaves them out.
         """
         aggregation = Aggregation(user=user, item=item, value=value, where=where, null_item=null_item)
         check_suitable(aggregation, self.describe())
+        # Queries of the dataset are refused once the fingerprint of its source has changed.
         origin, fingerprint = self.origin()
         manifest = Manifest(
             user=self._schema.column(user),

@@ -108,11 +108,11 @@ def within(number: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class StatementBuilder:
-    """Builder of SQL statements about one relation (a table, view or join), in the `dialect` of one engine.
+    """Builder of SQL statements, in the `dialect` of one engine, about one relation (a table, view or join).
 
-    `relation` is the SQL text after FROM and `schema` its columns. Constants of the statements are added to
-    `parameters`. All methods return SQL text. In the statements u is the user, g0, g1, ... are the labels of a row's
-    group (also called item), and n is the number of rows, or the sum of values, that a user adds to an item.
+    `relation` is the SQL text after FROM, and `schema` its columns. Constants of the statements are added to
+    `parameters`. In the SQL, u is the user, g0, g1, ... are the labels of a row's group (item), and n is what a user
+    adds to an item.
     """
 
     dialect: Dialect
@@ -121,11 +121,10 @@ class StatementBuilder:
     parameters: Parameters
 
     def rows(self, aggregation: Aggregation, conditions: Sequence[str] = (), hint: str = "") -> str:
-        """Return the SQL statement for the rows to aggregate: columns u (the user), g0, g1, ... (labels) and values.
+        """Return SQL for the rows to aggregate: columns u (the user), g0, g1, ... (labels) and numbers of the row.
 
-        The values are v, if `aggregation.value` is set, and v0, v1, ..., the numbers of a row from which measures are
-        computed. `conditions` are SQL conditions that are added to those of `aggregation`. `hint` is text for the query
-        optimizer, placed before the columns of the SELECT.
+        The numbers are v, the value to sum, if `aggregation.value` is set, and v0, v1, ..., from which measures are
+        computed. `conditions` are further SQL conditions. `hint` is text for the query optimizer, placed after SELECT.
         """
         user = self.schema.column(aggregation.user)
         all_conditions = [f"{self.dialect.user(user)} IS NOT NULL", *conditions]
@@ -167,10 +166,11 @@ class StatementBuilder:
     def bounded_pairs(self, aggregation: Aggregation, rows: str) -> str:
         """Return SQL for one row (u, labels, n) per user u and item of `aggregation` in the rows of the SQL `rows`.
 
-        n is the number of the user's rows of the item or, if `aggregation.value` is set, the sum of its values. But n
-        is 1 if rows are counted and `per_item` is 1, so that the engine does not need to count them.
+        n is the number of the user's rows of the item or, if `aggregation.value` is set, the sum of its values. If
+        `per_item` limits a number of rows to 1, n is the constant 1.
         """
         if aggregation.value is None and aggregation.per_item == 1:
+            # the engine need not count the rows
             by = f"u, {label_columns(aggregation)}"
             return f"SELECT {by}, 1 AS n FROM ({rows}) AS counted GROUP BY {by}"
         return self.pairs(aggregation, rows)
@@ -229,10 +229,8 @@ class StatementBuilder:
     def choose_items(self, aggregation: Aggregation, pairs: str, salt: str, columns: str = "n") -> str:
         """Return SQL for the labels and `columns` of the items that users keep, one row per user and item.
 
-        `pairs` is the SQL statement of all pairs of user and item. A user keeps the `aggregation.contributions` items
-        with the smallest hashes, salted with the SQL expression `salt`. The dialect's aggregate for the smallest rows
-        (`Dialect.smallest_rows`) finds them; n is then left out if `per_item` is 1, because it is not read. Without
-        such an aggregate, or if a measure depends on all groups of a user, a window function ranks the items.
+        `pairs` is the SQL of all pairs of user and item. A user keeps the `aggregation.contributions` items with the
+        smallest hashes, which the SQL expression `salt` makes random. n may be left out if `per_item` is 1.
         """
         labels = label_columns(aggregation)
         hashed = self.dialect.rank_hash("u", labels.split(", "), salt)
@@ -241,6 +239,8 @@ class StatementBuilder:
         needed = labels if columns == "n" and aggregation.per_item == 1 else f"{labels}, {columns}"
         rows = self.dialect.smallest_rows(needed.split(", "), order, aggregation.contributions or 0)
         counted = ", ".join(_counted_groups(aggregation, columns.split(", ")))
+        # Without an aggregate for the smallest rows, or for measures over all groups of a user, a window function
+        # ranks.
         if rows is None or counted != columns:
             return self.keep_items(aggregation, self.rank_items(aggregation, pairs, salt, counted), columns)
         return f"SELECT {rows} FROM ({pairs}) AS pairs GROUP BY u"
@@ -249,8 +249,8 @@ class StatementBuilder:
         """Return SQL for three sums per group, (labels, weight, root, share), for the private search for groups.
 
         The SQL `pairs` has one row (labels, u) per user u and group of `aggregation`. A user with k groups adds to each
-        of them about 2^20/sqrt(k) to weight (`user_weight`), 2^14/sqrt(k) to root (`user_root`) and 2^14/k to share
-        (`user_share`). For each k the statement has these numbers as integers, so all engines compute the same sums.
+        about 2^20/sqrt(k) as weight (`user_weight`), 2^14/sqrt(k) as root (`user_root`) and 2^14/k as share
+        (`user_share`).
         """
         labels = label_columns(aggregation)
         counted = f"SELECT {labels}, COUNT(*) OVER (PARTITION BY u) AS n FROM ({pairs}) AS pairs"
@@ -259,6 +259,7 @@ class StatementBuilder:
         numbers = range(1, (aggregation.contributions or 1) + 1)
         sums = {}
         for name, added in (("weight", user_weight), ("root", user_root), ("share", user_share)):
+            # These are integers for each k, so that all engines compute equal sums.
             cases = " ".join(f"WHEN {number} THEN {added(number)}" for number in numbers)
             sums[name] = f"c * CASE n {cases} ELSE 0 END"
         largest = max(WEIGHT_UNIT, USER_UNIT)
@@ -268,16 +269,17 @@ class StatementBuilder:
         return f"SELECT {labels}, {', '.join(columns)} FROM ({alike}) AS alike GROUP BY {labels}"
 
     def statistics(self, aggregation: Aggregation, rows: str, salt: str | None, number_rows: bool = False) -> str:
-        """Return SQL for the measures of `aggregation`, with columns (labels, cell, measure, users, s0, n0, s1, ...).
+        """Return SQL for the measures of `aggregation`, the integers that a user adds to a group, such as a sum.
 
-        A row with measure = -1 is about a whole group: users is its number of users. For each measure i that is summed,
-        s<i> is the sum and n<i> the number of users who add. A row with measure = i >= 0 is about one integer in a
-        group, called cell: users is the number of users who add this integer by measure i. If two measures are equal,
-        only the first has such rows. Results for disjoint sets of users can be added up (users, s<i> and n<i>), except
-        for measures that count distinct values.
+        Its columns are (labels, cell, measure, users, s0, n0, s1, ...).
 
-        `rows` is the SQL statement of the rows, and `salt` the SQL expression of the salt, or None if nothing is chosen
-        at random. If `number_rows`, rows are numbered instead of grouped, as in `counts_of_rows`.
+        - A row with measure = -1 is about a whole group: users is its number of users, s<i> the sum of measure i, and
+          n<i> the number of users who add to this sum.
+        - A row with measure = i >= 0 is about one integer (cell) in a group: users is the number of users who add it by
+          measure i.
+
+        `rows` is the SQL of the rows, and `salt` the SQL expression for random choices, or None if users keep all
+        groups. If `number_rows`, the SQL numbers rows instead of grouping them, as in `counts_of_rows`.
         """
         labels = label_columns(aggregation)
         measures = self._measures(aggregation)
@@ -285,6 +287,7 @@ class StatementBuilder:
         spread = {}
         for place, measure in enumerate(aggregation.measures):
             if measure.in_cells and measure in aggregation.measures[:place]:
+                # of equal measures only the first has rows of its cells
                 values.pop(f"w{place}", None)
             elif measure.is_spread:
                 spread[place] = measure
@@ -313,6 +316,7 @@ class StatementBuilder:
                 kept = self.choose_items(aggregation, pairs, salt, columns)
         if aggregation.pooled:
             kept, labels = f"SELECT '{EVERYTHING}' AS g0, {columns} FROM ({kept}) AS own", "g0"
+        # Results for disjoint sets of users can be added up, except for measures that count distinct values.
         added: dict[str, str] = {}
         for place, measure in enumerate(aggregation.measures):
             reach = max(abs(measure.least), abs(measure.most)) * (measure.rows or 1)
@@ -331,10 +335,9 @@ class StatementBuilder:
     def _spread_measure(self, aggregation: Aggregation, place: int, salt: str | None, sums: Sequence[str]) -> str:
         """Return the part of the `statistics` SQL for one measure by which a user adds to several cells (integers).
 
-        `place` is the position of the measure in `aggregation`. The columns named in `sums` are 0 in all rows. If the
-        measure counts distinct values, there is one row per group, whose column users is the number of distinct values
-        that users keep, chosen with the salt `salt` (SQL). If the measure has a `weight`, there is one row per cell.
-        Each user divides `weight` units among the cells of their rows; users is the sum of the cell's units.
+        `place` is the position of the measure in `aggregation`, `salt` is the SQL expression for random choices, and
+        `sums` names columns that are 0 here. The column users is the number of distinct values in a group or, for a
+        measure with a `weight`, the sum of the units of a cell: each user divides `weight` units among their cells.
         """
         measure = aggregation.measures[place]
         labels, value = label_columns(aggregation), self._measures(aggregation).row_name(measure)
@@ -364,12 +367,11 @@ class StatementBuilder:
         )
 
     def _divide_units_fast(self, aggregation: Aggregation, place: int, salt: str | None, none: str) -> str:
-        """Return faster SQL for `_spread_measure` of a measure with `weight`, for engines that support MATERIALIZED.
+        """Return SQL in which each user divides the `weight` of a measure among the cells (integers) of their rows.
 
-        Each user divides `weight` units among the cells (integers) of their rows in a group. A user with one row in the
-        group, as most have, gives all units to its cell; only for other users three window functions divide the units.
-        `place` is the measure's position in `aggregation`, `salt` the SQL of the salt that chooses the groups of a user
-        (None: users keep all groups), and `none` the SQL text of further result columns, which are 0.
+        It is for engines that support MATERIALIZED. `place` is the measure's position in `aggregation`, `salt` the SQL
+        expression by which a user's groups are chosen (None: all groups), and `none` the SQL of further columns, which
+        are 0.
         """
         measure = aggregation.measures[place]
         labels, value = label_columns(aggregation), self._measures(aggregation).row_name(measure)
@@ -382,6 +384,7 @@ class StatementBuilder:
         votes, number = f"votes{place}", self.dialect.int64("COUNT(*)")
         rows = f"COUNT({value}) OVER (PARTITION BY {by}) AS r"
         counted = f"SELECT {by}, {value} AS cell, {rows}{columns} FROM counted_rows"
+        # Most users have one row in a group, whose cell gets all units. Only the others need three window functions.
         whole = self._user_total(str(measure.weight), measure.weight or 1)
         alone = f"{votes} WHERE r = 1 AND {condition}"
         single = f"SELECT {labels}, cell, {whole} AS users FROM {alone} GROUP BY {labels}, cell"
@@ -417,17 +420,15 @@ class StatementBuilder:
     def _one_number_parts(
         self, kept: str, labels: str, sums: Mapping[str, str], celled: Sequence[str]
     ) -> tuple[dict[str, str], list[str]]:
-        """Return the SQL parts of `statistics` for the measures by which each user adds one number to a group.
+        """Return SQL parts of `statistics` for measures by which each user adds one number to a group.
 
-        The result is a dict of common table expressions by name, and a list of SELECTs to be joined by UNION ALL.
-        `kept` is the SQL statement with one row per user and kept group, and `labels` its label columns. `sums` maps
-        column names to SQL sums over users. `celled` names columns of `kept`; for each value of such a column, the
-        users who have it are counted. If the engine supports MATERIALIZED, `kept` is stored, and read by one SELECT for
-        all sums and one for each column of `celled`, which is faster. Otherwise a single SELECT with GROUPING SETS
-        computes everything.
+        The first part is a dict of common table expressions by name, the second a list of SELECTs for UNION ALL. `kept`
+        is the SQL with one row per user and group, and `labels` its label columns. `sums` maps column names to SQL sums
+        over users. For each value of a column of `kept` named in `celled`, its users are counted.
         """
         added = "".join(f", {value} AS {name}" for name, value in sums.items())
         users = self.dialect.int64("COUNT(*)")
+        # Reading the materialised rows several times is faster than one SELECT with GROUPING SETS.
         if not celled or self.dialect.materializes:
             whole = self.dialect.int64("0")
             lines = [
@@ -459,25 +460,26 @@ class StatementBuilder:
     def counts_of_rows(self, aggregation: Aggregation, rows: str, salt: str) -> str:
         """Return SQL that counts each item of `aggregation`, (labels, count); it numbers rows and does not group them.
 
-        `rows` is the SQL statement of the rows, and `salt` the SQL expression of the salt that ranks each user's items.
-        The counts equal those of `pairs`, `rank_items`, `keep_items` and `counts`, applied in turn. In the window's
-        order the rows of one user and item are adjacent. So DENSE_RANK numbers the user's distinct items, and
-        ROW_NUMBER - RANK numbers the rows of one item from 0. This form is faster if users rarely have several rows of
-        one item. It cannot leave out items whose sum of values is not positive, so it is for counts of rows only.
+        `rows` is the SQL of the rows, and `salt` the SQL expression that makes the order of a user's items random. The
+        counts are those of the SQL that groups rows, but this form is faster if users rarely have several rows of one
+        item. It cannot sum a value column.
         """
         labels = label_columns(aggregation)
         kept = f"rank <= {aggregation.contributions} AND earlier < {aggregation.per_item}"
+        # It cannot leave out items whose sum of values is not positive, so it is for counts of rows only.
         numbered = self._rank_rows(aggregation, rows, salt)
         return f"SELECT {labels}, COUNT(*) AS count FROM ({numbered}) AS numbered WHERE {kept} GROUP BY {labels}"
 
     def _rank_rows(self, aggregation: Aggregation, rows: str, salt: str, sums: Mapping[str, str] | None = None) -> str:
         """Return SQL that turns each row of the SQL `rows` of `aggregation` into (labels, rank, earlier, sums).
 
-        rank numbers the user's items from 1, in an order that `salt` decides, and earlier is the number of rows of the
-        same user and item before this one. `sums` maps column names to SQL aggregates over the window named `alike`,
-        which holds all rows of the same user and item; None for no sums.
+        rank numbers the user's items from 1, in an order that the SQL expression `salt` makes random. earlier is the
+        number of earlier rows of this user and item. `sums` maps column names to SQL aggregates over the window
+        `alike`, all rows of this user and item.
         """
         labels = label_columns(aggregation)
+        # In the window's order, rows of one user and item are adjacent. So DENSE_RANK numbers the distinct items, and
+        # ROW_NUMBER - RANK numbers the rows of one item from 0.
         numbers = "DENSE_RANK() OVER salted AS rank, ROW_NUMBER() OVER salted - RANK() OVER salted AS earlier"
         added = "".join(f", {value} AS {name}" for name, value in (sums or {}).items())
         salted = f"PARTITION BY u ORDER BY {self.dialect.rank_hash('u', labels.split(', '), salt)}, {labels}"
@@ -537,9 +539,8 @@ def label_columns(aggregation: Aggregation) -> str:
 def _counted_groups(aggregation: Aggregation, columns: Iterable[str]) -> list[str]:
     """Return the SQL text of each of `columns` for a SELECT that has one row per user and group.
 
-    Column w<i> holds the number that a user adds by measure i of `aggregation`. For a measure that counts the groups of
-    a user, the text is a window count of the user's rows, clipped to the measure's upper bound. For the greatest number
-    over the user's groups, the text is a window maximum. For all other columns the text is the column's name.
+    w<i> is what a user adds by measure i of `aggregation`. If the measure depends on all groups of a user (their
+    number, or the greatest value), the text is a window function. Any other text is the column's name.
     """
     spanning = {}
     for place, measure in enumerate(aggregation.measures):
@@ -553,9 +554,9 @@ def _counted_groups(aggregation: Aggregation, columns: Iterable[str]) -> list[st
 def _cell_columns(celled: Sequence[str]) -> str:
     """Return the SQL text of two columns, cell and measure, for a SELECT with GROUPING SETS.
 
-    The first set groups by the labels alone, and its rows have measure = -1. Each other set groups by the labels and
-    one column w<i> of `celled`, the integer that each user adds by measure i. Its rows have this integer as cell and i
-    as measure, or -2 as measure for users who add nothing.
+    One set groups by the labels alone; its rows have measure = -1. Each other set also groups by a column w<i> of
+    `celled`, the integer that a user adds by measure i. It is the cell, and i the measure (-2 for users who add
+    nothing).
     """
     cell = " ".join(f"WHEN GROUPING({name}) = 0 THEN COALESCE({name}, 0)" for name in celled)
     places = [(name, f"CASE WHEN {name} IS NULL THEN -2 ELSE {name[1:]} END") for name in celled]
@@ -593,8 +594,7 @@ def probe(builder: StatementBuilder, aggregation: Aggregation, sample_rows: str)
 def rows_rarely_repeat(row_count: int | None, pairs: int, added: bool = False) -> bool:
     """Return whether a query should number rows instead of grouping them, because few rows repeat a (user, item) pair.
 
-    `row_count` is the number of rows of a sample, or None if the sample is empty, and `pairs` the number of its
-    distinct (user, item) pairs. True if there are at most 2 rows per pair, or 4/3 if the query also sums values of the
-    rows (`added`). Both forms give the same result; only their speed differs.
+    `row_count` is the number of rows of a sample, or None if it is empty. `pairs` is the number of its distinct pairs.
+    `added` says that values of the rows are summed. Only speed depends on the result.
     """
     return row_count is not None and row_count <= (MOST_ADDED_ROWS_PER_PAIR if added else MOST_ROWS_PER_PAIR) * pairs

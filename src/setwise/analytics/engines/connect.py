@@ -78,9 +78,11 @@ class JoinableTables:
 class Joined:
     """The tables that are joined to a private table, and the steps that are applied to the joined rows.
 
-    Each of `joins` joins one of the tables in `joinable`. `name` is the name by which `joins` refer to the private
-    table, and `user` its user column; both may be "" if nothing is joined. `derivation` has the steps that compute
-    columns, filter rows or group the rows of each user.
+    - `joins` has one join for each joined table.
+    - `name` is the name by which `joins` refer to the private table, or "".
+    - `user` is the user column of the private table. It may be "" if nothing is joined.
+    - `joinable` has the tables that can be joined.
+    - `derivation` has the steps that compute columns, filter rows or group the rows of each user.
     """
 
     joins: Sequence[Join] = ()
@@ -107,19 +109,14 @@ def open_engine(
 ) -> Engine:
     """Return an engine that reads the table `source`, and the tables that are joined to it.
 
-    `engine` is one of these:
-
-    - "duckdb", the default, for files and tables in memory;
-    - "spark" or a Spark master such as "spark://host:7077" or "local[4]", for files, catalogue tables and Spark's
-      frames;
-    - "postgresql://...", "clickhouse://..." or "chdb:///folder", for the table of the database that `source` names.
-
-    `table` names a table inside a database file; `file::table` does the same. `types` maps text columns, such as all
-    columns of a CSV file, to the types as which they are read; a column of a joined table is named TABLE.COLUMN. `csv`
-    says how CSV files are written; None means the defaults of `CsvOptions`. `joined` names the tables that are joined,
-    and the derivation (computed columns, filters, groups per user) that is applied to the joined rows. `memory` is
-    DuckDB's memory limit, as in "4GiB"; None means DuckDB's default. `progress` is called with the share of work done,
-    from 0 to 1, while a query runs.
+    - `engine` is "duckdb", "spark", a Spark master such as "local[4]", or the address of a database:
+      "postgresql://...", "clickhouse://..." or "chdb:///folder".
+    - `table` names a table inside a database file.
+    - `types` maps text columns to the types as which they are read. A column of a joined table is named TABLE.COLUMN.
+    - `csv` says how CSV files are written. None means the defaults of `CsvOptions`.
+    - `memory` is DuckDB's memory limit, as in "4GiB". None means DuckDB's default.
+    - `progress` is called with the share of work done, from 0 to 1, while a query runs.
+    - `joined` names the joined tables, and the computed columns, filters and groups of the joined rows.
 
     Raises: `InvalidParameter` for an unknown engine, `MissingExtra` if its driver is not installed, `UnsuitableTable`
     or `UnknownColumn` for a table that cannot be read, `EngineFailed` for a server that cannot be reached.
@@ -193,10 +190,8 @@ def without_password(address: str) -> str:
 def pin_version(source: Source, engine: str) -> Source:
     """Return `source` with its current version appended, as in `events@7`, so that later openings read this version.
 
-    A version is appended to the lake tables (Delta Lake or Iceberg) that DuckDB reads, which keep their old versions,
-    and to other objects in an object store. If such an object is written again, queries of the pinned version are
-    refused. Any other source, a source that names a version already, and every source of another `engine` than "duckdb"
-    is returned unchanged.
+    Only lake tables (Delta Lake or Iceberg) and objects in an object store, read by DuckDB, have such versions. Any
+    other source, and a source that names a version already, is returned unchanged.
     """
     if not isinstance(source, str | Path) or engine != "duckdb":
         return source
@@ -211,6 +206,8 @@ def pin_version(source: Source, engine: str) -> Source:
         return f"{str(source).rstrip('/')}@{current_version(lake)}"
     if not is_stored(source):
         return source
+    # An object store need not keep old versions: if an object is written again, queries of the pinned version are
+    # refused.
     place = str(source).rstrip("/")
     return f"{place}@{objects_version(stored_files(place))}"
 
@@ -244,11 +241,10 @@ IN_MEMORY = Location(name="")
 
 
 def location_of(source: Source, engine: str = "duckdb", table: str | None = None) -> Location:
-    """Return the name and the local files of the table that `open_engine` would open with the same arguments.
+    """Return the name and the local files of the table that `open_engine` would open with these arguments.
 
-    The name of a database's table is its own. A file has its name without endings, and a folder or glob the name of the
-    folder. A prepared dataset (random ranks of users' items, stored in advance) has the name of the table it was
-    prepared from. A table in an object store has no local files.
+    A file has its name without endings, and a folder or glob the name of the folder. A table in an object store has no
+    local files.
 
     >>> [location_of(path).name for path in ("shop.duckdb::main.visits", "logs/visits.csv.gz", "visits/*.csv")]
     ['visits', 'visits', 'visits']
@@ -265,6 +261,7 @@ def location_of(source: Source, engine: str = "duckdb", table: str | None = None
     files = _files(path)
     prepared = read_prepared(Path(path)) if Path(path).is_dir() else None
     if prepared is not None:
+        # a prepared dataset (random ranks of users' items) has the name of the table it was prepared from
         origin = location_of(prepared.origin)
         return Location(name=origin.name, files=files + origin.files, prepared=True)
     return Location(name=_last_part(table) if table else _name_of(path, engine), files=files)

@@ -32,12 +32,14 @@ _LONGEST_SEPARATOR = 8
 class CsvFormat:
     """How the CSV files of a table are written.
 
-    `separator` is the text between cells, of one to eight characters. `columns` are the names of the columns of files
-    without a header; None means that the files have a header. `encoding` is UTF-8, UTF-16, or an encoding of one byte
-    per character that contains ASCII; in other encodings a damaged byte could shift all characters after it.
-    `skip_lines` is the number of lines to skip above the header or, in files without one, above the first row.
-    `certain` says that the first line is a header even if it looks like a row. `compression` is the compression of
-    every file; None means that the ending of each file's name decides. Bad values raise ValueError.
+    - `separator` is the text between cells, of one to eight characters.
+    - `columns` are the column names of files without a header. None means that the files have a header.
+    - `encoding` is UTF-8, UTF-16, or an encoding of one byte per character that contains ASCII.
+    - `skip_lines` is the number of lines above the header or, in files without one, above the first row.
+    - `certain` says that the first line is a header even if it looks like a row.
+    - `compression` is the compression of every file. None means that the ending of each file's name decides.
+
+    Raises: ValueError for other values.
 
     >>> CsvFormat(separator=";", encoding="cp1252").separator
     ';'

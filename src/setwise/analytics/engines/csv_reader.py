@@ -61,10 +61,9 @@ class Header:
 
 
 def read_header(file: BinaryIO, form: CsvFormat) -> Header:
-    """Return the header of a CSV file in the format `form`, read from the stream `file`.
+    """Return the header of a CSV file in the format `form`, read from `file` (see `CsvFormat.open_converted`).
 
-    `CsvFormat.open_converted` returns such a stream. An empty file has a header without names. If `form` names the
-    columns, the header has these names, and no line of the file is read for it.
+    An empty file has a header without names. If `form` names the columns, these are the names of the header.
 
     Raises: `UnreadableHeader` if the first line is not a header of distinct names.
     """

@@ -32,12 +32,15 @@ Places = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """How the records of a CSV file are written, and how many bytes of the file are held in memory at a time.
+    """How the records of a CSV file are written, and how many bytes of the file are held in memory.
 
-    `width` is the number of cells of a record. `separator` is the byte between cells. `crlf` says whether lines end in
-    CR LF. `block`, `step` and `longest` are numbers of bytes: the file is read `block` bytes at a time. If a record
-    goes on after a block, its end is looked for in `step` further bytes, then in twice as many, and so on. A record of
-    more than `longest` bytes is left out, as malformed records are.
+    - `width` is the number of cells of a record.
+    - `separator` is the byte between cells.
+    - `crlf` says whether lines end in CR LF.
+    - `block` is the number of bytes that are read together.
+    - `step` is the number of bytes that are first read on to find the end of a record that exceeds a block; it is
+      doubled as often as needed.
+    - `longest` is the greatest number of bytes of a record. Longer records are left out, as malformed records are.
     """
 
     width: int
@@ -58,11 +61,10 @@ class Layout:
 
 
 class Records:
-    """The well-formed records of a CSV file, read in blocks of bytes.
+    """The well-formed records of a CSV file, read in blocks of bytes; other records are left out.
 
-    `open_file` opens the file from its beginning, `start` is the byte offset of the first record, and `layout` says how
-    records are written. The file is read forwards once. But if a record goes on after the end of a block, the bytes
-    after the block are read twice: once to find the record's end, and again when the reading goes on.
+    `open_file` opens the file from its beginning. `start` is the byte offset of the first record. `layout` says how
+    records are written.
     """
 
     def __init__(self, open_file: Callable[[], BinaryIO], start: int, layout: Layout) -> None:
@@ -75,10 +77,8 @@ class Records:
     def blocks(self, parse: Callable[[bytes], T | None], parse_kept: Callable[[bytes], T]) -> Iterator[T]:
         """Yield the results of parsing the file's well-formed records, block by block in the order of the file.
 
-        `parse` parses a block of whole lines in which every quote opens or closes a cell. It must return None if a line
-        has a wrong number of cells or a cell is not UTF-8. If it returns None, or if a quote is misplaced, malformed
-        records are removed from the block, and `parse_kept` parses the remaining records. The search for malformed
-        records takes several times as long as parsing, so it runs only in these blocks.
+        `parse` parses a block of whole lines. It must return None if a line has a wrong number of cells, or a cell is
+        not UTF-8. Malformed records are then removed, and `parse_kept` parses the remaining records of the block.
         """
         layout = self._layout
         with _ForwardReader(self._open) as file, _ForwardReader(self._open) as ahead:
@@ -96,6 +96,8 @@ class Records:
                     unfinished = block if len(block) <= layout.longest else self._after_long_line(block, file, ahead)
                     continue
                 whole, unfinished = block[:cut], block[cut:]
+                # A misplaced quote could deceive `parse`, so it gets regular blocks only. Removing malformed records
+                # takes several times as long as parsing, so it is done only in blocks that seem to have any.
                 parsed = parse(whole) if self._is_regular(whole) else None
                 if parsed is not None:
                     yield parsed
@@ -128,12 +130,12 @@ class Records:
     def keep_well_formed(self, block: bytes) -> tuple[bytes, int | None]:
         """Return (records, position): the well-formed records of `block`, and the byte position of its undecided line.
 
-        A line is undecided if its number of quotes is odd and its record may end after the block. A block has at most
-        one such line; `position` is None if it has none. The lines after an undecided line are judged as if the
-        undecided line's record were malformed.
+        A line is undecided if its number of quotes is odd, so that its record may end after the block. `position` is
+        None if no line is undecided.
         """
         if not block:
             return b"", None
+        # Lines after an undecided line are judged as if the record of the undecided line were malformed.
         lines = _Lines(np.frombuffer(block, np.uint8), self._layout)
         keep, bare, opened = lines.records()
         starts = np.concatenate(([0], lines.ends[:-1]))
@@ -149,10 +151,8 @@ class Records:
     def _is_regular(self, block: bytes) -> bool:
         """Return whether a wrong number of cells is the only way in which a line of `block` can be malformed.
 
-        The result is False in each of these cases: a quote neither opens nor closes a quoted cell, a quoted cell goes
-        on after the block, a carriage return does not end a line, or the block has more bytes than the longest record
-        may have. The first quote of a block opens a cell, the second closes it, and so on. A doubled quote inside a
-        cell closes the cell and opens it again.
+        False if a quote is misplaced, a quoted cell goes on after the block, a carriage return does not end a line, or
+        the block is longer than a record may be.
         """
         if len(block) > self._layout.longest:
             return False
@@ -162,6 +162,7 @@ class Records:
         if b'"' not in block:
             return True
         data = np.frombuffer(block, np.uint8)
+        # The first quote opens a cell and the second closes it. A doubled quote closes the cell and opens it again.
         quotes = np.flatnonzero(data == QUOTE)
         if len(quotes) % 2:
             return False
@@ -183,13 +184,13 @@ class Records:
     def _after_long_line(self, begun: bytes, file: "_ForwardReader", ahead: "_ForwardReader") -> bytes:
         """Skip a line that is too long to be held in memory; return the bytes that were read from `file` after it.
 
-        `begun` are the bytes of the line read so far from `file`; `ahead` is a second reader of the same file. If a
-        well-formed record begins with the line, the whole record is skipped, `file` is then at the record's end, and
-        b"" is returned. Otherwise only the line is skipped. The result is also b"" if the line is the last of the file.
+        `begun` are the bytes of the line read so far; `ahead` is a second reader of the same file. If a well-formed
+        record begins with the line, the whole record is skipped and b"" is returned.
         """
         end = self._end(begun, file, ahead)
         if end is not None:
             file.skip_to(file.place + end - len(begun))
+            # `file` is now at the record's end
             return b""
         while read := file.read(self._layout.block):
             _, ended, after = read.partition(b"\n")
@@ -257,13 +258,13 @@ class _ForwardReader:
     def pieces(self, place: int, layout: Layout) -> Iterator[bytes]:
         """Yield the bytes of the file from offset `place` on, in pieces whose sizes double from `layout.step`.
 
-        The reader's position moves past a piece only when the next piece is requested. So a caller that stops early
-        leaves the position before the last piece that it got. A later call whose `place` is inside this piece can then
-        go on reading forwards. Otherwise the file would have to be read again from its start.
+        A later call may begin anywhere in the last piece that was yielded, without reading the file again from its
+        start.
         """
         self.skip_to(place)
         size = layout.step
         while piece := self.read(size):
+            # The position moves past a piece only when the caller asks for the next piece.
             self._held, self.place = piece + self._held, self.place - len(piece)
             yield piece
             self._held, self.place = self._held[len(piece) :], self.place + len(piece)
@@ -279,13 +280,15 @@ class _ForwardReader:
 class _Lines:
     """Arrays with one entry for each line of `block`, CSV bytes, from which `records` finds the records.
 
-    `layout` says how records are written. `ends` has the byte position after each line, and `odd` is True for a line
-    with an odd number of quotes.
+    - `ends` is the byte position after the line.
+    - `odd` is True if the line has an odd number of quotes.
 
-    The other three attributes depend on whether a line begins inside a quoted cell. Each is a list of two arrays: the
-    first supposes that every line begins outside quotes, and the second that every line begins inside. The second is
-    missing if no line is odd. `sound` is True if all quotes of the line open or close a cell properly. `separators` is
-    the number of separators outside quotes. `bare` is True if a carriage return outside quotes does not end the line.
+    Each of the others is a list of two such arrays. The first supposes that every line begins outside a quoted cell,
+    and the second that every line begins inside one. The second is missing if no line is odd.
+
+    - `sound` is True if all quotes of the line open or close a cell properly.
+    - `separators` is the number of separators outside quotes.
+    - `bare` is True if a carriage return outside quotes does not end the line.
     """
 
     def __init__(self, block: Bytes, layout: Layout) -> None:
@@ -319,11 +322,12 @@ class _Lines:
             self.bare.append(_per_line(bare & ~inside, feeds) > 0 if returns else none)
 
     def records(self) -> tuple[Flags, Flags, int | None]:
-        """Return (kept, bare, undecided): two arrays of flags, one per line of the block, and a line number or None.
+        """Return (kept, bare, undecided): two arrays with a flag for each line of the block, and a line number or None.
 
-        `kept` flags the lines of well-formed records. `bare` flags the kept lines whose record has a carriage return
-        that does not end a line, so that cells must be quoted for the parser. `undecided` is the line that has an odd
-        number of quotes and whose record may end after the block.
+        - `kept` flags the lines of well-formed records.
+        - `bare` flags the lines of kept records that have a carriage return inside a line, so that cells must be
+          quoted.
+        - `undecided` is the line with an odd number of quotes whose record may end after the block.
         """
         wanted, longest = self._layout.width - 1, self._layout.longest
         starts = np.concatenate(([0], self.ends[:-1]))
@@ -402,9 +406,9 @@ def _in_context(pieces: Iterable[bytes]) -> Iterator[tuple[Bytes, int, int]]:
     """Yield (block, first, last): bytes as an array, and the range of positions in it that the caller is to examine.
 
     The ranges cover all bytes of `pieces`, the contents of a file, in order. A block also has one byte before its range
-    and two bytes after it, because the meaning of a quote depends on them. At both ends of the file these extra bytes
-    are line feeds.
+    and two after it. At the ends of the file these are line feeds.
     """
+    # The bytes beside a quote decide what it means.
     before, remaining = b"\n", b""
     for piece in chain(pieces, [b"\n\n\n"]):
         block = before + remaining + piece

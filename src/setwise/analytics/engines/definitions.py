@@ -43,11 +43,11 @@ def refuse_view(name: str, remedy: str) -> UnsuitableTable:
 
 
 def plain_view(statement: str, dialect: str, columns_of: ReadableColumns) -> dict[str, str] | None:
-    """Return a dict from the names of a view's columns to the names of the table's columns that they show.
+    """Return a dict from a view's column names to the names of the table's columns that they show.
 
-    `statement` is the view's SELECT or CREATE VIEW statement in sqlglot's `dialect`. `columns_of` returns the types of
-    the columns of the table that the view reads. Returns None if the view computes anything, if its WHERE condition
-    could fail on a row, if it cannot be parsed, or if its table is not found.
+    `statement` is the view's SELECT or CREATE VIEW in sqlglot's `dialect`. `columns_of` returns the types of a table's
+    columns. Returns None if the view computes anything, if its WHERE condition could fail on a row, or if its table is
+    unknown.
     """
     try:
         statements = parse(statement, read=dialect)
@@ -122,10 +122,9 @@ def parsed_condition(condition: str, dialect: str) -> exp.Expression | None:
 def cannot_fail(condition: exp.Expression, kinds: ColumnKinds) -> bool:
     """Return whether `condition` gives true, false or null, and never an error, on every possible row.
 
-    `kinds` maps the table's columns to their types. A text column compared with a number would be converted to numbers,
-    which fails for some texts. So an integer constant may be compared only with a column of numbers, and a constant
-    with a fraction only with a column of floats. A constant in quotes may be compared with a column of any known type:
-    the database converts the constant, once for the statement, and not the values of the column.
+    Only simple conditions are known not to fail: a boolean column, a comparison of a column with a constant, and such
+    conditions joined by AND, OR and NOT. `kinds` maps the table's columns to their types. False if the database would
+    convert the column's values to compare them, because some texts are not numbers.
     """
     match condition:
         case exp.And() | exp.Or():

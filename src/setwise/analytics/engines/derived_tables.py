@@ -48,8 +48,11 @@ _LARGEST_SUMMED = 2**42
 class DerivedTable:
     """The SQL of the table that results if the steps of `derivation` (such as filters) are applied to a source table.
 
-    `source` has the columns of the source table, and `dialect` writes the SQL. `outputs` names the columns of the
-    derived table that a query reads; None stands for the columns whose names occur in the analyst's SQL statement.
+    - `source` has the columns of the source table.
+    - `dialect` writes the SQL.
+    - `outputs` names the columns of the derived table that a query reads. None means the columns that the analyst's
+      statement names.
+
     Raises: `InvalidParameter` or `UnknownColumn`, when `schema` is read, for expressions whose types do not fit.
     """
 
@@ -93,9 +96,8 @@ class DerivedTable:
     def _observed_columns(self) -> list[set[str]]:
         """Return a list with one set of column names for each derivation step: what this step or a later one reads.
 
-        Each set names columns of the table before the step (such as a filter), and may have names that this table
-        lacks. After the last step a query reads `outputs` or, if that is None, the columns that the analyst's statement
-        names. So a column of SELECT * that the statement does not name is in no set.
+        A set names columns of the table before its step, and may have names that this table lacks. If `outputs` is
+        None, a column that the analyst's statement does not name is in no set.
         """
         observed = set(self.outputs) if self.outputs is not None else self._named_columns()
         before = []
@@ -143,9 +145,8 @@ class DerivedTable:
     def statement(self, relation: str, columns: Sequence[str] | None = None) -> str:
         """Return the SQL text of the derived table, to stand after FROM.
 
-        `columns` names the columns of the derived table that are read; None means all. `relation` is the SQL text of
-        the source table, which must have at least the columns `needed_columns(columns)`. If the steps read the source
-        twice, the SQL materialises the source on engines that can, because a stream can be read only once.
+        `relation` is the SQL text of the source table, which must have at least the columns `needed_columns(columns)`.
+        `columns` names the columns of the derived table that are read. None means all.
         """
         needed = self.needed_columns(columns)
         source = self.source
@@ -154,6 +155,7 @@ class DerivedTable:
         if not (self.derivation.reads_twice and self.dialect.materializes):
             return self._statement(relation, source)
         listed = ", ".join(self.dialect.name(column.name) for column in source)
+        # The source can be a stream, which can be read only once.
         rows = f"WITH {_SOURCE_ROWS} AS MATERIALIZED (SELECT {listed} FROM {relation})"
         return f"({rows} SELECT * FROM {self._statement(_SOURCE_ROWS, source)}) AS derived"
 
@@ -184,11 +186,11 @@ class DerivedTable:
 
 
 def _expanded_lengths(step: Step, lengths: dict[str, int], schema: Schema, dialect: Dialect) -> dict[str, int]:
-    """Return, for each column after `step`, how long its SQL is once column names in it are replaced by their own SQL.
+    """Return how many characters the SQL of each column after `step` has once an engine has expanded it.
 
-    Engines replace column names in this way, up to the last aggregation, window or join. `lengths` has the lengths, in
-    characters, of the columns before `step` (such as a filter); other names are not replaced. `schema` has the columns
-    before `step`, and `dialect` writes the SQL.
+    To expand it, the engine replaces the name of each computed column by the SQL of that column. `lengths` has the
+    expanded lengths of such columns before `step` (an operation such as a filter). `schema` has all columns before
+    `step`.
     Raises: `InvalidParameter` if a text becomes too long for engines.
     """
 
@@ -204,6 +206,7 @@ def _expanded_lengths(step: Step, lengths: dict[str, int], schema: Schema, diale
         case KeepRows(condition):
             length(condition)
             return lengths
+        # engines do not expand across an aggregation, window or join
         case _:
             return {}
 
@@ -221,13 +224,12 @@ _SOURCE_ROWS = "source_rows"
 def _visible(step: Step, observed: set[str], schema: Schema) -> Schema:
     """Return those columns of `schema`, the table before `step`, that the step may read and pass on.
 
-    Normally these are all columns. But some steps compute values that depend on the order of tied rows (rows that are
-    equal in an ORDER BY). Such a step has only the columns in `observed`, which this step or a later one reads, and
-    sorts tied rows by them. Rows that are still tied are equal in every column that is read, so their order changes no
-    result.
+    These are all columns, unless values that `step` computes depend on the order of tied rows (rows that are equal in
+    an ORDER BY). Then these are only the columns in `observed`, which this step or a later one reads.
     """
     if not _sorts_ties(step):
         return schema
+    # Ties are sorted by these columns. The order of rows that are equal in all of them changes nothing.
     return replace(schema, columns=tuple(column for column in schema if column.name in observed))
 
 
@@ -352,16 +354,14 @@ def _step_sql(
 def _windows_sql(step: AddWindows, relation: str, schema: Schema, dialect: Dialect) -> str:
     """Return the SQL statement that adds the window functions of `step` to the rows of `relation`.
 
-    `relation` is the SQL text, of `dialect`, after FROM. The result has the columns of `schema` and one per window
-    function. Rows that are equal in the ORDER BY of a window are sorted by all columns of `schema`, in alphabetical
-    order of their names. Rows that are equal in all these columns may have any order, but the same order for all
-    functions. Otherwise the functions' values in one row would depend on how the engine sorts. So if several functions
-    depend on the order of equal rows, the rows of each user are numbered first, and all functions sort by the number.
+    `relation` is the SQL text after FROM, with the columns of `schema`. Rows that are equal in a window's ORDER BY are
+    sorted by all columns, in order of their names. So the result does not depend on how an engine sorts them.
     """
     user = schema.column(step.user)
     by_content = {(each.keys, each.order) for each in step.windows if _depends_on_ties(each)}
     tied = sorted((column for column in schema if column.name != user.name), key=lambda column: column.name)
     ties = [part for column in tied for part in dialect.tie_order(column)]
+    # Rows that are equal in all columns may have any order, but one for all functions: so they are numbered first.
     if len(by_content) > 1:
         number = next(name for place in range(len(schema.names) + 1) if (name := f"row_{place}") not in schema.names)
         order = f" ORDER BY {', '.join(ties)}" if ties else ""
@@ -506,13 +506,13 @@ def _column(named: NamedExpression, schema: Schema, dialect: Dialect) -> Column:
 def _group_sql(expression: RowExpression, schema: Schema, dialect: Dialect) -> str:
     """Return the SQL, in `dialect`, of `expression`, a key over columns of `schema` by which a user's rows are grouped.
 
-    Some engines group different values of a plain column together, such as 7.0 and 7.00, and return any one of them.
-    Which one may depend on the order of rows. So the SQL makes decimals that differ in zeros at their ends identical,
-    and also -0.0 and 0.0. Texts are compared by their bytes and not by the column's collation.
+    Values that are equal but written differently, such as 7.0 and 7.00, or -0.0 and 0.0, become identical. Texts are
+    compared by their bytes and not by the column's collation.
     """
     if not isinstance(expression, ColumnValue):
         value = compile_expression(expression, schema, dialect)
         return dialect.truth(value.sql) if value.kind is Kind.BOOLEAN else _key_sql(value)
+    # Engines return any one of the equal values of a group, and the order of rows may decide which one.
     column = schema.column(expression.name)
     match column.kind:
         case Kind.TEXT | Kind.DECIMAL:
@@ -542,9 +542,8 @@ def _aggregate_column(aggregate: UserAggregate, schema: Schema, dialect: Dialect
 def _value_column(name: str, argument: RowExpression | None, value: Value, schema: Schema, dialect: Dialect) -> Column:
     """Return the `Column` called `name`, typed for `dialect`, of the results of an aggregate or window function.
 
-    `argument` is the function's argument, or None, and `value` has the function's SQL and the type of its result. If
-    `argument` is a date or time column of `schema`, and the function keeps its type, as MAX does, the returned column
-    has the SQL type and precision of that column.
+    `argument` is the function's argument (None if it has none). `value` has the function's SQL and the type of its
+    result. MAX and other functions that return one of the dates or times of a column of `schema` keep its precision.
     """
     if isinstance(argument, ColumnValue):
         column = schema.column(argument.name)

@@ -20,11 +20,12 @@ EPOCH_DAYS = date(1970, 1, 1).toordinal() - 1
 class Dialect(ABC):
     """How one engine writes SQL. Methods take and return SQL text, unless their descriptions say otherwise.
 
-    `types` has the engine's type names of each kind; constants are cast to the first. `materializes` says that the
-    engine can materialise a common table expression. `hashes_integers_apart` says that `rank_hash` never gives two
-    integer labels of one user the same hash. With `collects_sets`, each user's groups are collected as a set, because
-    this is faster than a window function. `underflow_fails` says that an underflow of a product or quotient makes the
-    statement fail. `iso_weekday` is the field of EXTRACT for the weekday (1 for Monday).
+    - `types` has the engine's type names of each kind; constants are cast to the first.
+    - `materializes` says that the engine can materialise a common table expression.
+    - `hashes_integers_apart` says that `rank_hash` never gives two integer labels of one user equal hashes.
+    - `collects_sets` says that collecting each user's groups as a set is faster than a window function.
+    - `underflow_fails` says that an underflow of a product or quotient makes the statement fail.
+    - `iso_weekday` is the field of EXTRACT for the weekday (1 for Monday).
     """
 
     types: ClassVar[Mapping[Kind, tuple[str, ...]]]
@@ -290,9 +291,8 @@ class Dialect(ABC):
     def tie_order(self, column: Column) -> tuple[str, ...]:
         """Return SQL sort keys for `column`, equal for two values only if no SQL statement can tell the values apart.
 
-        Null differs from every value. NaN and the infinities differ from each other. Texts are compared by their bytes.
-        -0.0 and 0.0 are equal. If statements cannot compute with the column's type (`Kind.OTHER`), the only key is
-        whether the value is null.
+        Null differs from every value, and texts are compared by their bytes. If statements cannot compute with the
+        column's type (`Kind.OTHER`), the only key is whether the value is null.
         """
         name = self.name(column.name)
         is_null = f"CASE WHEN {name} IS NULL THEN 0 ELSE 1 END"
@@ -317,9 +317,9 @@ class Dialect(ABC):
         """Return a SELECT list that, with GROUP BY, gives the `number` rows of each group with the smallest `order`.
 
         The result rows have the columns named in `columns`; `order` is a SQL expression. None, the default, means that
-        the engine has no aggregate for this, or only one whose memory grows with the size of a group. The caller then
-        ranks the rows by a window function.
+        a window function must rank the rows instead.
         """
+        # The engine has no aggregate for this, or only one whose memory grows with the size of a group.
         del columns, order, number
         return None
 

@@ -62,8 +62,8 @@ class ClickHouseConnection:
     def ask(self, statement: str, parameters: Mapping[str, object], comment: str) -> Columns:
         """Run the SQL `statement` with `parameters`; return the result's columns by name, or {} if it has no rows.
 
-        A SETTINGS clause is added to the statement, so that settings of the login (the database user) cannot change the
-        result. `comment` is stored with the statement, so that `kill` can find it.
+        Settings of the login (the database user) cannot change the result. `comment` is stored with the statement, so
+        that `kill` can find it.
 
         Raises: `EngineFailed` or `UnsuitableTable`, with fixed messages, if ClickHouse raises an error.
         """
@@ -95,12 +95,12 @@ class ClickHouseConnection:
     def insert_json(self, table: str, columns: Sequence[str], lines: Sequence[str], token: str | None = None) -> None:
         """Insert rows into `table`, one for each JSON object in `lines`; return when the rows are stored.
 
-        `columns` are the names of the columns that the objects have. If `token` is not None, and rows with the same
-        token were inserted into the table before, ClickHouse ignores the insertion. The rows are stored at once, even
-        if the settings of the login (the database user) ask for delayed insertions.
+        `columns` are the column names that the objects have. If `token` is not None, and rows with this token were
+        inserted before, ClickHouse ignores the insertion.
 
         Raises: `EngineFailed` if ClickHouse raises an error.
         """
+        # The settings of the login could ask for delayed insertions.
         settings = {"async_insert": "0", "insert_deduplicate": "1"}
         if token is not None:
             settings["insert_deduplication_token"] = token

@@ -186,16 +186,16 @@ class ClickHouseDialect(Dialect):
     def operand(self, column: Column) -> str:
         """Return a SQL expression for `column` in the form in which filters compare it with a constant.
 
-        NaN is replaced by infinity, because constants are finite and NaN must exceed all of them. Adding 0.0 turns -0.0
-        into 0.0, because ClickHouse finds values of an IN list by hash, and the hashes of -0.0 and 0.0 differ. Times
-        are compared as nanoseconds in 128 bits, because converting them to a common precision fails if it overflows.
+        NaN becomes infinity, so that it exceeds every constant. -0.0 becomes 0.0. Times become nanoseconds in 128 bits.
         """
         name = self.name(column.name)
         match column.kind:
             case Kind.TEXT:
                 return self._text(column)
             case Kind.FLOAT:
+                # ClickHouse finds values of an IN list by hash, and the hashes of -0.0 and 0.0 differ.
                 return f"if(isNaN({name}), inf, toFloat64({name}) + 0.0)"
+            # Converting times to a common precision fails if it overflows 64 bits.
             case Kind.INSTANT if column.native == "DateTime":
                 return f"toInt128(toUnixTimestamp({name})) * {_NANOSECONDS}"
             case Kind.INSTANT:
@@ -264,10 +264,11 @@ class ClickHouseDialect(Dialect):
     def value_in_row(self, function: str, value: str, rows: int) -> str:
         """Return a SQL window function, without its OVER clause, for `value` (a SQL expression) in another row.
 
-        `function` is FIRST_VALUE, or LAG or LEAD for the row that is `rows` rows before or after the current row.
-        ClickHouse's FIRST_VALUE would skip nulls, so RESPECT NULLS is added. Its LAG and LEAD would return 0 or an
-        empty text for a missing row if the type of the value has no null, so the value is made nullable.
+        `function` is FIRST_VALUE, or LAG or LEAD for the row that is `rows` rows before or after the current row. Nulls
+        are not skipped, and a missing row gives null.
         """
+        # ClickHouse's FIRST_VALUE skips nulls. Its LAG and LEAD give 0 or an empty text for a missing row if the type
+        # has no null.
         if function == "FIRST_VALUE":
             return f"FIRST_VALUE({value}) RESPECT NULLS"
         return f"{function}(toNullable({value}), {rows})"

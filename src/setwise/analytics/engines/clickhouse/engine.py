@@ -34,9 +34,11 @@ _CHUNK = 50_000
 class ClickHouseEngine(Engine):
     """Engine for a table, a view or a join of tables in ClickHouse.
 
-    `url` is the address of the server or chDB folder, and `source` the name of a table or view, or a join. `derivation`
-    (computed columns, filters, groups per user) is applied to the rows that are read. `salts`, for tests, returns the
-    secret numbers by which users' items are chosen at random. If it is None, the server draws these numbers.
+    - `url` is the address of the server or chDB folder.
+    - `source` is the name of a table or view, or a join.
+    - `derivation` has the computed columns, filters and groups per user that are applied to the rows.
+    - `salts`, for tests, returns the secret numbers by which users' items are chosen at random. None lets the server
+      draw them.
     """
 
     @without_driver_error
@@ -136,16 +138,14 @@ class ClickHouseEngineQuery(SqlEngineQuery):
         return _SERVER_SALT if self._salts is None else f"toUInt64({self._builder.parameters.add(self._salts())})"
 
     def _kept_pairs(self, rows: str) -> str:
-        """Return the SQL statement for one row (labels, u) for each pair of a user u and a group that the user keeps.
+        """Return SQL for one row (labels, u) for each pair of a user u and a group that the user keeps.
 
-        `rows` is the SQL statement of the rows to aggregate. The statement collects each user's groups in an array, and
-        sorts only the arrays of users who have more than `contributions` groups. It keeps the same groups as
-        `StatementBuilder.kept_pairs`, whose window function sorts the pairs of all users and takes twice the processor
-        time. But if a value column is summed, that window function is used, because only it leaves out pairs whose sum
-        is not positive.
+        `rows` is the SQL of the rows to aggregate. The pairs are those of `StatementBuilder.kept_pairs`, but computed
+        in half the processor time if no value column is summed.
         """
         aggregation = self._aggregation
         if aggregation.value is not None:
+            # Only the window function leaves out pairs whose sum is not positive.
             return super()._kept_pairs(rows)
         labels = label_columns(aggregation).split(", ")
         if len(labels) == 1:
@@ -154,6 +154,8 @@ class ClickHouseEngineQuery(SqlEngineQuery):
             collected = f"tuple({', '.join(labels)})"
             elements = [f"tupleElement(item, {place})" for place in range(1, len(labels) + 1)]
         bound = aggregation.contributions
+        # The window function sorts the pairs of all users. This sorts only the arrays of users who have too many
+        # groups.
         order = self._builder.dialect.rank_hash("u", elements, self._salt())
         chosen = f"arraySlice(arrayPartialSort(item -> ({order}, item), {bound}, items), 1, {bound})"
         sets = f"SELECT u, groupUniqArray({collected}) AS items FROM ({rows}) AS counted GROUP BY u"

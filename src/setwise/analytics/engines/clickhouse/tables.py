@@ -77,11 +77,14 @@ class _Column:
 class _Definition:
     """A table or view as ClickHouse's catalogue defines it.
 
-    `engine` is the table engine, such as MergeTree, and `engine_text` the engine with its arguments. `rows` is the
-    number of rows, or None if unknown. `comment` is the table's comment, in which a prepared dataset (random ranks of
-    users' items, stored in advance) has its manifest. `select` is the SELECT statement of a view, or "" for a table.
-    `current_database` is the database of a table name without a database. `columns` are the columns by name.
-    `converted` says whether rows that are stored in an earlier type of a column are converted while they are read.
+    - `engine` is the table engine, such as MergeTree.
+    - `rows` is the number of rows, or None if unknown.
+    - `comment` is the table's comment. A prepared dataset (random ranks of users' items) has its description there.
+    - `engine_text` is the engine with its arguments.
+    - `select` is the SELECT statement of a view, or "" for a table.
+    - `current_database` is the database of a table name without a database.
+    - `columns` are the columns by name.
+    - `converted` says whether rows stored in an earlier type of a column are converted while they are read.
     """
 
     engine: str
@@ -118,8 +121,8 @@ class ClickHouseCatalogue:
         `table` is its name with or without a database. Columns that ClickHouse may compute while it reads rows are left
         out.
 
-        Raises: `UnsuitableTable` if there is no table or view of this name. Also if ClickHouse converts or computes
-        rows of the table while it reads them, because then one row could make every query fail.
+        Raises: `UnsuitableTable` if there is no such table or view, or if ClickHouse converts or computes its rows
+        while it reads them, which one row could make fail.
         """
         definition = self._check_table(table)
         columns = tuple(clickhouse_column(name, column.native) for name, column in definition.stored.items())
@@ -191,10 +194,11 @@ class ClickHouseCatalogue:
     def _is_total(self, expression: str, native: str, natives: Mapping[str, str]) -> bool:
         """Return whether `expression`, the default value of a column of type `native`, cannot fail on any row.
 
-        If a part of a MergeTree table was written before the column was added, ClickHouse computes the default while it
-        reads that part. Only constants and a few functions of times are known not to fail. Whether the table has old
-        parts is not checked, because that depends on rows. `natives` maps each column of the table to its type.
+        Only constants and a few functions of times are known not to fail. `natives` maps each column of the table to
+        its type.
         """
+        # ClickHouse computes the default as it reads parts written before the column was added. Whether there are such
+        # parts depends on rows, so it is not checked.
         of_time = _TOTAL_OF_TIMES.fullmatch(expression)
         source = "" if of_time is None else natives.get(of_time[2], "")
         key = (expression, native, source)
@@ -259,14 +263,15 @@ class ClickHouseCatalogue:
     def _check_policies(self, table: str, definition: _Definition) -> None:
         """Raise `UnsuitableTable` if a row policy (a filter that the server adds to every query) could fail on a row.
 
-        Also raised if this login (the database user) may not list policies. The plan of a query would show the table's
-        policies, too, but only if the table has rows, so that the first row would decide whether the table is refused.
-        `table` is the table's name, and `definition` its entry in the catalogue.
+        Also raised if this login (the database user) may not list policies. `table` is the table's name, and
+        `definition` its entry in the catalogue.
         """
         # chDB keeps users in its own configuration, which has no policies; nobody can create or list one there.
         if not self._has_policies:
             return
         try:
+            # The plan of a query shows the policies only if the table has rows, so the first row would decide a
+            # refusal.
             conditions = [str(condition) for condition in self._ask(_POLICIES, _parts(table)).get("condition", ())]
         except EngineFailed:
             raise UnsuitableTable(
@@ -290,27 +295,27 @@ def _kinds(columns: Mapping[str, _Column]) -> dict[str, Kind]:
 def table_fingerprint(ask: Ask, table: str) -> str:
     """Return a digest that changes when the rows of a ClickHouse table change.
 
-    The digest covers the table's UUID, and for each partition the number of rows, the block numbers and the last
-    mutation. Background merges do not change it. The function `ask` runs a SQL statement, and `table` is the table's
-    name.
+    The function `ask` runs a SQL statement. `table` is the table's name.
 
     Raises: `UnsuitableTable` if the table is not a MergeTree table, because its changes could not be noticed.
     """
     identity = ask(_UUID, _parts(table))
     if not identity or not identity["parted"][0]:
         raise UnsuitableTable(f"{table!r} is no MergeTree table, so changes of it would not be noticed: prepare one")
+    # For each partition: the number of rows, the block numbers and the last mutation. Background merges change none of
+    # them.
     partitions = ask(_PARTS, _parts(table))
     facts = [str(identity["uuid"][0]), *(list(map(str, column)) for column in partitions.values())]
     return hashlib.sha256(repr(facts).encode()).hexdigest()
 
 
 def store_table(ask: Ask, table: str, prepared: str, parameters: dict[str, object], manifest: Manifest) -> None:
-    """Store a prepared dataset: create `table` from the SQL statement `prepared`, with `manifest` as its comment.
+    """Store a prepared dataset (random ranks of users' items): create `table` from the SQL statement `prepared`.
 
-    A prepared dataset stores random ranks of users' items; `manifest` describes it. `ask` runs a SQL statement, and
-    `parameters` are those of `prepared`. An earlier prepared dataset of that name is replaced.
+    An earlier prepared dataset of that name is replaced. `ask` runs a SQL statement, `parameters` are those of
+    `prepared`, and `manifest`, the description of the dataset, becomes the table's comment.
 
-    Raises: `InvalidParameter` if `table` exists and is not a prepared dataset, so that no other table is overwritten.
+    Raises: `InvalidParameter` if `table` exists and is not a prepared dataset.
     """
     existing = ask(_COMMENT, _parts(table))
     if existing and not str(existing["comment"][0]).startswith(MARK):

@@ -23,9 +23,10 @@ _SAMPLE_CELLS = 2_000
 class CellCount:
     """Exact counts (no noise) of the cells of the column `name`, which is read as the type `kind`.
 
-    `filled` is the number of cells that are not null, and `readable` the number of cells that can be read as `kind`.
-    `line_feeds` is the number of line feed characters in all cells. `from_text` says whether the source stores the
-    column as text.
+    - `from_text` says whether the source stores the column as text.
+    - `filled` is the number of cells that are not null.
+    - `readable` is the number of cells that can be read as `kind`.
+    - `line_feeds` is the number of line feed characters in all cells.
     """
 
     name: str
@@ -64,12 +65,11 @@ class UserCount:
 def count_users(
     table: DuckDBTable, user: str, grammar: CellGrammar, words: Collection[str], *, is_csv: bool
 ) -> UserCount:
-    """Return how many rows of `table` have no user, or a text in the column `user` that may stand for an unknown user.
+    """Return how many rows of `table` have no user, or a text in the column `user` that may mean an unknown user.
 
-    Such texts are `words`, for example N/A, and the empty text. `grammar` lists other words, which declare a cell
-    empty; rows with these words have no user. If `is_csv`, texts are compared without the blanks around them, and rows
-    without any value, which blank lines make, are not counted. For other tables only the column `user` is read. The
-    table is read once.
+    - `grammar` lists words that mean an empty cell, so that rows with these words have no user.
+    - `words` are further texts that may mean an unknown user, such as N/A. The empty text is one of them, too.
+    - `is_csv` says that blanks around texts, and rows without any value, are ignored.
 
     Raises: `UnknownColumn` if `user` is not a column.
     """
@@ -84,6 +84,7 @@ def count_users(
             trimmed = f"trim({cell}, {sql_text(BLANKS)})" if is_csv else cell
             listed = ", ".join(map(sql_text, ("", *words)))
             text = f"CASE WHEN {trimmed} IN ({listed}) THEN {trimmed} END" if is_text else "NULL"
+            # Blank lines make rows without any value in CSV files. Other tables have none, so only one column is read.
             read = schema.names if is_csv else (user,)
             filled = " OR ".join(f"{quoted(name)} IS NOT NULL" for name in read) if is_csv else "TRUE"
             counted = cursor.execute(
@@ -164,9 +165,11 @@ def count_cells(
 ) -> TableCount:
     """Return the exact numbers (no noise) of rows, of filled cells and of readable cells of `table`.
 
-    A cell of a text column is readable if it can be read as the type that `types` gives the column, or else as the type
-    guessed from the first 20,000 rows. `grammar` says how cells are written. `user` is the column whose distinct values
-    are counted, or None. If `columns` is not None, only these columns are counted, and no type is guessed.
+    - `types` maps text columns to the types as which their cells are to be readable. Other types are guessed from the
+      first 20,000 rows.
+    - `user` is the column whose distinct values are counted, or None.
+    - `grammar` says how cells are written.
+    - `columns` are the only columns to count, without guesses of types. None means all columns.
 
     Raises: `UnknownColumn` if `user` is not a column.
     """
@@ -215,9 +218,9 @@ def _guess_types(
 ) -> dict[str, Kind]:
     """Return a guess of each text column's type: one as which at least 90% of its sampled cells can be read, else text.
 
-    The types are tried in this order: integer, date or timestamp, float, boolean. But numbers that are codes, such as
-    00111, and truth values that are all the same word are text. The sample is the first 20,000 rows of `table`, read
-    through `connection`. `schema` has the table's columns, and `grammar` says how cells are written.
+    Codes such as 00111 are text, and so are truth values that are all the same word. The sample is the first 20,000
+    rows of `table`, read through `connection`. `schema` has the table's columns, and `grammar` says how cells are
+    written.
     """
     texts = [column.name for column in schema if column.kind is Kind.TEXT]
     kinds: list[Kind] = [kind for kind in CONVERTIBLE if kind is not Kind.TEXT]
@@ -232,6 +235,7 @@ def _guess_types(
     guesses = {}
     for place, name in enumerate(texts):
         counts = counted[2 * len(kinds) * place : 2 * len(kinds) * (place + 1)]
+        # The types are tried in the order integer, date or timestamp, float, boolean.
         shares = {kind: counts[2 * order] / max(1, counts[1]) for order, kind in enumerate(kinds)}
         if shares[Kind.DATE] >= _ENOUGH and shares[Kind.INTEGER] < _ENOUGH:
             # A colon means a time of day. The length says nothing: the date "Nov 16, 2026" is longer than 2026-11-16.
@@ -256,10 +260,9 @@ def _guess_types(
 def _is_code(table: DuckDBTable, connection: "duckdb.DuckDBPyConnection", name: str, grammar: CellGrammar) -> bool:
     """Return whether the digits in the text column `name` are codes, such as 00111, rather than numbers.
 
-    They are codes if a sampled cell is an integer beyond 64 bits, which cannot be read as a number, or begins with a
-    zero before other digits, which would vanish from a number. But if some value is written both with and without such
-    zeros (7 and 007), the digits are numbers: as text, one user would become two. The sample is the first 20,000 rows
-    of `table`, read through `connection`. `grammar` says how cells are written.
+    They are codes if a sampled cell is an integer beyond 64 bits, or begins with zeros that a number would lose. But
+    they are numbers if a value is written both with and without such zeros (7 and 007). The sample is the first 20,000
+    rows of `table`, read through `connection`. `grammar` says how cells are written.
     """
     cell, number = filled_cell(quoted(name), grammar), _read(quoted(name), Kind.INTEGER, grammar)
     beyond, zeros, texts, numbers = _aggregate_row(
@@ -273,6 +276,7 @@ def _is_code(table: DuckDBTable, connection: "duckdb.DuckDBPyConnection", name: 
         ],
         _SAMPLE_ROWS,
     )
+    # If 7 and 007 stayed text, they would make two users of one.
     return bool(beyond or (zeros and texts == numbers))
 
 

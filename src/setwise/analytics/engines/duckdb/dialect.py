@@ -35,11 +35,11 @@ def sql_text(value: str) -> str:
 
 
 class DuckDBDialect(Dialect):
-    """DuckDB's SQL dialect. All methods return SQL text.
+    """DuckDB's SQL dialect; all methods return SQL text.
 
-    In a statement the columns u (the user) and g0, g1, ... (the labels) may hold 64-bit hashes of texts, which sort
-    faster than the texts (text_codes.py). `texts` names those of these columns that hold the texts themselves. Items
-    are ranked by the hashes in both cases, so that a user keeps the same items.
+    `texts` names those of the columns u (the user) and g0, g1, ... (labels) that have texts. If other of these columns
+    stand for texts, they have 64-bit hashes of the texts, which sort faster. Both forms rank a user's items by the
+    hashes, so that the user keeps the same items.
     """
 
     types: ClassVar = {
@@ -81,11 +81,11 @@ class DuckDBDialect(Dialect):
     def null_if(self, value: str, *others: str) -> str:
         """Return a SQL expression equal to the SQL expression `value`, but null if that equals one of `others`.
 
-        DuckDB expands NULLIF(x, y) to a CASE with x written twice, and plans the query afterwards. So the planning time
-        would double with every nested call: seven nested sums took 17 s. Therefore the result is a CASE with `value`
-        written twice only if `value` contains neither a CASE nor a lambda function. Otherwise a lambda function filters
-        a list of the one element `value`, so that `value` is written once.
+        The text of `value` is repeated in the result only if it is simple, so that nested calls do not double the time
+        in which DuckDB plans the query.
         """
+        # DuckDB expands NULLIF(x, y) to a CASE with x written twice, before it plans: seven nested sums took 17 s. A
+        # lambda function over a list of the one element `value` has it written once.
         is_short = "CASE " not in value and "lambda " not in value
         tested = value if is_short else "kept"
         condition = f"{tested} IS DISTINCT FROM {others[0]}"  # keeps `tested` if the other one is null
@@ -174,12 +174,11 @@ class DuckDBDialect(Dialect):
     def rank_hash(self, user: str, labels: Sequence[str], salt: str) -> str:
         """Return SQL sort keys that put a user's items into a uniformly random order: a salted hash, then tie-breakers.
 
-        `user` and `labels` are the SQL columns that are hashed, and `salt` is the SQL expression of the secret salt.
-        The salt is mixed in between two rounds of hashing; as one more argument of a single hash it would give a biased
-        order. The tie-breakers are the hashes of text labels, so that the order is the same whether texts or their
-        hashes are sorted.
+        `user` and `labels` are the SQL columns that are hashed, and `salt` is the SQL expression of the secret random
+        number. The order is the same whether the columns have texts or hashes of texts.
         """
         hashed = {name: f"hash({name})" for name in self._texts}
         codes = [hashed.get(name, name) for name in (user, *labels)]
+        # The salt is mixed in between two rounds: as one more argument of a single hash it gives a biased order.
         ranked = f"hash(xor(hash({', '.join(codes)}), CAST({salt} AS UBIGINT)))"
         return ", ".join([ranked, *codes[1:]] if hashed else [ranked])

@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 class SpillDirectory:
     """A new temporary directory for data that does not fit into DuckDB's memory; `remove` deletes the directory.
 
-    The directory is made under `parent` (None: the system's folder for temporary files). Only the operating system's
-    user who runs this process can read it. `limit` is the number of bytes that DuckDB may write there; None means half
-    of the free space on its disk.
+    Only the current user of the operating system can read it. `parent` is the folder in which it is made (None: the
+    system's folder for temporary files). `limit` is the number of bytes that DuckDB may write there (None: half of the
+    free space).
     """
 
     def __init__(self, parent: Path | None, limit: int | None) -> None:
@@ -81,14 +81,12 @@ _PROGRESS = {"enable_progress_bar": "true", "enable_progress_bar_print": "false"
 class DuckDBEngine(Engine):
     """A table that DuckDB reads inside this process.
 
-    `memory` is DuckDB's memory limit, as in "4GiB", and `threads` its number of threads; None is DuckDB's default. A
-    query that would need more than half of this memory is divided: it runs for one part of the users after the other,
-    and a hash of the user decides the part. Data that still does not fit is written to a private directory under
-    `scratch`, of at most `spill` bytes (None: half of the free space).
-
-    `progress` is called with the share of work done, from 0 to 1, while a query runs. The function `salts` returns the
-    secret numbers by which users' items are chosen at random. `manifest` describes the prepared dataset (random ranks
-    of users' items, stored in advance) if `table` is one, and is None otherwise.
+    - `memory` is DuckDB's memory limit, as in "4GiB", and `threads` its number of threads. None means DuckDB's default.
+    - `scratch` is the folder for a private directory with data that does not fit into memory, and `spill` the number of
+      bytes that may be written there (None: half of the free space).
+    - `progress` is called with the share of work done, from 0 to 1, while a query runs.
+    - `salts` returns the secret numbers by which users' items are chosen at random.
+    - `manifest` describes a prepared dataset (random ranks of users' items). None for other tables.
     """
 
     @without_driver_error
@@ -197,10 +195,10 @@ class DuckDBEngine(Engine):
     def _running_on(self, rows: int) -> Iterator[duckdb.DuckDBPyConnection]:
         """Context manager that yields a new cursor for a query that reads about `rows` rows.
 
-        `Engine.cancel` interrupts the query. A query that is not a join and reads at most 100,000 rows (`SMALL_ROWS`)
-        runs on one DuckDB thread, because it ends within milliseconds. During any other query, a thread of this process
-        reports the progress, and interrupts the query if the spill directory exceeds its limit.
+        `Engine.cancel` interrupts the query. If the query is a join or reads more than 100,000 rows (`SMALL_ROWS`), its
+        progress is reported, and it is interrupted when the spill directory exceeds its limit.
         """
+        # A small query ends within milliseconds, so it runs on one thread and needs no watcher.
         small = rows <= SMALL_ROWS and not isinstance(self._table, JoinedTable)
         cursor = self._connection.cursor()
         self._set_threads(cursor, 1 if small else self._most_threads)
@@ -238,9 +236,8 @@ class DuckDBEngine(Engine):
     def _parts(self, aggregation: Aggregation, rows: int) -> int:
         """Return the number of parts, 1 to 1024, into which the users are split; one query runs for each part.
 
-        The query of one part is estimated to need at most half of DuckDB's memory, unless that would take more than
-        1024 parts. `rows` is the approximate number of rows of the table. The result is 1 if `aggregation` counts
-        distinct values: users in two parts may have the same value, so that the counts of the parts do not add up.
+        With this number, a query needs at most half of DuckDB's memory, unless 1024 parts are too few. `rows` is the
+        approximate number of rows of the table. The result is 1 if `aggregation` counts distinct values.
         """
         if any(measure.distinct for measure in aggregation.measures):
             return 1  # two users in different parts may have the same value, so distinct counts of parts do not add up

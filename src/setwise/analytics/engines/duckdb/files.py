@@ -67,9 +67,10 @@ _FOLDER = re.compile(r"([^/=]+)=([^/]*)")
 class _ParquetFacts:
     """Facts about one version of a table's Parquet files, kept so that they are read only once.
 
-    `types` are the Arrow types by column. `int96` names the columns of 96-bit timestamps; if such a value is out of
-    range, Arrow and DuckDB read different times. `sound` says, for each text column checked so far, whether all its
-    cells are valid UTF-8. `rows` is the number of rows, or None until it is read.
+    - `types` are the Arrow types by column.
+    - `int96` names the columns of 96-bit timestamps.
+    - `sound` says, for each text column checked so far, whether all its cells are valid UTF-8.
+    - `rows` is the number of rows, or None until it is read.
     """
 
     types: "dict[str, pa.DataType]"
@@ -168,9 +169,8 @@ class ParquetFiles(DuckDBTable):
     def _needs_care(self, name: str, kind: "pa.DataType", columns: Sequence[str] | None) -> bool:
         """Return whether DuckDB could fail on a cell of the column `name`, so that Arrow must read the column instead.
 
-        `kind` is the Arrow type of the column, which decides for all columns but text. The first call for a text column
-        reads the whole column, to see whether all cells are UTF-8. `columns` are the columns that a query reads. None
-        means that the table is only described and no cell is read, so the result is False.
+        `kind` is the Arrow type of the column. `columns` are the columns that a query reads. None means that the table
+        is only described and no cell is read, so that the result is False.
         """
         from setwise.analytics.engines.duckdb.arrow_cells import (
             is_only_looked_at_for_null,
@@ -182,9 +182,11 @@ class ParquetFiles(DuckDBTable):
             return False
         if is_text(kind):
             sound = self._current_facts().sound
+            # The type of a text column does not decide, so the first call reads the whole column.
             if name not in sound:
                 sound[name] = all(_has_sound_text(file, name, kind) for file in self.files)
             return not sound[name]
+        # If a 96-bit timestamp is out of range, Arrow and DuckDB read different times.
         through_arrow = reaches_beyond_microseconds(kind) or is_only_looked_at_for_null(kind)
         return through_arrow or name in self._current_facts().int96
 
@@ -235,8 +237,7 @@ def hive_values(file: TableFile) -> dict[str, str | None]:
 def open_parquet(file: TableFile) -> "pq.ParquetFile":
     """Return a Parquet file opened by Arrow, with the column types that DuckDB reads from the Parquet schema.
 
-    A writer may also have stored an Arrow schema in the footer. That schema is hidden, by renaming its key: with it,
-    Arrow would read text as categories, which fails on text that is not UTF-8. The caller closes the file.
+    The caller closes the file.
 
     Raises: `UnsuitableTable` if the file cannot be read as Parquet.
     """
@@ -249,6 +250,8 @@ def open_parquet(file: TableFile) -> "pq.ParquetFile":
             size = int.from_bytes(source.read(4), "little")
             source.seek(-8 - size, os.SEEK_END)
             before, key, after = source.read(size).rpartition(_ARROW_SCHEMA)
+        # A writer may also have stored an Arrow schema. Renaming its key hides it: with it, Arrow would read text as
+        # categories, which fails on text that is not UTF-8.
         footer = before + key.upper() + after
         metadata = pq.read_metadata(pa.BufferReader(b"PAR1" + footer + size.to_bytes(4, "little") + b"PAR1"))
         place = file.open("rb") if isinstance(file, StoredObject) else file

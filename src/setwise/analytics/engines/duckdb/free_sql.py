@@ -68,12 +68,13 @@ def run_shell(
     """Run a SQL `statement` over released (noisy) rows and public tables, and return its result.
 
     `tables` has the released rows, and `public` the public tables (None: no public tables), by the names that the
-    statement uses. DuckDB runs without access to files, extensions or settings, with at most `MEMORY` of memory and for
-    at most `SECONDS` seconds.
+    statement uses.
 
-    Raises: `InvalidParameter`, with DuckDB's own message, if the statement fails, takes too long or has more than
-    `MOST_ROWS` rows. The message reveals nothing, because DuckDB saw only released and public rows.
+    Raises: `InvalidParameter`, with DuckDB's own message, if the statement fails, takes more than `SECONDS` seconds or
+    `MEMORY` of memory, or has more than `MOST_ROWS` rows.
     """
+    # DuckDB has no access to files, extensions or settings, and sees only released and public rows. So its message
+    # reveals nothing.
     connection = connect_shell()
     try:
         for name, table in tables.items():
@@ -160,12 +161,12 @@ _MOST_IDLE = 4
 
 @contextmanager
 def _kept_instance() -> Iterator[duckdb.DuckDBPyConnection]:
-    """Context manager that yields a cursor of an instance as `connect_shell` opens it, for statements before a charge.
+    """Context manager that yields a cursor of an in-memory DuckDB that has no access to files.
 
-    The caller uses the instance alone, so that threads do not share its memory limit. Afterwards the instance is kept
-    for a later caller, unless a statement failed. Registered tables and TEMP tables belong to the cursor, and are gone
-    when it is closed.
+    The caller alone uses this DuckDB. Afterwards it is kept for a later caller, unless a statement failed. Registered
+    tables and TEMP tables are gone when the cursor is closed.
     """
+    # Statements before a charge run here. Threads do not share an instance, so that they do not share its memory limit.
     idle = _IDLE.setdefault(os.getpid(), [])
     try:
         instance = idle.pop()

@@ -64,9 +64,10 @@ A table with another feature, such as column mapping, is refused, because such a
 class DataFile:
     """One Parquet file of a version of a Delta or Iceberg table; `path` is its path in the table's folder.
 
-    `rows` is the number of rows, or None if the metadata does not state it. `constants` has the values of columns that
-    the file does not store, such as the column of a partition. A column that is neither stored nor in `constants` is
-    null. `deleted` has the positions, counted from 0, of the rows that the version has deleted; None if there are none.
+    - `rows` is the number of rows, or None if the metadata does not state it.
+    - `constants` has the values of columns that the file does not store, such as the column of a partition. A column
+      that is neither stored nor in `constants` is null.
+    - `deleted` has the positions, from 0, of the rows that the version has deleted. None if there are none.
     """
 
     path: str
@@ -77,11 +78,12 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LakeVersion:
-    """The metadata of version `version` of a Delta or Iceberg table: columns (`schema`), `files` and identity.
+    """The metadata of version `version` of a Delta or Iceberg table.
 
-    `table_id` is the identifier that the table got when it was created; a table that was removed and created again has
-    another one. `field_ids` maps columns to the identifiers by which Iceberg finds them in files. `name_mapping` maps
-    these identifiers to column names, for files that have no identifiers.
+    - `table_id` is the identifier of the table. A table that was removed and created again has another one.
+    - `schema` has the columns, and `files` are the data files.
+    - `field_ids` maps columns to the identifiers by which Iceberg finds them in files.
+    - `name_mapping` maps these identifiers to column names, for files that have no identifiers.
     """
 
     version: int
@@ -197,9 +199,8 @@ class LakeTable(DuckDBTable):
     def _batches(self, chosen: pa.Schema, days: DayRange | None = None) -> Iterator[pa.RecordBatch]:
         """Yield the rows of this version of the lake table as Arrow batches of the columns `chosen`.
 
-        Deleted rows are left out, types are those of `sound_schema`, and cells that DuckDB cannot hold are null. If
-        `days` is not None, files and row groups that have no row in this range by their metadata are not read. The
-        batches may still have some rows outside the range.
+        Deleted rows are left out, and cells that DuckDB cannot hold are null. `days` leaves out files and row groups
+        that have no row in this range by their metadata; some rows outside the range may remain. None reads all rows.
         """
         schema = sound_schema(chosen)
         for file, place, stored in zip(self._version.files, self.files, self._stored, strict=True):
@@ -250,8 +251,8 @@ def _column(
     """Return the values of one column of the lake table for the rows of `batch`, as an Arrow array.
 
     `batch` comes from one data file, and `cell` is the column's Arrow field. `held` maps each column that the file
-    stores to its name and type in the file. `constants` has the values of columns that the file lacks. A column in
-    neither of them is null, because the file is older than the column.
+    stores to its name and type in the file. `constants` has the values of other columns. A column in neither of them is
+    null.
     """
     if cell.name in held:
         return stored_column(batch, *held[cell.name])
@@ -506,18 +507,19 @@ def _iceberg_constants(
 ) -> dict[str, pa.Scalar]:
     """Return the constant values, by column name, of columns that the data file `file` need not store.
 
-    They are the defaults of columns that were added to the table later, and the values of columns by which the table is
-    partitioned unchanged (Iceberg's identity transform). `table` and `file` are pyiceberg's objects, `projection` is
-    its schema of the columns to read, and `schema` the same schema in Arrow's form.
+    `table` and `file` are pyiceberg's objects. `projection` is its schema of the columns to read, and `schema` the same
+    schema in Arrow's form.
     """
     identity = _module("pyiceberg.transforms", "iceberg").IdentityTransform
     names = {int(cell.field_id): cell.name for cell in projection.fields}
+    # the defaults of columns that were added to the table later
     constants = {
         cell.name: pa.scalar(cell.initial_default, schema.field(cell.name).type)
         for cell in projection.fields
         if getattr(cell, "initial_default", None) is not None
     }
     for place, part in enumerate(table.specs()[file.spec_id].fields):
+        # A column by which the table is partitioned unchanged (the identity transform) has one value in a file.
         if isinstance(part.transform, identity) and int(part.source_id) in names:
             name = names[int(part.source_id)]
             kind = schema.field(name).type

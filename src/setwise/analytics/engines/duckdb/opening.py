@@ -59,9 +59,11 @@ def duckdb_table(
 ) -> DuckDBTable:
     """Return `source` (a path, folder, glob, address or table in memory) as a table that DuckDB can read.
 
-    `table` names a table of a database file, and is None for other sources. `types` maps text columns to the types as
-    which they are read, and `csv` says how CSV files are written. If `csv` is None or has only defaults, further types
-    and the options are taken from a description file beside the first file, if there is one.
+    - `table` names a table of a database file. None for other sources.
+    - `types` maps text columns to the types as which they are read.
+    - `csv` says how CSV files are written. If it is None or has only defaults, the options and further types are taken
+      from a description file beside the first file, if there is one.
+
     Raises: `UnsuitableTable` for a source that cannot be read, `InvalidParameter` for an object of an unknown type.
     """
     types, options = apply_description(source, types, csv or CsvOptions())
@@ -76,12 +78,11 @@ def duckdb_table(
 def untyped_table(source: object, table: str | None, csv: CsvOptions) -> DuckDBTable:
     """Return `source`, a path or a table in memory, as a table whose text columns are read as they are.
 
-    No cell is converted to another type, and words for empty cells, such as NA, stay text. The data holder's counts of
-    unreadable cells need this, because a conversion would turn such cells into nulls. `csv` says how CSV files are
-    written; a description file beside the files is ignored. `table` names a table of a database file, and is None for
-    other sources.
+    No cell is converted to another type, and words for empty cells, such as NA, stay text. `csv` says how CSV files are
+    written. `table` names a table of a database file, and is None for other sources.
     Raises: `UnsuitableTable` if the files cannot be read or are of several formats.
     """
+    # For counts of unreadable cells: a conversion would turn them into nulls. So a description file is ignored, too.
     return _file_table(str(source), table, csv) if isinstance(source, str | Path) else _frame_table(source)
 
 

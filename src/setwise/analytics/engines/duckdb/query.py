@@ -45,14 +45,14 @@ class OneSortBuilder(StatementBuilder):
     def choose_items(self, aggregation: Aggregation, pairs: str, salt: str, columns: str = "n") -> str:
         """Return SQL for the labels and `columns` of the items that users keep, one row per user and item.
 
-        `pairs` is the SQL statement of all pairs of user and item, and `salt` the SQL expression of the secret salt.
-        The pairs are sorted by user, then by the salted hash. A user keeps the first k = `aggregation.contributions` of
-        their pairs: those for which the pair k places before is of another user.
+        `pairs` is the SQL of all pairs of user and item. A user keeps `aggregation.contributions` items, in the order
+        that the SQL expression `salt` makes random.
         """
         if any(measure.groups or measure.peak for measure in aggregation.measures):
             return super().choose_items(aggregation, pairs, salt, columns)  # it needs a window over users anyway
         labels = label_columns(aggregation)
         order = f"u, {self.dialect.rank_hash('u', labels.split(', '), salt)}, {labels}"
+        # A pair is among the first k of its user if the pair k places before is of another user.
         kept = f"LAG(u, {aggregation.contributions}) OVER (ORDER BY {order}) IS DISTINCT FROM u"
         marked = f"SELECT *, {kept} AS kept FROM ({pairs}) AS pairs"
         return f"SELECT {labels}, {columns} FROM ({marked}) AS marked WHERE kept"
@@ -61,11 +61,12 @@ class OneSortBuilder(StatementBuilder):
 class DuckDBEngineQuery(SqlEngineQuery):
     """One `aggregation` of `table`, which has about `rows` rows, on a DuckDB `cursor` of its own.
 
-    `schema` has the table's columns. `manifest` describes the prepared dataset (random ranks of users' items, stored in
-    advance) if `table` is one. The users are split into `parts` parts, each with its own statement, so that each fits
-    in memory. `salt` is the secret number by which users' items are chosen at random. `hashes` remembers which text
-    columns have no hash collisions (text_codes.py). `errors` returns a context manager that replaces DuckDB's errors by
-    Setwise's own.
+    - `schema` has the table's columns.
+    - `manifest` describes a prepared dataset (random ranks of users' items). None for other tables.
+    - `parts` is the number of parts into which the users are split, so that the statement of each part fits in memory.
+    - `salt` is the secret number by which users' items are chosen at random.
+    - `hashes` remembers which text columns have no hash collisions.
+    - `errors` returns a context manager that replaces DuckDB's errors by Setwise's own.
     """
 
     def __init__(
@@ -130,9 +131,8 @@ class DuckDBEngineQuery(SqlEngineQuery):
     def _run_parts(self, name: str, build: Callable[[], str], merged: str) -> str:
         """Return a SQL statement for the result over all users, who may be split into parts to save memory.
 
-        `build` returns the statement for the current part of the users. If there is only one part, its statement is
-        returned. Otherwise the statement of each part is run, and its result is stored in the temporary table `name`.
-        Then the statement `merged` is returned, which sums this table over the parts.
+        `build` returns the statement for the current part of the users. If there are several parts, their results are
+        stored in the temporary table `name`, and the statement `merged`, which adds them up, is returned.
         """
         if self._parts == 1:
             self._begin_statement()
@@ -198,12 +198,12 @@ class DuckDBEngineQuery(SqlEngineQuery):
         return statement if self._codes is None else self._codes.decode(statement)
 
     def _choose_form(self, *, summed: bool) -> None:
-        """Choose the SQL form of this query (number rows or group rows), and whether hashes replace texts.
+        """Choose the fastest SQL for this query: number rows or group them, and replace texts by hashes or not.
 
-        The result is the same in all cases; only the speed differs. Rows are numbered by window functions if few rows
-        repeat a (user, item) pair, and otherwise grouped by user and item. `summed` says that the query also sums
-        values of rows. Numbering is then slower, so it is chosen only if even fewer rows repeat a pair.
+        `summed` says that the query also sums values of rows, which makes numbering slower. Only the speed differs, not
+        the result.
         """
+        # Numbering (window functions) is faster if few rows repeat a pair of user and item.
         self._numbers_rows = self._sample_rarely_repeats(summed=summed)
         self._choose_codes()
 
@@ -220,12 +220,8 @@ class DuckDBEngineQuery(SqlEngineQuery):
     def _text_codes(self) -> TextCodes | None:
         """Return the `TextCodes` by which hashes replace texts while a window function sorts rows, or None.
 
-        None means that the texts themselves are sorted, for one of these reasons:
-
-        - Users keep all items, so that no window function is needed.
-        - No column is text.
-        - The table has at most 100,000 rows, or is costly to read twice.
-        - Two distinct texts have the same hash.
+        None means that texts themselves are sorted. This is so if nothing need be sorted, no column is text, two
+        distinct texts have the same hash, or the table is small or costly to read twice.
         """
         ranks = self._aggregation.items_kept_per_user is not None
         if not ranks or not self._table.columnar or self._table_rows <= UNPROBED_ROWS:
@@ -252,10 +248,8 @@ class DuckDBEngineQuery(SqlEngineQuery):
     def _sample_rarely_repeats(self, *, summed: bool) -> bool:
         """Return whether to number rows instead of grouping them, because few rows repeat a (user, item) pair.
 
-        How often rows repeat a pair is estimated from the rows of a sample of the users. The result is True for at most
-        2 rows per pair, or 4/3 if the query also sums values of rows (`summed`). It is False, without a sample, for
-        tables of at most 100,000 rows or that are costly to read twice. It is also False if only the SQL that groups
-        rows can compute the aggregation (see `has_two_forms`).
+        The rows of a sample of the users decide. `summed` says that the query also sums values of rows. False, without
+        a sample, for tables that are small or costly to read twice, and if only grouping can compute the aggregation.
         """
         rows = self._table_rows
         if rows <= UNPROBED_ROWS or not has_two_forms(self._aggregation) or not self._table.columnar:

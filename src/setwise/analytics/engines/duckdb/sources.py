@@ -23,9 +23,11 @@ MOST_FILES = 200
 class DataIdentity:
     """Texts that identify a table's data, by which two names for the same data are recognised.
 
-    `reads` identifies the files, objects, folders or database tables that are read. `within` identifies all folders
-    that contain them. Two tables share data if they have a text of `reads` in common, or if a folder in `reads` of one
-    table is in `within` of the other.
+    - `reads` identifies the files, objects, folders or database tables that are read.
+    - `within` identifies all folders that contain them.
+
+    Two tables share data if they have a text of `reads` in common, or if `within` of one table has a folder of `reads`
+    of the other.
     """
 
     reads: tuple[str, ...]
@@ -35,10 +37,8 @@ class DataIdentity:
 def file_source(path: str) -> DataIdentity:
     """Return the identity of the data at `path`: a file, folder, glob, or table of a database file (`FILE::TABLE`).
 
-    A file is identified by its resolved path, so that symbolic links make no difference, and by its inode, so that hard
-    links make none. The table name after `::` is part of the identity for database files only, because readers of other
-    files ignore it. A prepared dataset (random ranks of users' items, stored in advance) has the identity of the data
-    that it was prepared from. All versions of a lake table have the same identity.
+    Symbolic and hard links to a file have the identity of the file. All versions of a lake table have one identity. A
+    prepared dataset (random ranks of users' items) has the identity of the data that it was prepared from.
 
     Raises: `UnsuitableTable` if there is no such file.
     """
@@ -54,6 +54,7 @@ def file_source(path: str) -> DataIdentity:
         place_text = lake.place
     files = [file.resolve() for file in local_files(place_text)]
     if len(files) == 1 and magic_of(files[0]) in (SQLITE_MAGIC, DUCKDB_MAGIC):
+        # only database files: readers of other files ignore the table's name
         suffix = "::" + table.replace('"', "").lower().removeprefix("main.")
     else:
         suffix = ""

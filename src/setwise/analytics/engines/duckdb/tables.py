@@ -37,9 +37,10 @@ if TYPE_CHECKING:
 class DuckDBTable(ABC):
     """A table that DuckDB reads in place, or through Arrow from an object store.
 
-    `files` are the only files that may be read. `origin` is the path or glob by which these files were found; by it
-    later changes of the table are noticed. It is None for a table whose changes cannot be noticed, such as one in
-    memory. `columnar` says whether one or two columns can be read again cheaply, without reading the others.
+    - `files` are the only files that may be read.
+    - `origin` is the path or glob by which later changes of the table are noticed. None if they cannot be, as for a
+      table in memory.
+    - `columnar` says whether one or two columns can be read again cheaply, without reading the others.
     """
 
     def __init__(self, files: tuple[TableFile, ...] = (), origin: str | None = None, *, columnar: bool = True) -> None:
@@ -451,10 +452,11 @@ class SqliteTable(DuckDBTable):
     ) -> dict[str, Kind] | None:
         """Return the columns of the table or view `name`, with types by name; None if there is no such table or view.
 
-        `source` is the connection to the file. `schema` is the schema that a view's SQL states for `name`; it must be
-        empty or main. `views` maps the name of each table to None, and the name of each view to its SQL. All columns
-        get the type integer: SQLite converts values when it compares them and never fails, so any constant may be
-        compared with any column.
+        - `source` is the connection to the file.
+        - `views` maps the name of each table to None, and the name of each view to its SQL.
+        - `schema` is the schema that a view's SQL states for `name`. It must be empty or main.
+
+        All columns get the type integer, because SQLite can compare any constant with any column.
         Raises: `UnsuitableTable` for a view that computes anything.
         """
         statement = next((text for each, text in views.items() if each.lower() == name.lower()), "")
