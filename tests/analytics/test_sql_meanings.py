@@ -178,3 +178,10 @@ COUNTS = "SELECT FLOOR(i / 2) * 2 AS b, COUNT(DISTINCT u) AS n FROM x GROUP BY b
 )
 def test_only_rows_that_noise_may_choose_are_said_to_be_chosen_by_noise(session, text, is_by_noise):
     assert (CHOSEN in session.sql(text, epsilon=40.0, delta=1e-2).summary) == is_by_noise
+
+
+def test_row_values_with_nulls_are_counted_and_lists_of_columns_leave_them_out(session):
+    """As DuckDB and PostgreSQL count (x, y), and as MySQL and Spark count x, y."""
+    for columns, condition in (("(i, s)", "TRUE"), ("i, s", "i IS NOT NULL AND s IS NOT NULL")):
+        (exact,) = computed(f"SELECT COUNT(*) FROM (SELECT DISTINCT i, s FROM x WHERE {condition}) AS y")
+        assert answered(session, f"SELECT COUNT(DISTINCT {columns}) AS n FROM x") == [exact]

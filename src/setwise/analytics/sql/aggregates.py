@@ -377,6 +377,9 @@ class AggregateReader:
         if not columns:
             raise InvalidParameter("COUNT(DISTINCT) names no column: write COUNT(DISTINCT x)")
         values = [self._rows.read(each) for each in columns]
+        if is_tuple:  # a row value with a null is counted, unlike COUNT(DISTINCT x, y), which leaves it out
+            texts = [Call(Function.CONCAT, (ConstantValue("v"), each)) for each in values]
+            values = [Call(Function.COALESCE, (text, ConstantValue("n"))) for text in texts]
         if len(values) > 1:  # a control character between the values, so that ('a', 'bc') and ('ab', 'c') differ
             parts = [part for each in values for part in (each, ConstantValue("\x1f"))][:-1]
             values = [Call(Function.CONCAT, tuple(parts))]

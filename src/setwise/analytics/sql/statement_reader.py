@@ -24,7 +24,7 @@ from setwise.analytics.sql.free.public_values import PublicValue, table_names, w
 from setwise.analytics.sql.free.series import is_constant_table, rewrite_series
 from setwise.analytics.sql.free.shell import Shell, shell_of
 from setwise.analytics.sql.from_clause.names import Scope, use_known_names
-from setwise.analytics.sql.from_clause.public_lists import check_exists, join_public_lists
+from setwise.analytics.sql.from_clause.public_lists import join_public_lists
 from setwise.analytics.sql.from_clause.tables import private_first, read_tables
 from setwise.analytics.sql.grouping_sets import has_grouping_sets, split_grouping_sets
 from setwise.analytics.sql.per_user import PerUserReader
@@ -373,7 +373,7 @@ class StatementReader:
         `select` lose their qualifiers, such as t., in place.
         """
         first, joins = select.args["from_"].this, list(select.args.get("joins") or ())
-        check_exists(select)
+        _check_exists(select)
         base = tables[0]
         assert isinstance(base, SelectSource), "the private table comes first"
         user_joins = [
@@ -553,6 +553,17 @@ class StatementReader:
             return node
 
         return convert
+
+
+def _check_exists(select: exp.Expr) -> None:
+    """Raise `InvalidParameter` if `select` has an EXISTS whose subquery aggregates all its rows: that is always true.
+
+    Such a subquery, as in EXISTS (SELECT MAX(y) FROM p ..), has one row, also if no row of p fulfils its conditions.
+    """
+    for node in subqueries_of(select):
+        inner = node.this.unnest() if isinstance(node, exp.Exists) else None
+        if isinstance(inner, exp.Select) and not inner.args.get("group") and any(map(has_aggregate, inner.expressions)):
+            raise unsupported("EXISTS of an aggregate, which is always true,", "write SELECT 1 in its subquery")
 
 
 def _is_column(node: exp.Expr, name: str) -> bool:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from sqlglot import exp
 
 from setwise.analytics.engines.joins import Join, Key
-from setwise.analytics.sql.aggregates import has_aggregate
 from setwise.analytics.sql.clauses import check_not_negated, conjunction, subqueries_of
 from setwise.analytics.sql.from_clause.names import known_table, qualifier_of
 from setwise.analytics.sql.from_clause.tables import ReadExpression, all_of, without_qualifiers
@@ -18,17 +17,6 @@ from setwise.errors import InvalidParameter
 
 _NEEDLESS = ("distinct", "order")
 _UNDERSTOOD = ("expressions", "from_", "where", "kind", *_NEEDLESS)
-
-
-def check_exists(select: exp.Expr) -> None:
-    """Raise `InvalidParameter` if `select` has an EXISTS whose subquery aggregates all its rows: that is always true.
-
-    Such a subquery, as in EXISTS (SELECT MAX(y) FROM p ..), has one row, also if no row of p fulfils its conditions.
-    """
-    for node in subqueries_of(select):
-        inner = _inner_select(node) if isinstance(node, exp.Exists) else None
-        if inner is not None and inner.args.get("group") is None and any(map(has_aggregate, inner.expressions)):
-            raise unsupported("EXISTS of an aggregate, which is always true,", "write SELECT 1 in its subquery")
 
 
 def join_public_lists(
