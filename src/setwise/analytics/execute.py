@@ -7,7 +7,7 @@ import json
 import logging
 import math
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeAlias
@@ -33,6 +33,7 @@ from setwise.analytics.present.text import (
     interval_note,
     left_out_note,
     measure_text,
+    unclear_means,
 )
 from setwise.analytics.query import EVERYTHING, Query
 from setwise.errors import AnswerWithheld, EngineFailed, SetwiseError, Unavailable, UnknownColumn, UnsuitableTable
@@ -476,8 +477,10 @@ def _with_found_bounds(
     notes = found_shares_notes(bounded, planned.query, user, drawn.left_out, drawn.rows, clipped)
     shares = [each.left_out for each in drawn.rows]
     is_lowered = "kept_contributions" in answer.found  # the share is that of the found bound, which is not in force
+    unclear = unclear_means(bounded, clipped)
     return replace(
         answer,
+        items=tuple(_with_marks(item, unclear) for item in answer.items) if unclear else answer.items,
         brief=answer.brief if is_lowered else brief_bounds_note(bounded, user, drawn.left_out, shares, clipped),
         interaction=planned.plan.interaction,
         epsilon=planned.plan.epsilon,
@@ -492,6 +495,15 @@ def _with_found_bounds(
         measure="; ".join(filter(None, (answer.measure, *in_heading(notes)))),
         left_out=" ".join(filter(None, (answer.left_out, *notes))),
     )
+
+
+def _with_marks(item: Item, places: Collection[int]) -> Item:
+    """Return `item` with its estimates at the indexes `places` marked as unreliable."""
+    estimates = (
+        replace(estimate, unreliable=True) if place in places else estimate
+        for place, estimate in enumerate(item.estimates)
+    )
+    return replace(item, estimates=tuple(estimates))
 
 
 def _in_words(value: object) -> str:

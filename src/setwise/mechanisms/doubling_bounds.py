@@ -163,14 +163,17 @@ class DoublingBounds:
         counts: NDArray[np.int64],
         randomness: Randomness,
         noise_at: Callable[[float], float] | None = None,
+        noise_of_width: float | None = None,
     ) -> FoundRange:
         """Return clipping bounds low < high, found with noise; `counts` has the exact number of values in each bin.
 
         The bounds are 0 and 1 if only bin 0, which holds the zeros, is taken to have values. `randomness` is the source
         of the noise. If the bounds are for a sum, `noise_at(bound)` is the error that noise adds to the sum if `bound`
         is the larger absolute value of the two clipping bounds. A clipping bound is then moved outwards as long as this
-        error grows by less than the clipped part of the sum shrinks. Without `noise_at` the bounds stay at the
-        outermost bins that are taken to have values.
+        error grows by less than the clipped part of the sum shrinks. If the bounds are for a mean, `noise_of_width` is
+        the error that noise adds to the sum of all users' values per unit of the distance between the bounds, and each
+        bound is moved outwards in the same way. Without either, the bounds stay at the outermost bins that are taken to
+        have values.
 
         Raises: `InvalidParameter` unless there are 171 counts.
         """
@@ -179,10 +182,15 @@ class DoublingBounds:
         noisy = counts + self._noise.draw(len(counts), randomness)
         first, last = self._occupied_bins(noisy)
         # The last bin of either sign has no outer end, so the bounds end before it.
+        is_beyond = first == -DOUBLINGS or last == DOUBLINGS  # no wider bounds would hold these values
         first, last = (min(max(place, 1 - DOUBLINGS), DOUBLINGS - 1) for place in (first, last))
         if noise_at is not None:
             last += self._steps_outwards(noisy[DOUBLINGS:], last, noise_at)
             first -= self._steps_outwards(noisy[DOUBLINGS::-1], -first, noise_at)
+        if noise_of_width is not None and not is_beyond:
+            users = self._estimate_users_outside(noisy.astype(float), first, last)
+            # Both bounds start from the bins found, so neither depends on the order in which they are moved.
+            first, last = -_widened(users[::-1], -first, noise_of_width), _widened(users, last, noise_of_width)
         low, high = ends(first)[0], ends(last)[1]
         if low >= high:
             low, high = Fraction(0), Fraction(1)
@@ -206,6 +214,31 @@ class DoublingBounds:
         errors = [float(users @ np.maximum(middles - bound, 0.0)) + noise_at(float(bound)) for bound in bounds]
         return int(np.argmin(errors))
 
+    def _estimate_users_outside(self, noisy: NDArray[np.float64], first: int, last: int) -> NDArray[np.float64]:
+        """Return estimated numbers of users in the 171 bins, which are 0 for the bins from `first` to `last`.
+
+        The bins `first` to `last` are taken to have values, and `noisy` has the noisy numbers of users. A bin that is
+        nearer to 0 than the farther of `first` and `last` is expected to have a fourth of the users of the fullest bin
+        between them, if it has any: values of a column do not end at 0, and bins near 0 are small. Bins beyond are
+        expected to have fewer users the farther they are from 0.
+        """
+        scale = float(self.scale)
+        widest = max(abs(first), abs(last))
+        fullest = max(0.0, float(noisy[first + DOUBLINGS : last + DOUBLINGS + 1].max()))
+        users = np.zeros(len(noisy))
+        for place in (*range(-widest, first), *range(last + 1, widest + 1)):
+            users[place + DOUBLINGS] = estimate_tail(noisy[[place + DOUBLINGS]], fullest, scale)[0]
+        for sign, is_found in ((1, last == widest), (-1, first == -widest)):
+            edge = DOUBLINGS + sign * widest
+            before = max(0.0, float(noisy[edge])) if is_found else float(users[edge])
+            beyond = noisy[edge + 1 :] if sign > 0 else noisy[:edge][::-1]
+            estimates = estimate_tail(beyond, before, scale)
+            if sign > 0:
+                users[edge + 1 :] = estimates
+            else:
+                users[:edge] = estimates[::-1]
+        return users
+
     def _occupied_bins(self, noisy: NDArray[np.int64]) -> tuple[int, int]:
         """Return the indices, -85 to 85, of the first and the last bin that are taken to have values.
 
@@ -226,6 +259,21 @@ class DoublingBounds:
         while last < DOUBLINGS and noisy[last + 1 + DOUBLINGS] > self.neighbour_threshold:
             last += 1
         return first, last
+
+
+def _widened(users: NDArray[np.float64], last: int, noise_of_width: float) -> int:
+    """Return the bin at which the upper clipping bound of a mean ends: the bin `last`, or one above it.
+
+    `users` has the estimated number of users in each of the 171 bins above `last`. A higher bound clips fewer values,
+    but adds `noise_of_width` to the error of the sum of values for each unit by which it is higher. The returned bin
+    minimises the sum of this error and the clipped part of the sum. The values of a bin are taken to lie in its middle.
+    For the lower bound, pass the bins in reverse order.
+    """
+    places = range(last, DOUBLINGS)
+    bounds = np.array([float(ends(place)[1]) for place in places])
+    middles = np.array([float(sum(ends(place))) / 2 for place in range(last + 1, DOUBLINGS)])
+    clipped = np.maximum(middles[None, :] - bounds[:, None], 0.0) @ users[last + 1 + DOUBLINGS : 2 * DOUBLINGS]
+    return places[int(np.argmin(clipped + noise_of_width * bounds))]
 
 
 def ends(place: int) -> tuple[Fraction, Fraction]:

@@ -21,6 +21,7 @@ from setwise.analytics.measure import Measure
 from setwise.analytics.query import EVERYTHING, Query
 from setwise.analytics.schema import Kind, Schema
 from setwise.analytics.statistics.count import Count
+from setwise.analytics.statistics.mean import Mean
 from setwise.analytics.statistics.statistic import BoundedStatistic, Statistic
 from setwise.analytics.statistics.sum import Sum
 from setwise.ledger.account import Receipt
@@ -45,6 +46,10 @@ SHARE = Fraction(1, 10)
 READ_GROUPS = 20
 """How many groups an analyst is expected to read of a histogram whose groups are private. The noise of so many counts
 is weighed against the pairs that a contribution bound leaves out."""
+
+CLIPPED_WEIGHT = 3
+"""How many times as much the clipped part of a mean weighs as the expected noise when its bounds are chosen. The
+interval of the mean allows for noise of three times the expected size, but not for values that are clipped."""
 
 FINE_STEPS, COARSE_STEPS = 2**16, 2**10
 """How many steps the larger bound of a sum may have: `FINE_STEPS` for integers if the budget allows, else
@@ -142,18 +147,28 @@ class Search:
         if self.groups is not None:
             groups = self.groups.release(table.cells_of(-1, EVERYTHING, MOST_GROUPS), self._noise_at, randomness)
         contributions = None if groups is None else groups.bound
-        noise_of_row = self._noise_of_row(contributions or self.query.contributions or len(self.query.domain or (1,)))
-        sums = {
-            measure
-            for statistic in self.query.statistics
-            if isinstance(statistic, Sum) and statistic.is_auto
-            for measure in statistic.search_measures()
-        }
+        known_contributions = contributions or self.query.contributions or len(self.query.domain or (1,))
+        noise_of_row = self._noise_of_row(known_contributions)
+        noise_of_width = noise_of_row / CLIPPED_WEIGHT
+        if self.query.domain is None and self.query.k is None:
+            # There are at least as many groups as one user counts in. Were more assumed, the bounds of a mean would
+            # clip more, which its interval does not allow for, while it does allow for the noise of wide bounds.
+            noise_of_width *= min(known_contributions, self._group_count) / self._group_count
+        sums, means = (
+            {
+                measure
+                for statistic in self.query.statistics
+                if isinstance(statistic, kind) and statistic.is_auto
+                for measure in statistic.search_measures()
+            }
+            for kind in (Sum, Mean)
+        )
         ranges = tuple(
             self.bounds.release(
                 table.cells_of(number, EVERYTHING, 2 * DOUBLINGS + 1),
                 randomness,
                 (lambda bound: bound * noise_of_row) if measure in sums else None,
+                noise_of_width if measure in means else None,
             )
             for number, measure in enumerate(self.measures)
         )

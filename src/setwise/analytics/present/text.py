@@ -128,6 +128,10 @@ def _share_in_brief(left_out: LeftOutShare | None) -> str:
     return f" (about {_share_interval(left_out)} of the first {left_out.of_first:,} left out, and all beyond)"
 
 
+_DIRECTION = "too low if most lie above, too high if below"
+"""How clipping changes a mean. Which of the two it is cannot be told: few users are clipped, and noise hides them."""
+
+
 def _clipped_in_brief(clipped: ClippedShare | None) -> str:
     """Return, in parentheses, the noisy share of users whose values are clipped by bounds that a private search found.
 
@@ -206,6 +210,19 @@ def in_heading(sentences: Sequence[str]) -> list[str]:
     return [sentence[:1].lower() + sentence[1:].removesuffix(".") for sentence in sentences if sentence]
 
 
+def unclear_means(query: Query, clipped: Mapping[str, ClippedShare]) -> set[int]:
+    """Return the indexes of those means among the query's statistics that found bounds may have moved far.
+
+    `clipped` has the share of users whose values are clipped, by the name of a statistic. A mean may be far off if more
+    than half of the users may be clipped, because its interval is about the mean of the clipped values.
+    """
+    return {
+        place
+        for place, statistic in enumerate(query.statistics)
+        if statistic.kind == "mean" and statistic.name in clipped and clipped[statistic.name].upper > _UNKNOWN_CLIPPED
+    }
+
+
 _UNKNOWN_SHARE = 0.9
 """Width of an interval of a share from which on the interval says nothing worth reading."""
 
@@ -241,11 +258,14 @@ def found_shares_notes(
         having = "" if count.column is None else f" that have {count.column}"
         notes.append(_share_note(f"rows{having} of each {user}{where}", of_rows.left_out))
     drawn = ", each in a group of theirs drawn at random" if groups else ""
+    means = {statistic.name for statistic in query.statistics if statistic.kind == "mean"}
     for name, share in clipped.items():
         if share.upper - share.lower > _UNKNOWN_CLIPPED:
-            notes.append(f"How many users the bounds of {name} clip cannot be told within this epsilon.")
+            marked = ", so it is marked as unreliable" if name in means else ""
+            notes.append(f"How many users the bounds of {name} clip cannot be told within this epsilon{marked}.")
         else:
-            notes.append(f"The bounds of {name} clip about {_share_interval(share)} of users{drawn}.")
+            effect = f"; {_DIRECTION}" if name in means else ""
+            notes.append(f"The bounds of {name} clip about {_share_interval(share)} of users{drawn}{effect}.")
     return notes
 
 
