@@ -32,6 +32,10 @@ _COLUMNS = "columns with hidden ones"
 """The key in `meta` of a SELECT under which its result columns are kept once its hidden columns have been added."""
 
 
+_HAS_COMMON_TABLES = "has common tables"
+"""The note at a statement's tree that says whether it has common table expressions, so that none is looked for."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShellColumn:
     """A result column of a `Shell`, the SELECT over released (noisy) rows.
@@ -77,6 +81,7 @@ def shell_of(tree: exp.Expr, public: Sequence[str], most_keys: int) -> Shell:
     columns = None
     chooses = _chooses_by_noise(tree, most_keys)
     selects = _united_selects(tree)
+    tree.meta[_HAS_COMMON_TABLES] = tree.find(exp.CTE) is not None
     if selects and _count_products(tree) <= _MOST_PRODUCTS:
         for select in selects:
             _expand_stars(select, tree)
@@ -175,6 +180,8 @@ def _selects_of(table: exp.Expr, tree: exp.Expr) -> list[exp.Expr]:
         return []
     if isinstance(table, exp.Subquery) and not table.alias_column_names:
         inner = table.this
+    elif not tree.meta[_HAS_COMMON_TABLES]:
+        return []
     elif isinstance(table, exp.Table) and not isinstance(table.this, exp.Func) and not table.alias_column_names:
         name = table.name.lower()
         defined = [each for each in tree.find_all(exp.CTE) if each.alias.lower() == name]
