@@ -185,3 +185,12 @@ def test_row_values_with_nulls_are_counted_and_lists_of_columns_leave_them_out(s
     for columns, condition in (("(i, s)", "TRUE"), ("i, s", "i IS NOT NULL AND s IS NOT NULL")):
         (exact,) = computed(f"SELECT COUNT(*) FROM (SELECT DISTINCT i, s FROM x WHERE {condition}) AS y")
         assert answered(session, f"SELECT COUNT(DISTINCT {columns}) AS n FROM x") == [exact]
+
+
+def test_concat_with_a_null_is_null_over_released_rows_too(session):
+    exact = computed("SELECT s || '-' || i AS k, COUNT(*) FROM x GROUP BY k")
+    assert answered(session, "SELECT CONCAT(s, '-', i) AS k, COUNT(DISTINCT u) FROM x GROUP BY k") == exact
+    released = "(SELECT s, i, COUNT(DISTINCT u) AS n FROM x GROUP BY s, i) AS y"
+    assert answered(session, f"SELECT CONCAT(s, '-', i) AS k, SUM(n) FROM {released} GROUP BY k") == exact
+    found = session.sql(f"SELECT CONCAT(s, '-') FROM {released}", epsilon=9.0)
+    assert found.columns == ("CONCAT(s, '-')",)

@@ -5,6 +5,8 @@ functions, and rewritten as DuckDB writes them. `engines/duckdb/free_sql.py` run
 neither open a file nor read a private table.
 """
 
+from collections.abc import Sequence
+
 from sqlglot import exp
 
 from setwise.analytics.sql.clauses import own_nodes
@@ -63,7 +65,10 @@ def check_free(select: exp.Expr) -> None:
     Raises: `InvalidParameter` for a construct or function that is not allowed.
     """
     for column in select.expressions if isinstance(select, exp.Select) else ():
-        if isinstance(column, exp.Anonymous) and str(column.this).upper() in _RENAMED:  # keep the name as written
+        if isinstance(column, exp.Anonymous) and str(column.this).upper() in (
+            *_RENAMED,
+            "CONCAT",
+        ):  # keep the name as written
             column.replace(exp.alias_(column.copy(), column.sql(dialect="duckdb"), quoted=True))
     for node in list(own_nodes(select)):
         if isinstance(node, _NOT_FREE):
@@ -101,7 +106,7 @@ def _escape_pattern(node: exp.Expr) -> None:
         node.replace(exp.Escape(this=node.copy(), expression=exp.Literal.string("\\")))
 
 
-def _check_call(node: exp.Expr) -> None:
+def _check_call(node: exp.Expr) -> None:  # noqa: PLR0912 - one branch for each kind of call
     name = str(node.this).upper()
     if name not in FUNCTIONS:
         raise unsupported(name, "it is not among the functions of released rows")
@@ -115,6 +120,8 @@ def _check_call(node: exp.Expr) -> None:
         node.replace(_from_sunday(node))
     elif name == "DATE_PART" and len(arguments) == 2 and arguments[0].name.upper() == "DAYOFWEEK":
         node.replace(_from_sunday(exp.Anonymous(this="DAYOFWEEK", expressions=[arguments[1]])))
+    elif name == "CONCAT" and arguments:
+        node.replace(_concatenation(arguments))
     elif name == "DIV" and len(arguments) == 2:
         node.replace(exp.Anonymous(this="FDIV", expressions=arguments))
     elif name in ("LPAD", "RPAD") and len(arguments) > 1:
@@ -148,6 +155,15 @@ def _truncate(node: exp.Expr, moment: exp.Expr, written: exp.Expr) -> None:
     else:
         name = "week" if unit == "ISOWEEK" else unit.lower()
         node.set("expressions", [exp.Literal.string(name), moment])
+
+
+def _concatenation(arguments: Sequence[exp.Expr]) -> exp.Expr:
+    """Return the text of all `arguments`; null if one of them is null, as over private rows but not in DuckDB."""
+    texts = [exp.TryCast(this=each, to=exp.DataType.build("VARCHAR", dialect="duckdb")) for each in arguments]
+    joined: exp.Expr = texts[0]
+    for text in texts[1:]:
+        joined = exp.DPipe(this=joined, expression=text)
+    return exp.paren(joined, copy=False)
 
 
 def _from_sunday(weekday: exp.Expr) -> exp.Expr:
