@@ -59,7 +59,8 @@ def test_the_heading_says_that_unreadable_cells_count_as_nothing_whether_or_not_
     tmp_path: Path, cell: str
 ):
     (tmp_path / "table.csv").write_text(f"who,what,much,age\na,x,{cell},1\n")
-    with setwise.open(tmp_path / "table.csv", user="who", types={"much": "integer", "age": "integer"}) as session:
+    types = {"much": "integer", "age": "integer"}
+    with setwise.open(tmp_path / "table.csv", user="who", types=types, scan=False) as session:
         answer = session.ask(Query.sum(value="much", clip=9, where="age > 0"), Total(epsilon=1, delta=1e-6))
     said = "cells of much that are not whole numbers are skipped; cells of age that are not whole numbers are skipped"
     assert answer.measure == f"sum of much, at most 9 of a user; {said}"

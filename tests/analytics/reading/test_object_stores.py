@@ -77,7 +77,7 @@ def test_csv_plain_and_compressed(bucket: Bucket, name: str, content: bytes):
     with open_engine(address, types={"n": Kind.INTEGER}) as engine:
         assert counts(engine) == {"NO": 2, "SE": 1}
         assert counts(engine, where=parse_filter("n >= 1", engine.describe())) == {"NO": 1, "SE": 1}
-    assert check_table(address, CsvOptions(), {}, "u").found.rows == 3
+    assert check_table(address, CsvOptions(), {}, "u").counts.rows == 3
 
 
 def test_cells_that_duckdb_cannot_hold_are_null(bucket: Bucket):
