@@ -91,3 +91,26 @@ def test_a_union_that_removes_duplicates_is_not_suggested_as_a_sum_of_counts(ses
     for union, has_sum in (("UNION", False), ("UNION ALL", True)):
         text = f"SELECT COUNT(*) AS n FROM (SELECT i AS v FROM x {union} SELECT i + 1 AS v FROM x) q"
         assert ("SUM(n)" in refusal(session, text)[1]) == has_sum
+
+
+@pytest.mark.parametrize(
+    ("text", "said", "unsaid"),
+    [
+        ("SELECT b, COUNT(*) AS n FROM x GROUP BY 3", "GROUP BY 3 names no column", ["unknown", "not grouped"]),
+        ("SELECT DATE_TRUNC('decade', t) AS k, COUNT(*) AS n FROM x GROUP BY 1", "DECADE", ["to T", "not grouped"]),
+        ("SELECT COUNT(*) AS n FROM x WHERE f IN (SELECT k FROM pub)", "'k' of 'pub' integer values", ["in pub 0"]),
+        ("SELECT COUNT(*) AS n FROM x WHERE i IN (SELECT k + 1 FROM pub)", "x IN (SELECT y FROM t)", []),
+    ],
+)
+def test_a_refusal_names_what_was_written_and_nothing_internal(session, text, said, unsaid):
+    message, _ = refusal(session, text)
+    assert said in message
+    assert not [words for words in unsaid if words in message]
+
+
+def test_names_in_brackets_are_read_as_sql_server_does(session):
+    text = (
+        "SELECT TOP 10 [t0].[s], COUNT_BIG(*) AS [n] FROM [dbo].[x] AS [t0] WHERE [t0].[s] <> '[i]' GROUP BY [t0].[s]"
+    )
+    session.explain(text, epsilon=10)
+    assert session.sql(text, epsilon=10).columns == ("s", "n")

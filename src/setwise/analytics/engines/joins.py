@@ -11,6 +11,7 @@ SQL compares keys in the form of `Dialect.user` for users, `Dialect.label` for t
 types.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
@@ -445,15 +446,16 @@ def check_comparable(left: Column, right: Column, key: Key, part: JoinInput) -> 
     Only the types of the columns decide. `key` names the two columns of a join, and `part` is the joined table; both
     are for the message.
     """
+    table = re.sub(r"in (.+) \d+", r"\1", part.name)  # the table of a list after IN
     if left.kind is not right.kind:
         raise InvalidParameter(
-            f"{key.column!r} holds {left.kind} values and {key.joined!r} of {part.name!r} {right.kind} values, which "
+            f"{key.column!r} holds {left.kind} values and {key.joined!r} of {table!r} {right.kind} values, which "
             "are not compared: convert one of them, or, if it is text of a CSV file, give its type"
         )
     of_one_type = {Kind.DECIMAL, Kind.IDENTIFIER} | ({Kind.TIMESTAMP, Kind.INSTANT} if part.private else set())
     exact = left.kind not in of_one_type or left.native == right.native
     if left.kind in (Kind.FLOAT, Kind.OTHER) or not exact:
         raise InvalidParameter(
-            f"{key.column!r} ({left.native or left.kind}) and {key.joined!r} of {part.name!r} "
+            f"{key.column!r} ({left.native or left.kind}) and {key.joined!r} of {table!r} "
             f"({right.native or right.kind}) cannot be compared exactly: join on integers, text or dates"
         )

@@ -85,6 +85,7 @@ class CoreBuilder:
         self._arguments: dict[str, str] = {}
         self._conditions: list[RowExpression] = []
         self._groups: list[GroupColumn] = []
+        self._lacks_groups = False
         self._statistics: list[Statistic] = []
         self._aliases = {each.alias: each.this for each in select.expressions if type(each) is exp.Alias}
         self._unique_by = source.unique_by
@@ -287,6 +288,7 @@ class CoreBuilder:
         return any(has_aggregate(each) for each in self._select.expressions) or bool(self._select.args.get("group"))
 
     def _read_groups(self) -> None:  # noqa: PLR0912 - one branch for each way to write a group
+        known = len(self._problems.messages)
         group = self._select.args.get("group")
         selected = [each.this if type(each) is exp.Alias else each for each in self._select.expressions]
         if group is None:
@@ -298,7 +300,7 @@ class CoreBuilder:
         else:
             with self._problems.collect():
                 check_parts(group, "expressions")
-            nodes = [self._resolve_group(each, selected) for each in group.expressions]
+            nodes = [node for each in group.expressions if (node := self._resolve_group(each, selected)) is not None]
             if not group.expressions:
                 with self._problems.collect():
                     raise InvalidParameter("GROUP BY names no column: name one, or leave it out")
@@ -329,12 +331,13 @@ class CoreBuilder:
                     self._groups.append(
                         GroupColumn(node, str(selected_group.group), selected_group.name, selected_group)
                     )
+        self._lacks_groups = len(self._problems.messages) > known
 
     def _resolve_group(self, node: exp.Expr, selected: Sequence[Any]) -> Any:  # noqa: ANN401 - nodes of sqlglot
         """Return the expression that `node`, an entry of GROUP BY, refers to by number or alias, or `node` itself.
 
         `selected` are the expressions of the SELECT list, to which a number refers. A number out of range is recorded
-        as a problem, and a column called "unknown" is returned, so that later problems are found as well.
+        as a problem, and None is returned.
         """
         if type(node) is exp.Literal and not node.is_string:
             with self._problems.collect():
@@ -344,7 +347,7 @@ class CoreBuilder:
                         f"GROUP BY {node.this} names no column of the SELECT: there are {len(selected)}"
                     )
                 return selected[place - 1]
-            return exp.column("unknown")
+            return None
         known = self._source.columns or ()
         if type(node) is exp.Column and node.name in self._aliases and node.name not in known:
             return self._aliases[node.name]
@@ -401,10 +404,7 @@ class CoreBuilder:
                         outputs.append((name if alias is None else alias + end, exp.column(f"s{place}")))
                     continue
                 shown = self._over_released(node.copy(), alias, aliases=False)
-                one = self._aggregates.has_one_row
-                self.advice += ratio_advice(
-                    node, alias, self._settings.user, self._aggregates.statistic, has_one_row=one
-                )
+                self.advice += ratio_advice(node, alias, self._settings.user, self._aggregates)
                 group = self._group_place(node)
                 name = alias or (self._groups[group].name if group is not None else sql_text(node))
                 outputs.append((name, shown))
@@ -466,6 +466,8 @@ class CoreBuilder:
                         if isinstance(child, exp.Expr):
                             child.replace(self._over_released(child, aliases=aliases))
             return node
+        if type(node) is exp.Column and self._lacks_groups:
+            return exp.null()  # of a group that is refused, which was said before
         if type(node) is exp.Column:
             raise InvalidParameter(
                 f"the column {node.meta.get(WRITTEN, node.name)!r} is selected but not grouped: add it to GROUP BY, "

@@ -4,36 +4,28 @@ Bounds on what one user adds change the two numbers differently, so that their r
 the table.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from sqlglot import exp
 
 from setwise.analytics.query import Count, Statistic, Sum
-from setwise.analytics.sql.aggregates import is_aggregate
+from setwise.analytics.sql.aggregates import AggregateReader, is_aggregate
 from setwise.analytics.sql.clauses import own_nodes
 
 
-def ratio_advice(
-    node: exp.Expr,
-    alias: str | None,
-    user: str,
-    statistic_of: Callable[[exp.Expr, str], Statistic],
-    *,
-    has_one_row: bool = False,
-) -> list[str]:
+def ratio_advice(node: exp.Expr, alias: str | None, user: str, aggregates: AggregateReader) -> list[str]:
     """Return sentences of advice about each ratio of two aggregate calls in `node`, an expression of the SELECT list.
 
     If what one user adds to numerator and denominator is bounded in both, a sentence warns that the ratio can be far
     from the exact ratio in the table. If the ratio is a mean or a share of rows, a sentence suggests an AVG instead.
-    `alias` is the name of the result column, or None, and `user` the user column. `statistic_of(call, name)` returns
-    the statistic for an aggregate call; `name` is a name for the column of the call's argument, if that is an
-    expression such as x * y. `has_one_row` says that every user has at most one row in each group.
+    `alias` is the name of the result column, or None, and `user` the user column. `aggregates` reads the
+    statistics of aggregate calls, and knows whether every user has at most one row in each group.
     """
     advice = []
     for part, whole in _ratios(node):
-        statistics = [statistic_of(each, alias or argument_text(each)) for each in (part, whole)]
+        statistics = [aggregates.statistic(each, alias or argument_text(each)) for each in (part, whole)]
         instead = _average_advice(part, whole, user)
-        if all(_cuts_users(each, has_one_row=has_one_row) for each in statistics):
+        if all(_cuts_users(each, has_one_row=aggregates.has_one_row) for each in statistics):
             ratio = f"{sql_text(part)} / {sql_text(whole)}" if alias is None else alias
             advice.append(
                 f"Caution: {ratio} divides two numbers that are bounded separately for each {user}, so it can be far "

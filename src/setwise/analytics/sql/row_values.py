@@ -527,6 +527,8 @@ def truncation_parts(function: str, arguments: Sequence[exp.Expr]) -> tuple[exp.
         return first, week_unit(second)
     if second.is_string and second.name.upper() == "WEEK":
         return first, "ISOWEEK"
+    if first.is_string and not second.is_string:  # a unit that is not known, such as 'decade'
+        return second, first.name.upper()
     return first, second.name.upper()
 
 

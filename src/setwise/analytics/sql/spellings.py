@@ -56,6 +56,8 @@ def _plain_form(node: exp.Expr) -> exp.Expr:
     match node:
         case exp.Window() if _name(node.this) == "RATIO_TO_REPORT" and len(node.this.expressions) == 1:
             return _ratio_to_report(node)
+        case exp.Anonymous() if _name(node) == "COUNT_BIG":
+            return exp.Anonymous(this="COUNT", expressions=node.expressions)
         case exp.Anonymous() if _name(node) in _CALLS:
             return _CALLS[_name(node)](node)
         case exp.IntDiv() if not has_aggregate(node):

@@ -8,6 +8,7 @@ doubled backslash are read; a backslash before any other character stands for it
 import math
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, ClassVar
 
 from sqlglot import Token, TokenType, exp
@@ -58,6 +59,22 @@ def parse(text: str) -> tuple[exp.Expr, dict[str, str], bool]:
     """
     if not isinstance(text, str):
         raise InvalidParameter(f"a SQL query must be text, not {type(text).__name__}")
+    try:
+        return _parse_as_written(text)
+    except InvalidParameter:
+        quoted = _BRACKETED.sub(lambda match: match[0] if match[1] is None else f'"{match[1]}"', text)
+        if quoted != text:  # [x] is a name in SQL Server; a statement with an array or an element can be read as it is
+            with suppress(InvalidParameter):
+                return _parse_as_written(quoted)
+        raise
+
+
+_BRACKETED = re.compile(r"""'(?:[^'\\]|\\.)*'|(?<![\w\])"`])\[([A-Za-z_][\w $]*)\]""")
+"""A text in quotes, or a name in brackets (group 1)."""
+
+
+def _parse_as_written(text: str) -> tuple[exp.Expr, dict[str, str], bool]:
+    """Return what `parse` returns for the SQL `text`; names stand in double quotes or backticks."""
     if len(text) > LONGEST:
         raise InvalidParameter(f"a SQL query must be at most {LONGEST:,} characters long, not {len(text):,}")
     dialect = SqlDialect()
