@@ -39,7 +39,7 @@ class CsvFormat:
     - `certain` says that the first line is a header even if it looks like a row.
     - `compression` is the compression of every file. None means that the ending of each file's name decides.
 
-    Raises: ValueError for other values.
+    Raises: ValueError for bad values.
 
     >>> CsvFormat(separator=";", encoding="cp1252").separator
     ';'

@@ -112,10 +112,9 @@ def _period(unit: TimeUnit, name: str, schema: Schema, dialect: Dialect) -> str:
 class Measures:
     """Builder of the SQL expressions, in `dialect`, for the `measures` of one aggregation.
 
-    A measure is a number that each user adds to a group. It is computed from one number of each row, the row value,
-    which is in one of the SQL columns v0, v1, ... Measures with the same row values share a column. Two measures of one
-    table column need different row values if one of them counts values, or if one of them clips the value of each row
-    and the other clips a user's sum. `schema` has the columns of the table.
+    A measure is a number that each user adds to a group, such as a sum. It is computed from one number of each row, the
+    row value, in one of the SQL columns v0, v1, ... Several measures can share such a column. `schema` has the columns
+    of the table.
     """
 
     measures: Sequence[Measure]
@@ -125,9 +124,8 @@ class Measures:
     def row_values(self) -> list[str]:
         """Return the SQL expressions of the columns v0, v1, ...: the numbers of a row from which measures are computed.
 
-        A measure is a number that each user adds to a group; several measures can read one column v<i>. Each expression
-        gives an integer or null, except for a measure that counts distinct values, for which it gives the table's own
-        value.
+        A measure is a number that each user adds to a group. The expressions give integers or null, except for a
+        measure of distinct values, which needs the table's own values.
         """
         sources = list(self._sources().values())
         values = [self._row_value(measures) for measures in sources]
@@ -136,11 +134,15 @@ class Measures:
     def user_sums(self, over: str = "") -> dict[str, str]:
         """Return a dict from column names to SQL aggregates over the rows of one user in one group.
 
-        A measure is a number that each user adds to a group; it is computed from a row value v<i>, one number of each
-        row. The aggregate n is the number of rows. c<i> is the number of rows where v<i> is not null, t<i> the sum of
-        v<i>, and l<i> and h<i> are its least and greatest value. A sum is a float, unless a measure needs every digit.
-        Only the columns that some measure needs are returned. `user_values` refers to them by name, so that no engine
-        sums a column twice. `over` is appended to each aggregate: "" for a GROUP BY, or the SQL text of an OVER clause.
+        Only columns that some measure needs are returned. v<i> is a number of each row, from which measures are
+        computed.
+
+        - n: the number of rows
+        - c<i>: the number of rows where v<i> is not null
+        - t<i>: the sum of v<i>
+        - l<i> and h<i>: the least and the greatest v<i>
+
+        `over` is appended to each aggregate: "" for a GROUP BY, or the SQL text of an OVER clause.
         """
         sums = {"n": f"COUNT(*){over}"} if any(each.column is None for each in self.measures) else {}
         for place, measures in enumerate(self._sources().values()):
@@ -154,6 +156,7 @@ class Measures:
                     if any(each.extreme == extreme for each in measures):
                         sums[f"{_EXTREMES[extreme]}{column}"] = f"{function}(v{column}){over}"
                 if not first.counted and not all(each.extreme for each in measures):
+                    # a sum is a float, unless a measure needs every digit
                     total = self.dialect.total(f"v{column}", None) + over
                     sums[f"t{column}"] = total if _needs_every_digit(measures) else self.dialect.real(total)
         return sums
@@ -161,9 +164,8 @@ class Measures:
     def user_values(self) -> dict[int, str]:
         """Return SQL expressions of the integers that a user adds to a group, as a dict by the measure's position.
 
-        A measure is a number that each user adds to a group, such as a sum of a column. The expressions refer to the
-        columns of `user_sums`, and are null for a user who adds nothing. Measures by which one user adds several
-        integers to a group are left out.
+        The expressions refer to the columns of `user_sums`, and are null for a user who adds nothing. Measures by which
+        one user adds several integers to a group are left out.
         """
         return {place: self._user_value(each) for place, each in enumerate(self.measures) if not each.is_spread}
 
@@ -185,9 +187,8 @@ class Measures:
     def _sources(self) -> dict[Hashable, list[Measure]]:
         """Return lists of measures: for each SQL column v<i> of row values, the measures that read this column.
 
-        A measure is a number that each user adds to a group, such as a sum of a column. The lists are in the order of
-        v0, v1, ..., and the key of each is the result of `_source` for its measures. Measures that read no column of
-        the table are left out.
+        A measure is a number that each user adds to a group, computed from row values. The lists are in the order of
+        v0, v1, ..., and their keys are arbitrary. Measures that read no column of the table are left out.
         """
         sources: dict[Hashable, list[Measure]] = {}
         for measure in self.measures:
@@ -232,9 +233,9 @@ class Measures:
     def _row_value(self, measures: Sequence[Measure]) -> str:
         """Return the SQL expression of the row value, the number of each row from which `measures` are computed.
 
-        All of `measures` (numbers that each user adds to a group) read the same column of the table. The row value is 1
-        for measures that count values, and the cell itself for a measure of distinct values. For other measures it is
-        an integer that stands for the cell, which `_units` describes. It is null if the cell is null or not a number.
+        All of `measures` read the same column of the table. The row value is 1 for counts, the cell itself for distinct
+        values, and otherwise an integer that stands for the cell (see `_units`). It is null if the cell is null or not
+        a number.
         """
         first = measures[0]
         assert first.column is not None
@@ -299,8 +300,8 @@ _EXTREMES = {-1: "l", 1: "h"}
 def _doubling_bin(number: str) -> str:
     """Return a SQL expression for the number, -85 to 85, of the bin that holds the SQL number `number`.
 
-    With e = `LEAST_EXPONENT`, bin 0 holds the numbers from -2^e to 2^e, and bin i > 0 the numbers x with
-    2^(e+i-1) < x <= 2^(e+i). Bin 85 also holds all larger numbers. Bin -i holds the negatives of the numbers of bin i.
+    With e = `LEAST_EXPONENT`, bin 0 holds -2^e to 2^e, and bin i > 0 the numbers x with 2^(e+i-1) < x <= 2^(e+i). Bin
+    85 also holds all larger numbers. Bin -i holds the negatives of bin i.
     """
 
     def place(positive: str) -> str:
@@ -339,11 +340,11 @@ def _source(measure: Measure) -> Hashable:
 
 
 def _units(measures: Sequence[Measure]) -> tuple[Fraction, Fraction]:
-    """Return (origin, unit): the number x in a row of the table becomes the row value (x - origin) / unit, rounded.
+    """Return (origin, unit), by which a cell x of the table becomes the integer (x - origin) / unit, rounded.
 
-    A row value is the integer of a row from which measures (numbers that each user adds to a group) are computed;
-    integers have exact sums. `measures` are all measures that read the same SQL column v<i> of row values.
+    `measures` (numbers that a user adds to a group) are all that are computed from this integer.
     """
+    # integers have exact sums
     origin = measures[0].origin if all(each.averaged for each in measures) else Fraction(0)
     return origin, min(each.step for each in measures) / UNITS
 

@@ -51,12 +51,13 @@ def files_of(path: str) -> tuple[TableFile, ...]:
     """Return the files that a path, a glob, a directory or an address in an object store names, sorted.
 
     A directory or prefix gives its Parquet files, or its CSV files if it has no Parquet files. The folder of a lake
-    table (Delta, Iceberg or Hudi) gives all Parquet files in it; the table's metadata decides which of them are read.
-    An address may name a version, as in `s3://lake/events@0123456789abcdef`.
+    table (Delta, Iceberg or Hudi) gives all its Parquet files. An address may name a version, as in
+    `s3://lake/events@0123456789abcdef`.
 
-    Raises: `UnsuitableTable` if there is no such file, if the path names files inside the folder of a lake table
-    instead of that folder, or if the objects no longer have the version that the address names.
+    Raises: `UnsuitableTable` if there is no such file, if the path names files inside the folder of a lake table, or if
+    the objects no longer have the version that the address names.
     """
+    # For a lake table, its metadata decides which of the files are read.
     return stored_files(path) if is_stored(path) else local_files(path)
 
 
@@ -65,7 +66,7 @@ def local_files(path: str) -> tuple[Path, ...]:
 
     A directory gives its Parquet files, or its CSV files if it has no Parquet files.
     Raises: `UnsuitableTable` if there is no such file, or if a glob or directory names files inside the folder of a
-    lake table instead of that folder.
+    lake table.
     """
     lake = lake_folder(path)
     if lake is not None:
@@ -328,13 +329,16 @@ def files_fingerprint(files: Sequence[TableFile]) -> str:
 class CsvOptions:
     """How CSV files are written, as the data holder declares it.
 
-    `separator` is the text between cells; None means a comma for .csv and a tab for .tsv. `columns` names the columns
-    of files without a header; None means that the files have a header. `encoding` is the encoding of the files.
-    `skip_lines` is the number of lines above the header or the first row. `header` True says that the first line is a
-    header even if it looks like a row, and False that there is no header, so that `columns` must be given. With None, a
-    header that looks like a row is refused. `format`, such as csv.gz, replaces the ending of the files' names.
-    `decimal`, `thousands`, `date_format` and `null` say how cells are written (see `CellGrammar`). Bad values raise
-    `InvalidParameter`.
+    - `separator` is the text between cells. None means a comma for .csv and a tab for .tsv.
+    - `columns` names the columns of files without a header. None means that the files have a header.
+    - `encoding` is the encoding of the files.
+    - `skip_lines` is the number of lines above the header or the first row.
+    - `header` is True if the first line is a header even if it looks like a row, and False if there is none, so that
+      `columns` must be given. With None, a header that looks like a row is refused.
+    - `format`, such as csv.gz, replaces the ending of the files' names.
+    - `decimal`, `thousands`, `date_format` and `null` say how cells are written (see `CellGrammar`).
+
+    Raises: `InvalidParameter` for bad values.
     """
 
     separator: str | None = None
@@ -410,8 +414,8 @@ def open_csv(files: Sequence[TableFile], form: CsvFormat) -> tuple[CsvFile, ...]
 def check_headers(files: Sequence[str], headers: Sequence[tuple[str, ...] | str]) -> tuple[str, ...]:
     """Return the column names that all files share, in the order of the first file that is not empty.
 
-    `files` are the names of the files, for messages. `headers` has one entry for each file: its column names, or () for
-    an empty file, or a text that says why the header cannot be read.
+    `files` are the names of the files. `headers` has, for each file, its column names, or () for an empty file, or a
+    text that says why the header cannot be read.
     Raises: `UnsuitableTable` if a header cannot be read, if headers have different names, or if all files are empty.
     """
     named = [(file, header) for file, header in zip(files, headers, strict=True) if header != ()]
@@ -483,9 +487,8 @@ def apply_description(
 ) -> tuple[Mapping[str, Kind], CsvOptions]:
     """Return (types, options): the column types and CSV options with which `source` is to be read.
 
-    A description file (FILE.toml beside the first file of `source`) can state both. It is read only if `csv` has
-    nothing but defaults; a type in `types` overrides the type that it states. Without such a file, or if `csv` sets an
-    option, `types` and `csv` are returned unchanged.
+    They come from a description file (FILE.toml beside the first file of `source`), but a type in `types` overrides the
+    file's. Without such a file, or if `csv` sets an option, `types` and `csv` are returned.
     Raises: the errors of `read_description`.
     """
     if csv != CsvOptions() or not isinstance(source, str | Path) or "://" in str(source):

@@ -43,11 +43,11 @@ class Join:
     """One join: the name of the table to join (`table`), and the `keys` by which its rows match rows of earlier tables.
 
     - `keeps_all` makes a LEFT JOIN: rows of the earlier tables without a match are kept.
-    - `where` is a condition over the columns of the joined table; only its rows that satisfy the condition are joined.
-    - `match_column` is the name of a column of the result that is 1 in rows with a match and null in rows without one.
-      None adds no such column.
-    - `once` joins every earlier row at most once, however many rows match it, and adds no column but `match_column`.
-    - `alias` is the name of the joined table in the result if it is not `table`, as for a table that is joined twice.
+    - `where` is a condition over the columns of the joined table. Only rows that satisfy it are joined.
+    - `match_column` names a column of the result that is 1 in rows with a match, and null in others. None adds no such
+      column.
+    - `once` joins every earlier row at most once, and adds no column but `match_column`.
+    - `alias` is the name of the joined table in the result, if it is not `table`.
     """
 
     table: str
@@ -111,9 +111,9 @@ class NamedTable(Generic[Table]):
 class Relation:
     """A table or join on a database server: its SQL `text` after FROM, and its columns (`schema`).
 
-    `rows` is the approximate number of rows, or None if metadata does not state it. `manifest` describes a prepared
-    dataset (random ranks of users' items, stored in advance), and is None for other tables. `origin` is the name under
-    which a table can be found again, and None for joins and derived tables.
+    - `rows` is the approximate number of rows, or None if metadata does not state it.
+    - `manifest` describes a prepared dataset (random ranks of users' items). None for other tables.
+    - `origin` is the name under which a table can be found again. None for joins and derived tables.
     """
 
     text: str
@@ -171,9 +171,8 @@ class JoinInput:
 class JoinedTables:
     """A join that was checked: its tables, of which the first is private, and the columns of its result.
 
-    `parts` are the tables, `joins` has one join for each table but the first, and `user` is the user column. If several
-    tables have a column of the same name, ignoring case, the column becomes TABLE.COLUMN in the result. Two keys of the
-    same name that are compared with each other become one column. Only metadata is read.
+    `parts` are the tables, `joins` has one join for each table but the first, and `user` is the user column. A column
+    name of several tables becomes TABLE.COLUMN in the result, unless it is a key compared with its namesake.
 
     Raises: `InvalidParameter` or `UnknownColumn` for a join whose rows would belong to two users, or whose keys cannot
     be compared.
@@ -197,10 +196,10 @@ class JoinedTables:
     def statement(self, relations: Sequence[str], dialect: Dialect, columns: Sequence[str] | None = None) -> str:
         """Return the SQL text of the join, to stand after FROM.
 
-        `relations` are the SQL texts of the tables, in order. The join has the columns named in `columns`, or all if
-        that is None. `dialect` writes the keys in a form in which no cell can make the comparison fail (see
-        `_key_sql`). Inside the SQL text, columns get new names, so that equal names cannot clash.
+        `relations` are the SQL texts of the tables, in order. `columns` names the columns of the join; None means all.
+        No cell can make the comparison of keys fail.
         """
+        # Inside the text, columns get new names, so that equal names cannot clash.
         chosen = list(enumerate(self._select_columns(columns)))
         compared: list[list[tuple[str, str]]] = [[] for _ in self._parts]
         conditions = []
@@ -401,9 +400,8 @@ class ServerJoin:
 def _key_sql(column: Column, dialect: Dialect, private: bool) -> str:
     """Return a SQL expression for the key `column` in the form in which the two sides of a join are compared.
 
-    The key of a `private` table is the user column. Its form is `Dialect.user`, in which two values are equal only for
-    the same user. For a public table the form is `Dialect.label` for text and `Dialect.operand` for other types.
-    `dialect` is the engine's.
+    `private` says that the joined table is private. Its key is the user column, and two values are equal only for the
+    same user.
     """
     if private:
         return dialect.user(column)
@@ -413,10 +411,10 @@ def _key_sql(column: Column, dialect: Dialect, private: bool) -> str:
 def types_of_keys(join: Join, earlier: Sequence[JoinInput], schema: Schema) -> dict[str, Kind]:
     """Return the types, by column, to which text key columns of the public table of `join` are converted.
 
-    The type (integer, date or timestamp) is that of the earlier column with which the key is compared. All columns of a
-    CSV file are text, so its keys could not be compared otherwise. `earlier` are the tables before the joined one, and
-    `schema` has the columns of the joined table.
+    The type (integer, date or timestamp) is that of the earlier column with which the key is compared. `earlier` are
+    the tables before the joined one, and `schema` has the columns of the joined table.
     """
+    # All columns of a CSV file are text, so its keys could not be compared otherwise.
     types: dict[str, Kind] = {}
     for key in join.keys:
         kinds = {

@@ -62,9 +62,12 @@ class ObjectStat(NamedTuple):
 class StoredObject:
     """One object of an object store, with the content that its ETag identifies.
 
-    It has the methods of a `Path` that readers of files use. `bucket` and `key` are its place in the store. `size` is
-    in bytes. `etag` is the text by which the store marks the content. `version_id` and `modified` (the time of the last
-    modification) are texts as the store reports them, or empty.
+    - `bucket` and `key` are its place in the store.
+    - `size` is in bytes.
+    - `etag` is the text by which the store marks the content.
+    - `version_id` and `modified` (the time of the last modification) are texts of the store, or empty.
+
+    It has those methods of a `Path` that readers of files call.
     """
 
     bucket: str
@@ -355,11 +358,11 @@ def _stored_object(bucket: str, key: str, opened: "pa.NativeFile") -> StoredObje
 def _call(call: Callable[[], Result], address: str = "") -> Result:
     """Return the result of `call`, which calls the object store's client, and replace the client's errors.
 
-    The new errors have fixed messages, because the client's may quote secrets. `address` names the object in the
-    message; it is empty if the call is about a bucket.
+    `address` names the object in error messages. It is empty if the call is about a bucket.
     Raises: `UnsuitableTable` if the object or bucket does not exist or may not be read, `EngineFailed` for other
     failures.
     """
+    # Messages are fixed, because the client's may quote secrets.
     failure: EngineFailed | UnsuitableTable
     try:
         return call()

@@ -43,11 +43,13 @@ TAKES_NO_FILTER = (
 class Manifest:
     """Description of a prepared dataset, which stores in advance the random ranks of users' items.
 
-    `user`, `item` and `value` are the columns of the source that were read; `value` is None if the dataset counts rows
-    instead of summing a column. `where` is the text of the filter, or None. `null_item` is the label of rows without an
-    item; None means that such rows were left out. `origin` is the name of the source. `fingerprint` is the digest of
-    the source's data when the dataset was prepared. `source_version` is the version of a lake table or of stored
-    objects, and empty for other sources.
+    - `user` and `item` are the columns of the source that were read.
+    - `value` is the column that is summed, or None if the dataset counts rows.
+    - `where` is the text of the filter, or None.
+    - `null_item` is the label of rows without an item. None means that they were left out.
+    - `origin` is the name of the source.
+    - `fingerprint` is the digest of the source's data when the dataset was prepared.
+    - `source_version` is the version of a lake table or of stored objects. It is empty for other sources.
     """
 
     user: Column
@@ -160,9 +162,8 @@ def not_replaceable(destination: str | Path) -> InvalidParameter:
 def write_prepared(destination: Path, parts: "Iterable[pa.RecordBatchReader]", manifest: Manifest) -> None:
     """Write `parts`, the rows of a prepared dataset, and its `manifest` to the directory `destination`.
 
-    A prepared dataset stores random ranks of users' items. The files are written to a temporary directory first, which
-    then replaces the destination. So a process that dies while it writes rows leaves the earlier dataset in place. Only
-    the operating system's current user can read the directory.
+    A prepared dataset stores random ranks of users' items. Only the operating system's current user can read the
+    directory.
 
     Raises: `EngineFailed` if the files cannot be written, `InvalidParameter` if `destination` exists and is not a
     prepared dataset.
@@ -171,6 +172,7 @@ def write_prepared(destination: Path, parts: "Iterable[pa.RecordBatchReader]", m
     target = destination.absolute()
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
+        # A process that dies while it writes rows leaves the earlier dataset in place.
         scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
     except OSError:
         raise EngineFailed(f"{destination} cannot be written") from None

@@ -39,10 +39,11 @@ class TableSource:
 class OpenRequest:
     """The tables that an engine is to open as one: `tables`, the private table first, joined by `joins`.
 
-    `address` is the engine's address, such as "duckdb" or "postgresql://host/shop", and `user` the user column.
-    `derivation` (computed columns, filters, groups per user) is applied to the joined rows. `memory` is DuckDB's memory
-    limit, as in "4GiB"; None means DuckDB's default. `progress` is called with the share of work done, from 0 to 1,
-    while a query runs.
+    - `address` is the engine's address, such as "duckdb" or "postgresql://host/shop".
+    - `user` is the user column.
+    - `derivation` has the computed columns, filters and groups per user that are applied to the joined rows.
+    - `memory` is DuckDB's memory limit, as in "4GiB". None means DuckDB's default.
+    - `progress` is called with the share of work done, from 0 to 1, while a query runs.
     """
 
     address: str
@@ -84,10 +85,11 @@ def _server_name(table: TableSource) -> str:
 class EngineType:
     """One type of engine, such as DuckDB or PostgreSQL; `name` is its name in lower case.
 
-    An address selects the type if it is among `addresses` or begins with one of `prefixes`. `module` names the Python
-    module whose function `open_tables` opens tables. `requires` says in error messages which driver that module needs,
-    and `extra` is the optional extra of this package that installs the driver, or None if the package itself does.
-    `reads_files` is False for a server, which reads only its own tables.
+    - An address selects the type if it is among `addresses` or begins with one of `prefixes`.
+    - `module` names the Python module whose function `open_tables` opens tables.
+    - `requires` says in error messages which driver that module needs.
+    - `extra` is the optional extra of this package that installs the driver. None if the package itself does.
+    - `reads_files` is False for a server, which reads only its own tables.
     """
 
     name: str

@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 
 def domain_rows(aggregation: Aggregation, schema: Schema) -> tuple[list[Column], list[tuple[Cell, ...]]]:
-    """Return (columns, rows): the columns by which rows are grouped, and the domain's labels as tuples of cells.
+    """Return (columns, rows): the columns by which rows are grouped, and the public labels as tuples of cells.
 
-    The domain of `aggregation` is its list of public labels. A tuple has one cell per column; there are no tuples if
-    there is no domain. `schema` has the table's columns. Labels with an integer beyond 64 bits are left out, because an
-    integer column cannot hold them.
+    A tuple has one cell per column. `rows` is empty if `aggregation` has no domain (list of public labels). `schema`
+    has the table's columns. Labels with an integer beyond 64 bits are left out.
     """
     columns = [group.labels(schema) for group in aggregation.groups]
     whole = [place for place, column in enumerate(columns) if label_kind(column) is int]
     rows = [tuple(cell_of(label, place) for place in range(len(columns))) for label in aggregation.domain or ()]
+    # an integer column cannot hold other labels
     return columns, [row for row in rows if all(-(2**63) <= int(row[place]) < 2**63 for place in whole)]
 
 
@@ -41,9 +41,8 @@ def label_names(aggregation: Aggregation) -> list[str]:
 def measure_names(aggregation: Aggregation) -> list[str]:
     """Return the names of the columns of numbers in a result of `StatementBuilder.statistics`.
 
-    The first three are always cell, measure and users. Then come s<i> and n<i> for each measure i of `aggregation` that
-    is summed: its sum over users, and the number of users who add. A measure is a number that each user adds to a
-    group. Instead of its sum, the users of each number can be counted; such a measure has no columns of its own.
+    The first three are cell, measure and users. s<i> and n<i> follow for each measure i of `aggregation` (a number that
+    each user adds to a group) that is summed: its sum over users, and the number of users who add.
     """
     summed = [place for place, measure in enumerate(aggregation.measures) if not measure.in_cells]
     return ["cell", "measure", "users", *(f"{kind}{place}" for place in summed for kind in ("s", "n"))]
@@ -99,11 +98,12 @@ class CellCounts(Mapping[Label, NDArray[np.int64]]):
     """A mapping from a group's label to an array: how many users of the group add each integer by one measure.
 
     A measure is a number that each user adds to a group. Entry c of an array counts the users who add c plus the
-    measure's least integer.
+    measure's least integer. An array is computed from a query's result when its group is read.
 
-    The counts are kept as the rows of a query's result and are expanded to an array only when a group is read.
-    `places`, `cells` and `users` have one element per row: the number of the group, the entry of the array, and the
-    count. `groups` maps each label to the number of its group, and `length` is the length of an array.
+    - `groups` maps each label to the number of its group.
+    - `places`, `cells` and `users` have one element per row of the result: the number of the group, the entry of the
+      array, and the count.
+    - `length` is the length of an array.
     """
 
     def __init__(
@@ -168,9 +168,8 @@ def _group_table(
 ) -> GroupTable:
     """Return the users, sums and cell counts (users per integer) of every group, from the numbers of a result.
 
-    The result is that of the SQL statement of `StatementBuilder.statistics` for `aggregation`, and `columns` are its
-    columns of numbers by name. `groups` maps each label to the number of its group, and `places` has the number of the
-    group of each row.
+    It is the result of the SQL of `StatementBuilder.statistics` for `aggregation`, and `columns` are its columns by
+    name. `groups` maps each label to the number of its group. `places` has the number of each row's group.
     """
     labels = list(groups)
     of_groups = np.flatnonzero(columns["measure"] == -1)

@@ -159,13 +159,13 @@ class _Compiler:
     def _unit_key(self, user: str, part: RowExpression) -> Value:
         """Return the SQL of a text that identifies a unit of privacy, such as one day of one user.
 
-        The text is the value of the row expression `part`, such as the day, a line break and the value of the column
-        `user`. If `part` is text, its length and a line break come first. So two texts are equal only if the user and
-        the value of `part` are.
+        `part` gives the value, such as the day, that is added to the column `user`. Two texts are equal only if both
+        the users and the values are equal.
         """
         value = self.value(part)
         if value.kind not in (Kind.TEXT, Kind.INTEGER, Kind.DATE, Kind.BOOLEAN):
             raise InvalidParameter(f"a unit is told apart by text, whole numbers or dates, not {value.kind} values")
+        # The value, a line break and the user. A text can have line breaks, so its length comes first.
         parts, end = self._dialect.text(value.sql), self._text("\n")
         if value.kind is Kind.TEXT:
             length = self._dialect.text(self._dialect.text_length(value.sql))
@@ -227,9 +227,9 @@ class _Compiler:
     def _arithmetic(self, expression: Arithmetic) -> Value:
         """Return the SQL and the type of the arithmetic `expression` (+, -, *, / or %).
 
-        The value is null on overflow and on division by zero. A date plus or minus a number of days is a date, and the
+        The SQL gives null on overflow and on division by zero. A date plus or minus a number of days is a date, and the
         difference of two dates is a number of days.
-        Raises: `InvalidParameter` for sides of other types, or if a side of % is not an integer.
+        Raises: `InvalidParameter` for other types, or if a side of % is not an integer.
         """
         if self._times.kind(expression.left) is not None:
             return self._date_arithmetic(expression)
@@ -325,9 +325,8 @@ class _Compiler:
     def _time_comparison(self, expression: Compared) -> str | None:
         """Return the SQL condition of `expression` if it compares dates or times in a common form, otherwise None.
 
-        One side must be a date or time, and the other a date, a time or a text constant, which is read as a date or
-        time. Two dates are compared as dates, all others as microseconds. Two columns of the same type need no common
-        form, so the result is None for them too.
+        One side must be a date or time, and the other a date, a time or a text constant. Two columns of one type need
+        no common form, so the result is None for them, too.
         """
         sides = (expression.left, expression.right)
         kinds = [self._times.kind(side) for side in sides]

@@ -82,9 +82,9 @@ _NO_TIME = (
 class TimeCompiler:
     """Compiles row expressions that are dates, times or parts of them to SQL in the `dialect` of one engine.
 
-    A row expression is computed from one row of a table with the columns `schema`. The function `condition` returns the
-    SQL of a row expression that is a condition. Methods return SQL text, and raise `InvalidParameter` for a row
-    expression that is neither a date nor a time.
+    A row expression is computed from one row of a table with the columns `schema`. `condition` returns the SQL of a row
+    expression that is a condition. Methods raise `InvalidParameter` for a row expression that is neither a date nor a
+    time.
     """
 
     def __init__(self, schema: Schema, dialect: Dialect, condition: Callable[[RowExpression], str]) -> None:
@@ -234,9 +234,9 @@ class TimeCompiler:
     def difference(self, expression: TimeDifference) -> str:
         """Return the SQL expression of the number of periods, such as months, between two dates or times.
 
-        If `expression.whole`, complete periods from the start to the end are counted: 0 months from 31 January to 1
-        February. Otherwise the beginnings of periods in between are counted: 1 month from 31 January to 1 February. The
-        number is negative if the end is before the start.
+        If `expression.whole`, complete periods are counted: 0 months from 31 January to 1 February. Otherwise the
+        beginnings of periods are counted: 1 month from 31 January to 1 February. The number is negative if the end is
+        before the start.
         """
         period, start, end = expression.period, expression.start, expression.end
         if period in _MICROSECONDS or (expression.whole and period in _DAYS):
@@ -352,9 +352,8 @@ class TimeCompiler:
     def _unix_time(self, number: RowExpression, per_second: int) -> str:
         """Return SQL for the microseconds from 0001-01-01 to a Unix time, a count of units since 1970-01-01.
 
-        `number` is the integer column of the counts, and `per_second` the number of units in a second. The count is
-        clipped before it is multiplied, because a product beyond 64 bits fails. A time outside the years 1 to 9999 is
-        null.
+        `number` is the integer column of the counts, and `per_second` the number of units in a second. A time outside
+        the years 1 to 9999 is null.
         Raises: `InvalidParameter` if `number` is not a column of integers.
         """
         column = self._schema.column(number.name) if isinstance(number, ColumnValue) else None
@@ -369,6 +368,7 @@ class TimeCompiler:
             raise InvalidParameter(message + hint).needing({column.name: Kind.INTEGER})
         start = EPOCH_DAYS * 86_400 * per_second
         end = date.max.toordinal() * 86_400 * per_second - start
+        # clipped before the multiplication, because a product beyond 64 bits fails
         clamped = f"GREATEST(LEAST({self._dialect.integer(column)}, {end}), {-start - 1})"
         return self._in_range(f"({clamped} + {start}) * {_SECOND // per_second}", DAY_MICROSECONDS)
 

@@ -54,10 +54,13 @@ _TRUE, _FALSE = ("true", "t", "yes", "y", "1"), ("false", "f", "no", "n", "0")
 class CellGrammar:
     """How numbers, dates and empty cells are written in a table's text columns, as the data holder declares it.
 
-    `decimal` is the decimal point. `thousands` is the character between groups of three digits, or "" for none.
-    `date_format` is the format of dates, such as `%d.%m.%Y`, made of %d, %m (or %b for Jan) and %Y (or %y for two
-    digits); None means that dates begin with the year, as in 2024-01-02. A time of day may follow a date. `null` are
-    words that stand for an empty cell in any text column. Bad values raise `InvalidParameter`.
+    - `decimal` is the decimal point.
+    - `thousands` is the character between groups of three digits, or "" for none.
+    - `date_format` is the format of dates, such as `%d.%m.%Y`, made of %d, %m (or %b for Jan) and %Y (or %y for two
+      digits). None means that dates begin with the year, as in 2024-01-02. A time of day may follow a date.
+    - `null` are words that stand for an empty cell in any text column.
+
+    Raises: `InvalidParameter` for bad values.
 
     >>> CellGrammar(decimal=",", thousands=",")
     Traceback (most recent call last):
@@ -124,10 +127,13 @@ PLAIN_CELLS = CellGrammar()
 class TextFunctions:
     """The SQL templates of one engine (DuckDB or Spark) that convert text cells to numbers, dates and other types.
 
-    `types` are the names of the engine's SQL types by kind. `literal` is a function that returns a text as a quoted SQL
-    literal. The other fields are templates for `str.format`, whose arguments are SQL expressions. `trimmed` is a text
-    without the blanks around it. `matches` is the condition that a whole text matches a pattern. `earlier` is a
-    timestamp moved back by a number of minutes.
+    Templates are for `str.format`; their arguments are SQL expressions.
+
+    - `types` are the names of the engine's SQL types by kind.
+    - `trimmed` is the template of a text without the blanks around it.
+    - `matches` is the template of the condition that a whole text matches a pattern.
+    - `literal` is a function that returns a text as a quoted SQL literal.
+    - `earlier` is the template of a timestamp moved back by a number of minutes.
     """
 
     types: Mapping[Kind, tuple[str, ...]]
@@ -156,8 +162,7 @@ def check_types(types: Mapping[str, Kind]) -> dict[str, Kind]:
 def converted_columns(types: Mapping[str, Kind], schema: Schema) -> tuple[Column, ...]:
     """Return the text columns that are to be read as another type, each as a `Column` of that type.
 
-    `types` maps names of columns to the types that the data holder declared, and `schema` has the columns as they are
-    stored. A column that is stored in its declared type is not returned.
+    `types` maps columns to the types that the data holder declared, and `schema` has the columns as they are stored.
 
     Raises: `UnknownColumn` for a column that the table does not have, `UnsuitableTable` for a column that is not text
     but has another type than declared.
@@ -240,9 +245,8 @@ def _year_first(text: str, functions: TextFunctions, grammar: CellGrammar) -> st
     """Return a SQL expression that rewrites a date, or date and time, so that it begins with the date as 2024-01-02.
 
     `text` is the SQL expression of a text cell, and `functions` are the engine's SQL templates. `grammar.date_format`
-    is the format of the date; if it is None, `text` is returned. A cell in another format is left unchanged, because it
-    may be a date that begins with the year, which is also read. But if the format itself begins with the year, a cell
-    in another format becomes null.
+    is the format of the date; None leaves all cells unchanged. A cell in another format is left unchanged, too, or
+    becomes null if the format begins with the year.
     """
     if grammar.date_format is None:
         return text
@@ -267,6 +271,7 @@ def _year_first(text: str, functions: TextFunctions, grammar: CellGrammar) -> st
     remainder = f"regexp_extract({text}, {functions.literal(pattern)}, 4)"
     rewritten = f"concat({year}, '-', {month}, '-', lpad({part('d')}, 2, '0'), {remainder})"
     matched = functions.matches.format(text, functions.literal(f"{day}.*"))
+    # A cell in another format may be a date that begins with the year, which is also read.
     other = "NULL" if letters[0] in "Yy" else text
     return f"(CASE WHEN {matched} THEN {rewritten} ELSE {other} END)"
 

@@ -78,12 +78,14 @@ def _check_relation(
 ) -> None:
     """Raise `UnsuitableTable` if a row could make reading the table or view with the number `oid` fail.
 
-    The catalogue is read through `connection`. The tables that a view reads are checked, too. `table` is the name that
-    the caller gave, for messages. `below_view` says that `oid` is read through a view. `seen` has the numbers of the
-    views through which `oid` was reached, so that views which read each other do not recurse for ever.
+    - `connection` reads the catalogue.
+    - `table` is the name that the caller gave, for messages.
+    - `below_view` says that `oid` is read through a view.
+    - `seen` has the numbers of the views through which `oid` was reached.
     """
     kind, name, secured = _catalogue_row(connection, _RELATION, oid)
     if kind == "v":
+        # Views can read each other, which would recurse for ever.
         if oid in seen:
             return
         tree = str(_catalogue_row(connection, _RULE, oid)[0])

@@ -134,14 +134,14 @@ class PostgresqlDialect(Dialect):
     def tie_order(self, column: Column) -> tuple[str, ...]:
         """Return SQL sort keys for `column`, equal for two values only if no SQL statement can tell the values apart.
 
-        Equal decimals can differ in their text, as 7.0 and 7.00 do, so they are also compared as text. Values of a type
-        that Setwise does not know are compared only as text: the type need not have an order, and a composite value can
-        be IS NULL although COUNT counts it.
+        Values of a type that Setwise does not know are compared as text.
         """
         text = self.text(self.name(column.name))
         match column.kind:
+            # Equal decimals can differ in their text, as 7.0 and 7.00 do.
             case Kind.DECIMAL:
                 return *super().tie_order(column), text
+            # The type need not have an order, and a composite value can be IS NULL although COUNT counts it.
             case Kind.OTHER:
                 return f"CASE WHEN {text} IS NULL THEN 0 ELSE 1 END", text
             case _:

@@ -53,9 +53,11 @@ Repetition: TypeAlias = dict[tuple[str, tuple[Group, ...]], tuple[int | None, in
 class PostgresqlEngine(Engine):
     """Engine for a table, a view or a join of tables on a PostgreSQL server; each query has a read-only connection.
 
-    `url` is the address of the server, and `source` the name of a table or view, or a join. `derivation` (computed
-    columns, filters, groups per user) is applied to the rows that are read. `salts`, for tests, returns the secret
-    numbers by which users' items are chosen at random. If it is None, the server draws these numbers.
+    - `url` is the address of the server.
+    - `source` is the name of a table or view, or a join.
+    - `derivation` has the computed columns, filters and groups per user that are applied to the rows.
+    - `salts`, for tests, returns the secret numbers by which users' items are chosen at random. None lets the server
+      draw them.
     """
 
     @without_driver_error
@@ -111,10 +113,9 @@ class PostgresqlEngine(Engine):
     def _weights_query(self, aggregation: Aggregation) -> Iterator["PostgresqlEngineQuery"]:
         """Return a context manager that yields the query of `aggregation` for the private search for groups.
 
-        The (user, group) pairs that users keep are stored in a temporary table, which a transaction of its own creates.
-        Rows are read in another transaction, which is read-only except for temporary tables. If the login (the database
-        user) may not create temporary tables, or the server is a standby, every round of the search reads the rows
-        again.
+        If the login (the database user) may create temporary tables, the (user, group) pairs are stored in one.
+        Otherwise every round of the search reads the rows again. Rows are read in a transaction that is read-only
+        except for temporary tables.
         """
         if self._manifest is not None:
             raise UnsuitableTable("a prepared dataset does not tell users apart: name the table it was prepared from")
@@ -122,6 +123,7 @@ class PostgresqlEngine(Engine):
             query = PostgresqlEngineQuery(aggregation, self._relation, connection, self._salts, self._repetition)
             allowed = connection.execute(_MAY_STORE).fetchone() == (True,)
             if allowed:
+                # created in a transaction of its own: the next one, which reads rows, is read-only
                 query.make_pairs_table()
             connection.commit()
             connection.read_only = True
@@ -188,9 +190,8 @@ def open_tables(request: OpenRequest) -> PostgresqlEngine:
 class PostgresqlEngineQuery(SqlEngineQuery):
     """One `aggregation` of `relation`, a PostgreSQL table or join, as SQL statements on a `connection` of its own.
 
-    `salts`, for tests, returns the secret numbers for random choices. If it is None, the server draws these numbers.
-    `repetition` caches, for all queries of the engine, the numbers of rows and of (user, item) pairs in a sample of the
-    users. These numbers decide which of two equivalent SQL forms is faster.
+    `salts`, for tests, returns the secret numbers for random choices. None lets the server draw them. `repetition`
+    caches, for all queries of the engine, the numbers of rows and of (user, item) pairs in a sample of the users.
     """
 
     def __init__(
@@ -220,12 +221,12 @@ class PostgresqlEngineQuery(SqlEngineQuery):
         return f"{self._secret} {statement}", values
 
     def make_pairs_table(self) -> None:
-        """Create the empty temporary table for the (labels, u) pairs of groups and users that users keep.
+        """Create the empty temporary table for the (labels, u) pairs of groups and users.
 
-        A user keeps a bounded number of groups, chosen at random. The columns of the table are taken from a SELECT that
-        is not run. It has no filter: CREATE TABLE takes no parameters, and constants of a filter must not become part
-        of its text.
+        Each user has a bounded number of groups in it, chosen at random.
         """
+        # CREATE TABLE takes no parameters, and constants of a filter must not become part of its text. So the columns
+        # come from a SELECT without the filter, which is not run.
         plain = replace(self._aggregation, where=None, null_item=None)
         rows = StatementBuilder(
             self._builder.dialect, self._builder.relation, self._builder.schema, Parameters(self._builder.dialect)
@@ -251,12 +252,12 @@ class PostgresqlEngineQuery(SqlEngineQuery):
     def _rows_rarely_repeat(self) -> bool:
         """Return whether few users have several rows of one item, estimated from a sample of the users.
 
-        The estimate is made by the first query of a user column and groups, and is reused by later ones. An old
-        estimate, or one that was made with another filter, does no harm, because it decides only which of two
-        equivalent SQL forms is used. False if the size of the table is not known.
+        The first query of a user column and groups makes the estimate, and later ones reuse it. False if the size of
+        the table is not known.
         """
         if self._table_rows is None:
             return False
+        # An old estimate, or one with another filter, does no harm: it decides only between equivalent SQL forms.
         key = self._aggregation.user, self._aggregation.groups
         if key not in self._repetition:
             column = self._builder.schema.column(self._aggregation.user)

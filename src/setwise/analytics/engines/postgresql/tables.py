@@ -29,10 +29,9 @@ def sound_relation(connection: psycopg.Connection[Any], relation: str, columns: 
     """Return SQL, to stand after FROM, that reads `relation` with null for text that cannot be sent as UTF-8.
 
     `relation` is SQL text after FROM, and `columns` are its columns. `connection` is asked for the database's encoding.
-    In two cases all text can be sent, and `relation` is returned unchanged: the encoding is UTF-8, or it has one byte
-    per character and a character for every byte.
+    `relation` is returned unchanged if all text of this encoding can be sent.
 
-    Raises: `UnsuitableTable` if the database's encoding uses several bytes per character and is not UTF-8.
+    Raises: `UnsuitableTable` if the encoding uses several bytes per character and is not UTF-8.
     """
     row = connection.execute("SELECT getdatabaseencoding()").fetchone()
     encoding = str((row or ("",))[0])
@@ -93,14 +92,13 @@ def stored_manifest(connection: psycopg.Connection[Any], name: str) -> Manifest 
 
 
 def table_fingerprint(connection: psycopg.Connection[Any], table: str, name: str) -> str:
-    """Return a digest that changes when the rows of a PostgreSQL table change.
+    """Return a digest that changes when the rows of a PostgreSQL table change, with a delay of up to some seconds.
 
-    It covers the table's file, its size, and the numbers of rows ever inserted, updated and deleted, which the server
-    updates with a delay of up to some seconds. `connection` reads these numbers. `table` is the table's name for
-    messages, and `name` its quoted form.
+    `table` is the table's name for messages, and `name` its quoted form.
 
     Raises: `UnsuitableTable` if it is not a plain table, because changes could not be noticed.
     """
+    # The table's file, its size, and the numbers of rows ever inserted, updated and deleted, which are updated late.
     row = connection.execute(_COUNTED, {"name": name}).fetchone()
     if row is None:
         raise UnsuitableTable(
@@ -112,12 +110,12 @@ def table_fingerprint(connection: psycopg.Connection[Any], table: str, name: str
 def store_table(
     connection: psycopg.Connection[Any], name: str, prepared: str, parameters: dict[str, object], manifest: Manifest
 ) -> None:
-    """Store a prepared dataset: create the table `name` from the SQL `prepared`, with `manifest` as its comment.
+    """Store a prepared dataset (random ranks of users' items): create the table `name` from the SQL `prepared`.
 
-    A prepared dataset stores random ranks of users' items; `manifest` describes it. `name` is quoted, and `parameters`
-    are those of `prepared`. An earlier prepared dataset of that name is replaced.
+    An earlier prepared dataset of that name is replaced. `name` is quoted, `parameters` are those of `prepared`, and
+    `manifest`, the description of the dataset, becomes the table's comment.
 
-    Raises: `InvalidParameter` if `name` exists and is not a prepared dataset, so that no other table is overwritten.
+    Raises: `InvalidParameter` if `name` exists and is not a prepared dataset.
     """
     exists = connection.execute("SELECT to_regclass(%(name)s) IS NOT NULL", {"name": name}).fetchone() == (True,)
     escaped = name.replace("%", "%%")

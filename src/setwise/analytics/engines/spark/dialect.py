@@ -131,14 +131,14 @@ class SparkDialect(Dialect):
     def operand(self, column: Column) -> str:
         """Return a SQL expression for `column` in the form in which filters compare it with a constant.
 
-        NaN is replaced by infinity, because constants are finite and NaN must exceed all of them. Adding 0 turns -0.0
-        into 0.0, because a search for 0.0 would not find -0.0. Without these two changes, Spark would skip a row group
-        of a Parquet file by its recorded maximum, which ignores NaN, or by its dictionary, in which -0.0 is not 0.0.
+        NaN becomes infinity, so that it exceeds every constant. -0.0 becomes 0.0.
         """
         match column.kind:
             case Kind.TEXT:
                 return self._text(column)
             case Kind.FLOAT:
+                # Without this, Spark skips a row group of a Parquet file by its recorded maximum, which ignores NaN, or
+                # by its dictionary, in which -0.0 is not 0.0.
                 number = self.real(self.name(column.name))
                 return f"CASE WHEN isnan({number}) THEN CAST('inf' AS DOUBLE) ELSE {number} + 0D END"
             case _:
@@ -147,10 +147,10 @@ class SparkDialect(Dialect):
     def pattern(self, written: str) -> str:
         """Return the LIKE pattern `written` as a regular expression for Spark's RLIKE (a parameter value, not SQL).
 
-        In the regular expression each text between percent signs matches only at its first possible position. Spark's
-        own LIKE tries all positions of all texts: with six texts, one row of eighty characters takes minutes. In
-        `written` a backslash stands before every %, _ and backslash that matches itself.
+        In `written` a backslash stands before every %, _ and backslash that matches itself.
         """
+        # Each text between percent signs matches only at its first possible position. Spark's own LIKE tries all
+        # positions of all texts: with six texts, one row of eighty characters takes minutes.
         texts: list[list[str]] = [[]]
         for character in re.findall(r"\\.|[^\\]", written, re.DOTALL):
             if character == "%":
@@ -193,13 +193,13 @@ class SparkDialect(Dialect):
     def smallest_rows(self, columns: Sequence[str], order: str, number: int) -> str | None:
         """Return a SELECT list that, with GROUP BY, gives the `number` rows of each group with the smallest `order`.
 
-        The result rows have the columns named in `columns`; `order` is a SQL expression. Spark then sorts rows by user
-        alone and holds at most `number` rows of one user. That is faster than the sort by user and hash that a window
-        function needs. The result is None before Spark 4.2 and for more than `MOST_SMALLEST_ROWS` rows; a window
-        function then ranks the rows.
+        The result rows have the columns named in `columns`; `order` is a SQL expression. None before Spark 4.2, and for
+        more than `MOST_SMALLEST_ROWS` rows: a window function then ranks the rows.
         """
         if not self._has_min_by_number or number > MOST_SMALLEST_ROWS:
             return None
+        # Spark sorts rows by user alone and holds at most `number` rows of one user, which is faster than the window's
+        # sort.
         if len(columns) == 1:
             return f"explode(min_by({columns[0]}, {order}, {number})) AS {columns[0]}"
         return f"inline(min_by(struct({', '.join(columns)}), {order}, {number}))"

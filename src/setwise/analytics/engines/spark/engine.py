@@ -65,9 +65,9 @@ _GROUP_PROPERTIES = ("spark.jobGroup.id", "spark.job.description", "spark.job.in
 class SparkEngine(Engine):
     """Engine for `table`, a table of a Spark session, which is read where the session runs.
 
-    `progress` is called with the share of work done, from 0 to 1, while a query runs. The function `salts` returns the
-    secret numbers by which the items (groups) that each user keeps are chosen at random. The function `leave` is called
-    once, when the engine is closed, to release the session; it is None if the session belongs to the caller.
+    - `progress` is called with the share of work done, from 0 to 1, while a query runs.
+    - `salts` returns the secret numbers by which users' items (groups) are chosen at random.
+    - `leave` is called when the engine is closed, to release the session. None if the session belongs to the caller.
     """
 
     @without_driver_error
@@ -215,12 +215,12 @@ class SparkEngineQuery(SqlEngineQuery):
     def _rows_rarely_repeat(self) -> bool:
         """Return whether to number rows instead of grouping them, because few rows repeat a (user, item) pair.
 
-        How often rows repeat a pair is estimated from a sample of the users. False for a table of CSV files, which the
-        sample would have to read as a whole. False also if Spark chooses items by an aggregate instead of a window
-        function, because that form is faster however often rows repeat.
+        A sample of the users decides. False for a table of CSV files, and if Spark chooses items by an aggregate
+        instead of a window function.
         """
         if self._table.narrowed is not None:  # sampling would parse the CSV files a second time
             return False
+        # the aggregate is faster however often rows repeat
         if self._builder.dialect.smallest_rows(["u"], "u", self._aggregation.contributions or 0) is not None:
             return False
         user = self._builder.dialect.user(self._builder.schema.column(self._aggregation.user))
@@ -260,9 +260,8 @@ class SharedSession:
     def join(self, master: str | None) -> tuple[SparkSession, bool]:
         """Return (session, started): the Spark session of this process, started if there is none.
 
-        `started` says that Setwise started the session, so that the caller must call `leave` later. It is False for a
-        session that was active before, which belongs to the caller's program. A new session is started at the Spark
-        master `master`, or as Spark is configured if `master` is None.
+        `started` says that Setwise started the session, so that the caller must call `leave` later. A new session is
+        started at the Spark master `master`, or as Spark is configured if that is None.
         """
         with self._lock:
             # Look at the process and not at the thread, which does not see a session that another thread started.
@@ -310,10 +309,9 @@ _SHARED = SharedSession()
 def open_tables(request: OpenRequest) -> SparkEngine:
     """Return a Spark engine that reads the tables that `request` names.
 
-    As `request` says, the tables are joined, and the joined rows are filtered, grouped per user or given computed
-    columns. If the address in `request` is a Spark master, the session of this process is used, or one is started at
-    that master. For the address "spark", and for a Spark data frame given with the address "duckdb", the active session
-    is used. If there is none, one is started as the machine's Spark configuration says.
+    The tables are joined, filtered, grouped per user and given computed columns as `request` says. If its address is a
+    Spark master, a session is started there, unless this process has one. Otherwise the active session is used or, if
+    there is none, one is started as Spark is configured. A data frame is read in its own session.
 
     Raises: `EngineFailed` if Spark cannot be started or cannot compute the join, `UnsuitableTable` for a source that
     cannot be read.
@@ -346,8 +344,8 @@ def _session_for(source: SparkSource, master: str | None) -> Iterator[tuple[Spar
     """Context manager that yields (session, release): the Spark session for `source`, and a function to release it.
 
     `release` is None if the session belongs to the caller, as that of a data frame does. `master` is the Spark master
-    at which to start a session, or None. If the `with` block raises, the session is released at its end; otherwise the
-    caller releases it.
+    at which to start a session, or None. The session is released if the `with` block raises, and otherwise by the
+    caller.
     """
     if isinstance(source.source, DataFrame):
         yield source.source.sparkSession, None

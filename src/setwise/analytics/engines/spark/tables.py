@@ -48,10 +48,11 @@ from setwise.errors import UnsuitableTable
 class SparkTable:
     """A table as Spark reads it: its data frame `frame`, and in `from_text` the columns converted from text.
 
-    The function `narrowed` returns the frame with only the columns whose names it is given; it is None if Spark itself
-    skips unused columns. `named` is the name under which the session finds the source again, or None. `manifest`
-    describes a prepared dataset (random ranks of users' items, stored in advance), and is None for other tables.
-    `bytes_of` is another frame of about the same size if Spark cannot estimate the size of `frame`, and otherwise None.
+    - `narrowed` returns the frame with only the columns whose names it is given. None if Spark itself skips unused
+      columns.
+    - `named` is the name under which the session finds the source again, or None.
+    - `manifest` describes a prepared dataset (random ranks of users' items). None for other tables.
+    - `bytes_of` is another frame of about the same size if Spark cannot estimate the size of `frame`. Otherwise None.
     """
 
     frame: DataFrame
@@ -157,8 +158,7 @@ def joined_tables(
 ) -> SparkTable:
     """Return the join of `tables`, of which the first is private, as one table of `session`.
 
-    `joins` are the joins of the other tables, in order, and `user` is the user column. A text key of a public table is
-    converted to the type of the key that it is compared with.
+    `joins` are the joins of the other tables, in order, and `user` is the user column.
 
     Raises: `UnsuitableTable` for a prepared dataset (random ranks of users' items, without rows), `InvalidParameter` or
     `UnknownColumn` for a join that is not allowed.
@@ -170,6 +170,7 @@ def joined_tables(
         if table.manifest is not None:
             raise UnsuitableTable("what was prepared cannot be joined: join its source")
         if place > 0 and not named.private:
+            # a text key is converted to the type of the key that it is compared with
             table = table.read_as(types_of_keys(joins[place - 1], parts, table.schema))
         opened.append(table)
         parts.append(JoinInput(name=named.name, schema=table.schema, private=named.private))
@@ -316,13 +317,12 @@ def stored_manifest(frame: DataFrame, source: str) -> Manifest | None:
 
 
 def store_frame(prepared: DataFrame, destination: str, manifest: Manifest) -> None:
-    """Store a prepared dataset: write the rows of `prepared` to the catalogue table `destination`.
+    """Store a prepared dataset (random ranks of users' items): write `prepared` to the catalogue table `destination`.
 
-    A prepared dataset stores random ranks of users' items. `manifest`, the description of the dataset, becomes a
-    property of the table. An earlier prepared dataset of that name is replaced.
+    An earlier prepared dataset of that name is replaced. `manifest`, the description of the dataset, becomes a property
+    of the table.
 
-    Raises: `InvalidParameter` if `destination` exists and is not a prepared dataset, so that no other table is
-    overwritten.
+    Raises: `InvalidParameter` if `destination` exists and is not a prepared dataset.
     """
     session = prepared.sparkSession
     if session.catalog.tableExists(destination):
