@@ -3,6 +3,7 @@
     python benchmarks/planning.py                        a table for people
     python benchmarks/planning.py --json                 milliseconds by shape: the largest of all budgets
     python benchmarks/planning.py --before FILE          the table with a column of an earlier run's --json
+    python -m benchmarks.planning --statements           everyday statements on open tables (from the repository)
 
 Each plan is made for a table with a user column, two text columns, a real and a whole one, and for each of five
 budgets. The process is warm, but nothing about the question is remembered: a shape is first planned once for another
@@ -14,7 +15,10 @@ The last lines have the time of the first plan of a new process, which also impo
 """
 
 import argparse
+import contextlib
 import json
+import os
+import statistics
 import subprocess
 import sys
 import time
@@ -28,6 +32,7 @@ from setwise.analytics.planning.pricing import price
 from setwise.analytics.query import Contributions
 from setwise.analytics.schema import Column, Kind, Schema
 from setwise.analytics.sql.parser import parse_sql
+from setwise.errors import SetwiseError
 from setwise.mechanisms.planning.request import Total
 from setwise.reports.report import ReportQuestion
 
@@ -160,6 +165,39 @@ def first_plans() -> Iterator[tuple[str, float]]:
         yield name, float(run.stdout)
 
 
+def print_statements() -> None:
+    """Print the processor and wall time of `session.explain` for everyday statements and tutorials, slowest first.
+
+    A time is the median of five plans at epsilon 1 after one that is not measured. What does not depend on the
+    statement is therefore remembered; no part of the program remembers a statement.
+    """
+    from tests.analytics import tutorial_statements as tutorial
+    from tests.analytics.everyday_statements import STATEMENTS
+    from tests.analytics.test_everyday_sql import COUNTRIES, EVENTS
+
+    import setwise
+
+    public = {"countries": tutorial.COUNTRIES, "calendar": tutorial.CALENDAR}
+    times = []
+    with (
+        setwise.open(EVENTS, user="user_id", name="events", public={"countries": COUNTRIES}) as events,
+        setwise.open(tutorial.ORDERS, user="customer_id", name="orders", public=public) as orders,
+    ):
+        for session, texts in ((events, STATEMENTS), (orders, tutorial.STATEMENTS)):
+            for text in texts:
+                runs = []
+                for _ in range(6):
+                    started = time.perf_counter(), time.process_time()
+                    with contextlib.suppress(SetwiseError):
+                        session.explain(text, epsilon=1)
+                    runs.append((1e3 * (time.process_time() - started[1]), 1e3 * (time.perf_counter() - started[0])))
+                times.append((*(statistics.median(column) for column in zip(*runs[1:], strict=True)), text))
+    for processor, wall, text in sorted(times, reverse=True):
+        print(f"{processor:8.1f}{wall:8.1f}  {text[:100]}")
+    above = sum(processor > AIM for processor, _, _ in times)
+    print(f"{above} of {len(times)} above {AIM:g} ms; load {os.getloadavg()[0]:.1f}")
+
+
 def report_time() -> float:
     """Return the milliseconds of pricing the report as a whole for the first budget."""
     queries = {
@@ -176,12 +214,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="print the largest time of every shape as one object")
     parser.add_argument("--before", type=Path, help="the --json of an earlier run, for a column beside this one")
+    parser.add_argument("--statements", action="store_true", help="measure everyday statements instead of shapes")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", help="measure only shapes whose names contain this text")
     parser.add_argument("--first", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.first is not None:
         print(milliseconds(lambda: SHAPES[given.first].plan(*BUDGETS[0])))
+        return
+    if given.statements:
+        print_statements()
         return
     before = {} if given.before is None else json.loads(given.before.read_text())
     largest: dict[str, float] = {}
