@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
+import setwise
 from setwise.analytics.planning.plan import Plan, plan_query
 from setwise.analytics.planning.pricing import price
 from setwise.analytics.query import Contributions
@@ -172,18 +173,14 @@ def print_statements() -> None:
     statement is therefore remembered; no part of the program remembers a statement.
     """
     from tests.analytics import tutorial_statements as tutorial
-    from tests.analytics.everyday_statements import STATEMENTS
-    from tests.analytics.test_everyday_sql import COUNTRIES, EVENTS
-
-    import setwise
 
     public = {"countries": tutorial.COUNTRIES, "calendar": tutorial.CALENDAR}
     times = []
     with (
-        setwise.open(EVENTS, user="user_id", name="events", public={"countries": COUNTRIES}) as events,
+        setwise.open(tables.EVENTS, user="user_id", name="events", public={"countries": tables.COUNTRIES}) as events,
         setwise.open(tutorial.ORDERS, user="customer_id", name="orders", public=public) as orders,
     ):
-        for session, texts in ((events, STATEMENTS), (orders, tutorial.STATEMENTS)):
+        for session, texts in ((events, everyday.STATEMENTS), (orders, tutorial.STATEMENTS)):
             for text in texts:
                 runs = []
                 for _ in range(6):
