@@ -143,11 +143,12 @@ class SortKey:
 class UserWindow:
     """A column, called `name`, that a window function computes over the rows of one user.
 
-    The rows of a user are partitioned by the values of `keys` and sorted by `order`. `argument` is None for functions
-    without an argument, and for COUNT(*). `offset` is the distance in rows of LAG and LEAD. `preceding` applies to
-    aggregates: with n, an aggregate covers the current row and the n rows before it. With None, an aggregate without
-    `order` covers the whole partition. With None and `order`, it covers all rows up to the current row, and those that
-    are equal to the current row in `order`.
+    - `function` is the window function, and `argument` its argument. None for COUNT(*), and for functions without one.
+    - `keys` are the expressions of PARTITION BY, and `order` those of ORDER BY.
+    - `offset` is the distance in rows of LAG and LEAD.
+    - `preceding` is the number of rows before the current row that an aggregate covers beside it. With None, it covers
+      the whole partition or, if there is an `order`, all rows up to the current row and those that are equal to it in
+      `order`.
     """
 
     name: str
@@ -161,16 +162,15 @@ class UserWindow:
 
 @dataclass(frozen=True, slots=True)
 class AddWindows:
-    """A derivation step that adds columns computed by the window functions `windows` over the rows of one user.
+    """A derivation step (an operation on the rows of each user) that adds columns computed by window functions.
 
-    A derivation step is an operation on the rows of each user. `user` is the user column. Rows that are equal in the
-    ORDER BY of a window (ties) are sorted further, by the values of all columns that this step, a later step or the
-    question reads, in alphabetical order of their names. So the result depends only on the content of the user's rows.
-    Without this rule it would depend on how an engine happens to sort ties, and so on the rows of other users. The
-    other columns of the table are dropped.
+    - `user` is the user column.
+    - `windows` are the columns that are added. Of the other columns, only those that are read later are passed on.
+    - `ties` are the names, in lower case, of all columns that the statement names. Names that the table lacks are
+      ignored.
 
-    `ties` are the names, in lower case, of all columns that the statement names. After SELECT *, ties are sorted only
-    by columns with these names. A name that the table lacks is ignored.
+    Rows that are equal in the ORDER BY of a window are sorted by all columns that this step or anything later reads;
+    after SELECT *, only by columns named in `ties`. So the result depends only on the content of the user's rows.
     """
 
     user: str
@@ -196,12 +196,13 @@ class JoinedValue:
 
 @dataclass(frozen=True, slots=True)
 class JoinUserRows:
-    """A derivation step that joins each row with rows of the same user in another derived table.
+    """A derivation step (an operation on the rows of each user) that joins each row with other rows of this user.
 
-    A derivation step is an operation on the rows of each user. `rows` derives the other table from the same source, and
-    `user` is the user column. Two rows match if their users and all their `keys` are equal; a null equals nothing.
-    `columns` are the columns that the join adds. If `keeps_all`, rows without a match are kept, with nulls in
-    `columns`.
+    - `user` is the user column.
+    - `rows` derives the other rows from the same source.
+    - `keys` are pairs of expressions. Two rows match if all their pairs are equal; a null equals nothing.
+    - `columns` are the columns that the join adds.
+    - `keeps_all` keeps rows without a match, with nulls in `columns`.
     """
 
     user: str
@@ -465,12 +466,12 @@ def _window_text(window: UserWindow) -> str:
 def columns_computed_with(derivation: Derivation) -> Iterator[tuple[str, bool]]:
     """Yield (column name, flag) for each use of a column in the derivation, so that a service can check permissions.
 
-    The flag is True if the column is used only as a number there: in arithmetic, or as the argument of an aggregate. In
-    every other use it is False: for example, if rows are filtered, grouped, sorted or joined by the column, or if a
-    step renames it. A column that a step passes on under its own name is left out, because its use in a later step is
-    yielded. The user column is left out in places that compare only rows of one user: by itself in PARTITION BY or
-    ORDER BY of a window, in COUNT, or on both sides of a join condition.
+    The flag is True if the column is used only as a number there: in arithmetic, or as the argument of an aggregate. It
+    is False in other uses, such as filters, groups, sorting, joins and new names. Left out are columns that a step only
+    passes on, and the user column where it compares only rows of one user.
     """
+    # The use of a passed column in a later step is yielded there. The user column compares rows of one user by itself
+    # in PARTITION BY or ORDER BY of a window, in COUNT, and on both sides of a join condition.
     for step in derivation.steps:
         if isinstance(step, JoinUserRows):
             yield from columns_computed_with(step.rows)
@@ -483,9 +484,8 @@ def columns_computed_with(derivation: Derivation) -> Iterator[tuple[str, bool]]:
 def _uses(step: Step) -> Iterator[tuple[RowExpression, bool]]:
     """Yield (expression, flag) for each expression of `step`, an operation on the rows of each user such as a filter.
 
-    The flag is True if the value of the expression is used as a number: as the argument of an aggregate, or as the
-    value of a computed column. It is False for conditions and keys, and for a column that is only renamed. Columns that
-    the step passes on under their own names are left out.
+    The flag is True if the value is used as a number: as the argument of an aggregate, or as a computed column. It is
+    False for conditions and keys, and for a column that is only renamed. Columns that the step passes on are left out.
     """
     match step:
         case AddColumns(columns) | SelectColumns(columns=columns):
@@ -525,9 +525,8 @@ def _window_uses(window: UserWindow, user: str) -> Iterator[tuple[RowExpression,
 def _computed_with(expression: RowExpression, *, is_number: bool) -> Iterator[tuple[str, bool]]:
     """Yield (column name, flag) for each occurrence of a column in `expression`.
 
-    `is_number` says whether the value of the whole expression is used as a number. The flag is True if `is_number` is
-    True and the column stands by itself, or only inside arithmetic and function calls. It is False if the column stands
-    in a condition or CASE, for example.
+    The flag is True if the column is used as a number: if `is_number` says that the value of `expression` is, and the
+    column stands by itself, or only inside arithmetic and function calls. It is False inside a condition or CASE.
     """
     number = is_number and isinstance(expression, ColumnValue | Arithmetic | ConstantValue | Call)
     if isinstance(expression, ColumnValue):

@@ -288,9 +288,8 @@ class TimeShift:
 class TimeDifference:
     """The number of periods from `start` to `end`, two dates or times; an integer, negative if `end` is before `start`.
 
-    `period` is the length of a period, such as a day. By default the beginnings of periods after `start` and up to
-    `end` are counted, so that 23:59 and 00:01 of the next day are one day apart. If `whole`, only periods that have
-    passed completely are counted, so that these two times are 0 days apart.
+    `period` is the length of a period, such as a day. By default the beginnings of periods are counted: from 23:59 to
+    00:01 is one day. If `whole`, complete periods are counted: 0 days.
     """
 
     period: Start
@@ -301,11 +300,10 @@ class TimeDifference:
 
 @dataclass(frozen=True, slots=True)
 class UnitKey:
-    """The user of a row and the value `part` of the row, joined to one text; null if either is null.
+    """A text that identifies a unit of privacy smaller than a user, such as one day of a user.
 
-    The text identifies a unit of privacy that is smaller than a user, such as one day of a user. It is the value, a
-    line break and the user; a text value is preceded by its length. Equal texts mean the same user and the same value,
-    because dates, numbers and truth values contain no line break.
+    It is made of the user of a row (the column `user`) and the value `part` of the row, and is null if either is null.
+    Equal texts mean the same user and the same value.
     """
 
     user: str

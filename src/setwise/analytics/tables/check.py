@@ -73,9 +73,8 @@ def sniff(file: TableFile, declared: CsvOptions) -> CsvOptions:
 def _with_place(declared: CsvOptions, file: TableFile, separator: str, ending: str) -> CsvOptions:
     """Return the options `declared`, completed by the separator and the format of `file` unless its name shows them.
 
-    `separator` is the separator between cells, declared or guessed. It is added unless it is the usual one of the
-    format, such as a comma for .csv. `ending` is the file name ending of the file's compression, such as ".gz", or ""
-    for none. A format such as "csv.gz" is added if the name of the file shows another format or compression.
+    `separator` is the separator between cells, declared or guessed. `ending` is the file name ending of the file's
+    compression, such as ".gz", or "" for none.
     """
     suffix = suffix_of(file)
     compressed_as_named = ending == (file.suffix.lower() if file.suffix.lower() in COMPRESSIONS else "")
@@ -92,11 +91,8 @@ def _with_place(declared: CsvOptions, file: TableFile, separator: str, ending: s
 def _with_names(declared: CsvOptions, rows: Sequence[tuple[Row, int]]) -> CsvOptions:
     """Return the options `declared`, completed by the lines to skip and by whether a header line names the columns.
 
-    `rows` are the records of a sample of the file, each with the number of the file's line at which the record ends.
-    The first full record is the first with as many cells as most records; a title (a record with one filled cell) does
-    not count. If it is a usable header (one line of distinct names), the lines above it are skipped and it names the
-    columns. Otherwise every line above the first row of values is skipped, and column names are suggested. If
-    `declared` has column names, nothing is guessed.
+    `rows` are the records of a sample of the file, each with the number of the file's line at which it ends. The first
+    record with as many cells as most records may be the header. If it is not, column names are suggested.
     """
     if declared.columns is not None:
         return replace(declared, header=False)
@@ -114,6 +110,7 @@ def _with_names(declared: CsvOptions, rows: Sequence[tuple[Row, int]]) -> CsvOpt
         if is_header and not any(any(row[len(short) :]) for row in (first, *body)):
             names = (*short, *names[len(short) :])
         return replace(declared, skip_lines=declared.skip_lines + above, columns=names, header=False)
+    # a header that is not one line of distinct names is skipped, and names are suggested
     if end > above + 1 or not all(first) or len(set(first)) < len(first):
         return replace(
             declared, skip_lines=declared.skip_lines + end, columns=tuple(suggested_names(first)), header=False
@@ -124,9 +121,8 @@ def _with_names(declared: CsvOptions, rows: Sequence[tuple[Row, int]]) -> CsvOpt
 def _is_header(first: Row, body: Sequence[Row]) -> bool:
     """Return whether the row `first` looks like the header of the rows `body` below it.
 
-    It does not if one of its cells occurs again in the same column of `body`. Otherwise two kinds of its cells are
-    counted: values (numbers or dates), and names, which are not values but have only values below them. The row is a
-    header if it has at least as many names as values.
+    It does not if one of its cells occurs again below. Otherwise it does if it has at least as many names as values.
+    Values are numbers or dates; names are other cells with only values below them.
     """
     names = values = 0
     for place, cell in enumerate(first):
@@ -240,16 +236,19 @@ def _open(file: TableFile) -> BinaryIO:
 class TableCheck:
     """The result of checking a table: with which options its files are read, and how many of its cells can be read.
 
-    `source` is the path that was checked. `csv` has the options that read the text, and is None for Parquet files and
-    databases. `counts` has the exact counts of rows and cells. `lost_lines` is the number of lines of text that belong
-    to no well-formed record, so that queries skip them. `types` has the kinds, by name, of text columns that are to be
-    read as another kind.
+    - `source` is the path that was checked.
+    - `csv` has the options that read the text. None for Parquet files and databases.
+    - `counts` has the exact counts of rows and cells.
+    - `lost_lines` is the number of lines of text that queries skip, because they belong to no well-formed record.
+    - `types` has the kinds, by name, of text columns that are to be read as another kind.
 
-    The other fields are doubts for the data holder to decide. `other_dates` are date formats that read as many cells as
-    the chosen format. `thousands` are the columns of numbers in which a point may stand between thousands, and `commas`
-    those in which a comma may. `doubtful` has, by text column, the words that may stand for empty cells or for values,
-    such as NA. `remarks` are further sentences: about numbers with signs beside them, and about a last line with a
-    total.
+    The other fields are doubts for the data holder to decide.
+
+    - `other_dates` are date formats that read as many cells as the chosen format.
+    - `thousands` are columns of numbers in which a point may stand between thousands, and `commas` those in which a
+      comma may.
+    - `doubtful` has, by text column, words that may mean an empty cell or be values, such as NA.
+    - `remarks` are sentences about numbers with signs beside them, and about a last line with a total.
     """
 
     source: str
@@ -358,9 +357,8 @@ class TableCheck:
         """Write a description file (column types and CSV options) beside the table's first file, and return its path.
 
         Later queries read the description, so that they need no options.
-        Raises: `InvalidParameter` if the cells leave a doubt: which number of a date is the day and which the month, or
-        whether the commas or points in numbers such as 1,234 stand between thousands or before decimals. It is also
-        raised if the table is in an object store, or if the description cannot be written.
+        Raises: `InvalidParameter` if it is unclear which number of a date is the day, or whether a comma or point
+        stands between thousands. Also if the table is in an object store, or if the description cannot be written.
         """
         unclear = [*map(commas_note, self.commas), *(thousands_note(name) for name in self.unchosen)]
         if unclear:
@@ -414,9 +412,10 @@ class TableCheck:
 def check_table(source: str, csv: CsvOptions, types: Mapping[str, Kind], user: str | None) -> TableCheck:
     """Return the options with which a table is read, and counts of the cells that can be read, for its data holder.
 
-    `source` is a file, a glob, a directory or FILE::TABLE in a database. If it has several files, their format is
-    guessed from the first. `csv` and `types` are the options and column kinds that the data holder states, which are
-    kept. `user` is the user column, whose distinct values are counted, or None.
+    - `source` is a file, a glob, a directory or FILE::TABLE in a database. The format of several files is guessed from
+      the first.
+    - `csv` and `types` are options and column kinds that the data holder states. They are kept.
+    - `user` is the user column, whose distinct values are counted, or None.
 
     Raises: `UnsuitableTable` if the source cannot be read, `UnknownColumn` if `user` is not a column.
     """

@@ -20,14 +20,11 @@ _TABLES = {".csv", ".tsv", ".parquet", ".pq"}
 def read_domain(source: str | Path | Iterable[Label], private: Location = IN_MEMORY) -> tuple[Label, ...]:
     """Return the distinct labels of a public domain (a list of labels that are not secret), in the order of `source`.
 
-    `source` is a list of labels or a path: of a text file with one label per line, or of a CSV or Parquet file. The
-    path of a CSV or Parquet file may end in a colon and the name of a column, ``cities.csv:name``; a file of one column
-    needs no name. Blank lines and cells are left out.
+    `source` is a list of labels, or the path of a text file with one label per line, or of a CSV or Parquet file. Such
+    a path may end in a colon and the name of a column, ``cities.csv:name``. Blank lines and cells are left out.
 
-    The file must be public, because its labels may be shown and reading it costs no budget. So the files of the table
-    at `private`, and prepared datasets (users' groups, ranked and stored in advance), are refused.
-
-    Raises: `InvalidParameter` if the file does not exist, cannot be read, is private or holds no labels.
+    Raises: `InvalidParameter` if the file does not exist, cannot be read or holds no labels. Also for files of the
+    table at `private` and for prepared datasets (random ranks of users' items), because a domain must be public.
 
     >>> read_domain(["tea", "coffee"])
     ('tea', 'coffee')
@@ -85,7 +82,6 @@ def fit_null_item(null_item: Cell | None, columns: Sequence[Column]) -> Label | 
     """Return `null_item`, the label of rows whose group is null, converted to the types of the group `columns`.
 
     With several columns, the result is a tuple with that label once for each column. None if `null_item` is None.
-    `NULL_TEXT`, the label of SQL's NULL group, becomes `NULL_INTEGER` for an integer column.
 
     Raises: `InvalidParameter` if `null_item` is a tuple, or is not an integer for an integer column.
     """
@@ -95,6 +91,7 @@ def fit_null_item(null_item: Cell | None, columns: Sequence[Column]) -> Label | 
         raise InvalidParameter("null_item is one label, which stands in every column that is missing")
     cells = tuple(
         NULL_INTEGER
+        # SQL writes NULL for the NULL group of every column
         if null_item == NULL_TEXT and label_kind(column) is int
         else _fit_cell(null_item, column, "so that null_item has to be one, not")
         for column in columns

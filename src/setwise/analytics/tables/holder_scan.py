@@ -64,18 +64,19 @@ class HolderScan:
     def warn(self, question: str) -> None:
         """Warn of rows and cells of the tables in `question` that the question will not read.
 
-        `question` is the text of the question; if it is not SQL, the text has its columns and the names of the tables
-        that it joins. The warning itself is raised only if Python is set to raise warnings as errors. A table that
-        cannot be scanned causes no warning, because the question will be refused with an error that says what is wrong.
+        `question` is SQL, or a text with the names of the columns and joined tables. A table that cannot be scanned
+        causes no warning.
 
         Raises: `UnsuitableTable` if a table has no readable line, at most half of a column's cells can be read, or
-        dates that do not begin with the year are compared as text.
+        dates that do not begin with the year are compared as text. Also raises the warning itself if Python is set to
+        raise warnings as errors.
         """
         if self._stopped:
             return
         tables = {"": self._main}
         tables |= {name: self._joinable[name] for name in named_columns([*self._joinable], question)}
         for name, table in tables.items():
+            # If the table cannot be scanned, the question will be refused with an error that says what is wrong.
             columns, notes = self._scan_new_columns(name, table, question)
             refusals = [note.text for note in notes if note.mostly_unreadable]
             sentences = [note.text for note in notes if not note.mostly_unreadable]
@@ -94,9 +95,8 @@ class HolderScan:
     ) -> tuple[set[tuple[str, str]], list[ScanNote]]:
         """Return (columns, notes): columns of the table `name` that `question` names, and notes about their cells.
 
-        A column is a pair of the table's name and the column's name, which is "" for the table as a whole. There are no
-        sentences if all these columns were scanned for earlier questions. If the table cannot be read, both results are
-        empty.
+        A column is a pair of table name and column name; the column name is "" for the table as a whole. There are no
+        notes if all columns were scanned for earlier questions. Both are empty if the table cannot be read.
         """
         try:
             if name not in self._names:

@@ -105,12 +105,15 @@ def _python_text(values: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableToScan:
-    """A table that a question reads: its `source`, the format of its CSV files, its column types and its user column.
+    """A table that a question reads, and what is needed to scan its cells.
 
-    `source` is a path or a table in memory. `csv` says how CSV files are written, and `types` maps column names to
-    kinds. `table_name` is the table's name if `source` is a database file, else None. `user` is the user column, and
-    None for a public table. `write` writes the options that a note suggests, for the command line or for Python.
-    `remedy` is a text that says where to write these options, or "" if that is clear.
+    - `source` is a path or a table in memory.
+    - `csv` says how CSV files are written.
+    - `types` maps column names to kinds.
+    - `table_name` is the table's name if `source` is a database file, else None.
+    - `user` is the user column, or None for a public table.
+    - `write` writes the options that a note suggests, for the command line or for Python.
+    - `remedy` is a text that says where to write these options, or "" if that is clear.
     """
 
     source: Any
@@ -126,13 +129,12 @@ class TableToScan:
 class ScanNote:
     """A sentence (`text`) for the data holder about lines or cells of the table that a query skips or misreads.
 
-    `mostly_unreadable` is True if no line of the file can be read, or if at least half of a column's cells are not read
-    as they are meant. The query should then be refused, because its answer would be about other rows than it asks for.
-
-    If options of the file cannot help, one of three fields says so. `comparison` is (column, condition) if the query
-    takes a column of words for truth values and can ask for the condition instead. `copy_command` is a shell command
-    that writes a readable copy of the file; its last word is the path of the copy. `is_unsolved` is True if no remedy
-    is known.
+    - `mostly_unreadable` says that so much is skipped or misread that the query should be refused.
+    - `comparison` is (column, condition) if the query takes a column of words for truth values, and can ask for the
+      condition instead. Otherwise None.
+    - `copy_command` is a shell command that writes a readable copy of the file, or "". Its last word is the path of the
+      copy.
+    - `is_unsolved` is True if no remedy is known.
     """
 
     text: str

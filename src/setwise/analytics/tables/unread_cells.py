@@ -52,13 +52,9 @@ def named_columns(names: Sequence[str], question: str) -> list[str]:
 def unread_cells(table: TableToScan, question: str) -> list[ScanNote]:
     """Return notes about lines, rows and cells of a table that a query will skip or misread, each with a remedy.
 
-    Lines are skipped if they are not well-formed CSV records with a cell for each column. Cells are skipped if they
-    cannot be read as their column's kind or are not UTF-8. Rows are skipped if they have no user. Words such as NULL
-    are misread if they count as values, and numbers and dates if the query compares them as text.
-
-    `question` is the text of the query. Only the user column and columns whose names occur in `question` are checked. A
-    prepared dataset (users' items, ranked and stored in advance) is not scanned, because its cells were already read
-    when it was prepared.
+    A query skips malformed CSV lines, cells that cannot be read as their column's kind, and rows without a user. It
+    misreads words such as NULL that are taken for values, and numbers and dates that it compares as text. `question` is
+    the text of the query. Only the user column and columns that `question` names are checked.
     """
     from setwise.analytics.engines.duckdb.cell_counts import text_samples
     from setwise.analytics.engines.duckdb.opening import untyped_table
@@ -67,6 +63,7 @@ def unread_cells(table: TableToScan, question: str) -> list[ScanNote]:
     types, csv = apply_description(source, table.types, table.csv)
     is_path = isinstance(source, str | Path)
     if is_path and Path(source).is_dir() and read_prepared(Path(source)) is not None:
+        # The cells of a prepared dataset (random ranks of users' items) were read when it was prepared.
         return []
     files = files_of(str(source).partition("::")[0]) if is_path else ()
     is_text = bool(files) and magic_of(files[0]) is None
@@ -149,15 +146,15 @@ class _ColumnScan:
     def _unconverted_note(self, count: "CellCount") -> ScanNote:
         """Return a note: how many cells of a column cannot be read as its kind, and what the data holder can do.
 
-        `count` has the numbers of cells. The sentence names the options, guessed from a sample, that read the most of
-        these cells, and how many cells they read. If no option reads any because of signs such as $, the sentence has a
-        command that removes the signs from the first file of the table.
+        `count` has the numbers of cells. The note names options that would read more of these cells, or a command that
+        removes signs such as $ from the table's first file.
         """
         name, csv, lost = count.name, self._table.csv, count.filled - count.readable
         text = f"{lost:,} of {count.filled:,} cells of {name!r} are not {KIND_WORDS[count.kind]} and will be skipped"
         if name == self._table.user:
             text += ", so that their rows are left out of every answer"
         cells = [cell for cell in self._samples[name] if cell.strip() and cell.strip() not in csv.null]
+        # The options are guessed from a sample: those that read the most cells.
         guess = guess_grammar({name: cells}, CellGrammar())
         if guess.commas and csv.cells.decimal != "," and csv.cells.thousands != ",":
             return ScanNote(f"{text}: {commas_note(name, self._table.write)}")
@@ -317,10 +314,8 @@ def ordered_columns(names: Sequence[str], question: str) -> list[str]:
 def _compared_as_text(name: str, sample: Sequence[str], csv: CsvOptions, write: OptionWriter) -> ScanNote | None:
     """Return a note if the text column `name`, which a query compares by order, holds numbers or dates; else None.
 
-    As text, 900 is greater than 1000, and 31.01.2026 greater than 01.12.2026. The note states the options with which
-    the cells are read as numbers or dates. They are guessed from `sample`, some cells of the column, and from `csv`,
-    the options in use; `write` writes them as text. Dates that do not begin with the year make the note
-    `mostly_unreadable`, because the order of such texts is not the order of the days.
+    As text, 900 is greater than 1000. The note states the options with which the cells are read as numbers or dates,
+    guessed from `sample` (some cells of the column) and `csv` (the options in use). `write` writes them as text.
     """
     filled = [cell for cell in sample if cell.strip()]
     guess = guess_grammar({name: filled}, replace(csv.cells, decimal=".", thousands="", date_format=None))
@@ -331,6 +326,7 @@ def _compared_as_text(name: str, sample: Sequence[str], csv: CsvOptions, write: 
         if filled and readable >= ENOUGH * len(filled):
             options = write(["--type", f"{name}={kind}", *grammar_words(guess.grammar)])
             words = f"{name!r} is compared as text: {options} reads its cells as {KIND_WORDS[kind]}"
+            # The order of texts such as 31.01.2026 and 01.12.2026 is not the order of the days.
             dated = kind in (Kind.DATE, Kind.TIMESTAMP) and guess.grammar.date_format is not None
             return ScanNote(f"{words}{_other_dates(guess)}", mostly_unreadable=dated)
     return None

@@ -66,11 +66,12 @@ KIND_WORDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guess:
-    """A guess, from sampled cells, of how cells are written; of the formats tried, `grammar` reads the most cells.
+    """A guess, from sampled cells, of how cells are written.
 
-    `other_dates` are further date formats that read as many cells, so that the data holder must choose. `commas` are
-    columns of numbers such as 1,234, which can be read as 1.234 and as 1234; `grammar` then reads neither. `doubtful`
-    has, for each text column, the words in it that may stand for empty cells or for values, such as NA (also Namibia).
+    - `grammar` reads the most cells, of the formats that were tried.
+    - `other_dates` are further date formats that read as many cells, so that the data holder must choose.
+    - `commas` are columns of numbers such as 1,234, which can be 1.234 or 1234. `grammar` then reads neither.
+    - `doubtful` has, by text column, words that may mean an empty cell or be values, such as NA (also Namibia).
     """
 
     grammar: CellGrammar
@@ -168,14 +169,14 @@ def guess_grammar(columns: Mapping[str, Sequence[str]], declared: CellGrammar) -
 def _unclear_columns(columns: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
     """Return the columns of numbers such as 1,234, whose comma may be a decimal point or stand between thousands.
 
-    `columns` has sampled cells that are not empty, by column name. The result is empty if one of these cells shows that
-    commas stand between thousands. Such a cell is a number with two commas, or a number from 1 to 999 without a comma:
-    as a decimal number with three places it would have a comma, too.
+    `columns` has sampled cells that are not empty, by column name. The result is empty if a cell, such as 1,234,567,
+    shows that commas stand between thousands.
     """
     numbers = {name: [cell.strip(BLANKS).lstrip("+-") for cell in cells] for name, cells in columns.items()}
     with_commas = {
         name: cells for name, cells in numbers.items() if any(re.fullmatch("[0-9]+(,[0-9]+)+", cell) for cell in cells)
     }
+    # A number from 1 to 999 without a comma shows it, too: as a decimal number with three places it would have a comma.
     decided = any(
         re.fullmatch("[1-9][0-9]{0,2}(,[0-9]{3}){2,}|[1-9][0-9]{0,2}", cell)
         for cells in with_commas.values()
@@ -206,8 +207,7 @@ def _null_words(columns: Mapping[str, Sequence[str]]) -> tuple[tuple[str, ...], 
     """Return (words, doubtful): words that mean an empty cell, such as NULL, and doubtful words by column, such as NA.
 
     `columns` has sampled cells by column name. A word of `NULL_WORDS` means an empty cell if it occurs in a column of
-    numbers or dates, or if it is in `CERTAIN_NULL_WORDS`. A word of `DOUBTFUL_NULL_WORDS` is doubtful in each text
-    column in which it occurs, because it may also be a value there.
+    numbers or dates, or is in `CERTAIN_NULL_WORDS`. A word of `DOUBTFUL_NULL_WORDS` in a text column is doubtful.
     """
     words: set[str] = set()
     in_text: set[str] = set()
@@ -236,11 +236,11 @@ def _null_words(columns: Mapping[str, Sequence[str]]) -> tuple[tuple[str, ...], 
 def may_be_thousands(cells: Sequence[str], separator: str, grammar: CellGrammar) -> bool:
     """Return whether the points in sampled `cells`, such as 1.234, may be thousands separators and not decimal points.
 
-    They may be if every cell is a plain integer or has three digits after each point, and `separator`, between cells,
-    is a semicolon, as in files from countries with a decimal comma. False if `grammar` has a decimal comma, or if a
-    cell such as 0.234 begins with a zero, as no number with thousands does.
+    `separator` stands between cells; a semicolon suggests a file from a country with a decimal comma. False if
+    `grammar` has a decimal comma.
     """
     filled = [text for cell in cells if (text := cell.strip(BLANKS)) and text not in grammar.null]
+    # every cell is an integer or has three digits after each point, and none begins with a zero, as 0.234 does
     return (
         (separator, grammar.decimal) == (";", ".")
         and any("." in text for text in filled)
