@@ -16,6 +16,7 @@ The last lines have the time of the first plan of a new process, which also impo
 
 import argparse
 import contextlib
+import importlib
 import json
 import os
 import statistics
@@ -172,8 +173,10 @@ def print_statements() -> None:
     A time is the median of five plans at epsilon 1 after one that is not measured. What does not depend on the
     statement is therefore remembered; no part of the program remembers a statement.
     """
-    from tests.analytics import tutorial_statements as tutorial
-
+    everyday, tutorial, tables = (
+        importlib.import_module(f"tests.analytics.{name}")
+        for name in ("everyday_statements", "tutorial_statements", "test_everyday_sql")
+    )
     public = {"countries": tutorial.COUNTRIES, "calendar": tutorial.CALENDAR}
     times = []
     with (
