@@ -3,12 +3,14 @@
 import json
 import math
 import random
+import re
 
 import pytest
 
 from setwise.accounting.brackets import Interaction
 from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import PureDP, Use
+from setwise.cli.output import remaining_in_words
 from setwise.errors import BudgetExhausted
 from setwise.ledger.odometer import charge_guarantee, charge_sum_delta, failure_probability
 from tests.ledger.test_accounts import uses
@@ -178,3 +180,16 @@ def test_a_question_with_a_tenth_of_delta_fits_by_default(ledger):
         account.charge(uses("pure:0.1", "approx:0,1e-7"), key="3", request="q")
     account.charge(uses("pure:0.1", "approx:0,9e-9"), key="4", request="q")
     assert not ledger.verify().faults
+
+
+def test_what_is_left_for_laplace_noise_can_be_spent_on_it(ledger):
+    """`epsilon 1.8 of 3 left` could not pay for a count of epsilon 0.5, because 1.8 was that of Gaussian noise."""
+    ledger.open_filter("noisy", epsilon=3.0, delta=1e-6)
+    account = ledger.account("noisy")
+    account.charge(["gaussian:2.5"], key="first", request="{}")
+    status = account.status()
+    assert 0 < status.laplace_epsilon_left < 0.9 * status.epsilon_left
+    assert account.shortage([PureDP(epsilon=status.laplace_epsilon_left * 0.999)]) is None
+    assert account.shortage([PureDP(epsilon=status.epsilon_left * 0.999)]) is not None
+    words = remaining_in_words(status)
+    assert re.fullmatch(r"epsilon [\d.]+ of 3 left in noisy for Gaussian noise, [\d.]+ for Laplace noise", words), words

@@ -155,6 +155,18 @@ def epsilon_left_in_words(status: "AccountStatus") -> str:
     return f"{rounded_down(status.epsilon_left or 0.0, 2)} of {rounded_up(status.epsilon.upper, 4)}"
 
 
+def laplace_left_in_words(status: "AccountStatus") -> str:
+    """Return " for Gaussian noise, 0.32 for Laplace noise" if the account can pay for less Laplace noise; "" otherwise.
+
+    `status` is the status of the account. The epsilon that is told as left is that of Gaussian noise, so a question
+    with Laplace noise was refused although its epsilon seemed to be left.
+    """
+    laplace, largest = status.laplace_epsilon_left, status.epsilon_left or 0.0
+    if laplace is None or laplace >= 0.99 * largest:
+        return ""
+    return f" for Gaussian noise, {rounded_down(laplace, 2)} for Laplace noise"
+
+
 _WIDEST_BAR, _SHORTEST_BAR = 30, 6
 """The width of the widest bar of a count, and of the narrowest that is worth drawing, in characters."""
 
@@ -394,7 +406,7 @@ def remaining_in_words(status: "AccountStatus") -> str:
     """
     if status.kind == "setwise":
         return f"left in {status.name}: {left_in_words(status)}"
-    return f"epsilon {epsilon_left_in_words(status)} left in {status.name}"
+    return f"epsilon {epsilon_left_in_words(status)} left in {status.name}{laplace_left_in_words(status)}"
 
 
 def _account_in_words(status: "AccountStatus") -> str:

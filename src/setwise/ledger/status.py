@@ -16,7 +16,7 @@ from setwise.accounting.brackets import CertifiedBound, Interaction, down, up
 from setwise.accounting.checks import check_count, check_delta
 from setwise.accounting.compose import compose
 from setwise.accounting.filters import Spent, filter_parameters
-from setwise.accounting.guarantees import ApproxDP, PureDP, Use, ZeroConcentratedDP, largest_loss, merged
+from setwise.accounting.guarantees import ApproxDP, Gaussian, PureDP, Use, ZeroConcentratedDP, largest_loss, merged
 from setwise.accounting.notation import format_use
 from setwise.accounting.promises import USER, promise_for_unit, promise_in_words
 from setwise.errors import InvalidParameter, Unattainable
@@ -162,13 +162,34 @@ class AccountStatus:
         # The wallet pays for one Gaussian mechanism of its remaining mu^2; the sum of epsilons pays for what remains of
         # it.
         by_wallet = _epsilon_left(self.terms, self.left, self.share_left)
+        return max(by_wallet, self._summed_epsilon_left)
+
+    @property
+    def laplace_epsilon_left(self) -> float | None:
+        """The largest epsilon of one further question with Laplace noise that the account can pay for, rounded down.
+
+        It is smaller than `epsilon_left` once the wallet (a budget in mu squared) pays: Laplace noise costs more from a
+        wallet than Gaussian noise of the same epsilon. None unless the account pays from a wallet.
+        """
+        sigmas = [use.guarantee.sigma for use in self.left if isinstance(use.guarantee, Gaussian)]
+        if self.terms.uses or not isinstance(self.terms.totals, WalletTotals) or not sigmas:
+            return None
+        low, high = 0.0, self.terms.epsilon.upper
+        for _ in range(_HALVINGS):
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if PureDP(epsilon=middle).price(0.0) <= sigmas[0] ** -2 else (low, middle)
+        return max(low, self._summed_epsilon_left)
+
+    @property
+    def _summed_epsilon_left(self) -> float:
+        """The epsilon that remains of the sum of epsilons; 0 if the sum is not known or no longer pays."""
         if not isinstance(self.terms.totals, WalletTotals) or math.isinf(self.largest):
-            return by_wallet
+            return 0.0
         limit = self.terms.totals.limit
         by_sum = (limit - self.largest) * (1 - 1e-12)  # charges are rounded up to whole units
         if by_sum < 1e-9 * limit:
             by_sum = 0.0  # what rounding leaves of a budget that is spent pays for no question
-        return max(by_wallet, min(by_sum, self.terms.epsilon.upper))
+        return min(by_sum, self.terms.epsilon.upper)
 
     @property
     def loss_so_far(self) -> float:
@@ -258,6 +279,10 @@ def status_of(
         worth=worth,
         largest=largest,
     )
+
+
+_HALVINGS = 40
+"""Steps of the bisection for the largest epsilon with Laplace noise, which leave an error far below what is shown."""
 
 
 @lru_cache(maxsize=4096)
