@@ -79,9 +79,9 @@ def shell_of(tree: exp.Expr, public: Sequence[str], most_keys: int) -> Shell:
     group columns of a private query of the statement.
     """
     columns = None
-    chooses = _chooses_by_noise(tree, most_keys)
     selects = _united_selects(tree)
     tree.meta[_HAS_COMMON_TABLES] = tree.find(exp.CTE) is not None
+    chooses = _chooses_by_noise(tree, most_keys)
     if selects and _count_products(tree) <= _MOST_PRODUCTS:
         for select in selects:
             _expand_stars(select, tree)
