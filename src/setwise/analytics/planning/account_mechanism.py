@@ -39,12 +39,11 @@ _COUNTED = "pure:E, gaussian:S or discrete-laplace:B"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountMechanism:
-    """The mechanism that answers a question whose budget is stated as guarantees that an account registered in advance.
+    """The `mechanism` of a question whose budget is a list of guarantees that an account registered in advance.
 
-    `mechanism` is the mechanism, and `name` its name in the answer. `account_names` has pairs (guarantee of the
-    mechanism, guarantee that the account registered and charges). It has a pair only if the two guarantees are written
-    differently. For example, discrete Laplace noise is charged as `pure:E`, because it satisfies pure DP with epsilon
-    E.
+    - `name` is the mechanism's name in the answer.
+    - `account_names` has pairs (guarantee of the mechanism, registered guarantee that is charged for it), only where
+      the two are written differently. For example, discrete Laplace noise is charged as `pure:E`.
     """
 
     mechanism: HistogramMechanism | GroupStatistics
@@ -55,19 +54,9 @@ class AccountMechanism:
 def mechanism_from_draws(bounds: Bounds, draws: Draws, status: AccountStatus) -> AccountMechanism:
     """Return the mechanism of a histogram or top k whose picks and noisy counts have exactly the guarantees in `draws`.
 
-    The account that pays registered these guarantees in advance. `bounds` are the query's contribution bounds, and
-    `status` is the status of the account.
-
-    - bounded-range:E is the guarantee of one pick of a group by the exponential mechanism (Gumbel noise).
-    - pure:E is the guarantee of one count with discrete Laplace noise of scale at least per_item/E. Here per_item is
-      the most that one user adds to one count.
-    - gaussian:S is the guarantee of one count with Gaussian noise of standard deviation at most per_item * S before
-      rounding. If one user changes m counts, m uses of gaussian:S cost as much as one use of gaussian:S/sqrt(m), which
-      pays for all m counts. The counts share a part of the noise where sharing makes the noise of each count smaller.
-
-    If groups are private, a threshold hides small groups. Its delta comes from `draws` or, if `draws` has none, from
-    the account (see `_threshold`).
-
+    - `bounds` are the query's contribution bounds (to how many groups one user adds, and how much).
+    - `draws` has the guarantees, which the account registered in advance.
+    - `status` is the status of the account that pays.
     Raises: `InvalidParameter` if `draws` pays for picks but the query has no `k`, or if a guarantee is of the wrong
     kind.
     """
@@ -75,6 +64,7 @@ def mechanism_from_draws(bounds: Bounds, draws: Draws, status: AccountStatus) ->
         return _noisy_histogram(bounds, draws, status)
     if bounds.k is None:
         raise InvalidParameter("only a top k draws picks: leave discover out")
+    # bounded-range:E is one pick by the exponential mechanism (Gumbel noise).
     match draws.discover:
         case BoundedRange(epsilon=epsilon):
             picks = _picks(bounds, Fraction(epsilon), draws, status)
@@ -97,18 +87,15 @@ def statistics_from_draws(
 ) -> AccountMechanism:
     """Return the mechanism that releases several statistics per group, paid with an account's registered guarantees.
 
-    - `bounds` are the query's contribution bounds: to how many groups one user adds, and how much.
-    - `wanted` has one release per statistic, whose noise is chosen here.
-    - `draws.counts` is the guarantee of each noisy number. It is charged once for a count or a sum, twice for a mean,
-      and three times for a variance.
-    - `draws.discover` is the guarantee of each pick of a quantile, and is charged once for a single quantile. Several
-      quantiles of the same values are found by bisection; it is then charged once for each level of the bisection.
+    - `bounds` are the query's contribution bounds (to how many groups one user adds, and how much).
+    - `wanted` has one release per statistic; its noise is chosen here.
+    - `draws.counts` is the guarantee of each noisy number, and `draws.discover` that of each pick of a quantile or a
+      group.
     - `status` is the status of the account that pays.
-
-    If the group keys are private, the groups are found by their numbers of users. A top k picks them by the exponential
-    mechanism. Any other query releases the groups whose noisy counts exceed a threshold, and these counts also answer a
-    count of users. The delta of the threshold comes from `draws` or, if `draws` states none, from the account.
     """
+    # A count or a sum is charged one noisy number, a mean two, and a variance three. A single quantile is charged one
+    # pick, several of the same values one for each level of their bisection. Numbers of users that found groups also
+    # answer a count of users.
     group_discovery = _discovery_from_draws(bounds, draws, status)
     account_names: dict[Guarantee, Guarantee] = {} if group_discovery is None else dict(group_discovery.account_names)
     statistics: list[StatisticRelease] = []
@@ -136,11 +123,9 @@ def statistics_from_draws(
 def _discovery_from_draws(bounds: Bounds, draws: Draws, status: AccountStatus) -> AccountMechanism | None:
     """Return the mechanism that finds groups by their numbers of users, paid with the registered guarantees in `draws`.
 
-    `bounds` are the query's contribution bounds (to how many groups one user adds, and how much), and `status` is the
-    status of the account that pays. Returns None if the domain is public and the query has no `k`, because every group
-    of the domain is then released and none has to be found.
-    Raises: `InvalidParameter` if the query asks for the top `k` groups, but `draws.discover`, which pays for picking
-    groups, is None.
+    `bounds` are the query's contribution bounds, and `status` is the status of the account that pays. Returns None if
+    the groups are public and the query has no `k`, because no group has to be found then.
+    Raises: `InvalidParameter` if the query has a `k` and `draws.discover` is None.
     """
     by_users = replace(bounds, per_item=1)
     if bounds.k is None:
@@ -186,10 +171,9 @@ def _picks(bounds: Bounds, epsilon: Fraction, draws: Draws, status: AccountStatu
 def _noisy_histogram(bounds: Bounds, draws: Draws, status: AccountStatus) -> AccountMechanism:
     """Return the mechanism of a histogram in which `draws.counts`, a registered guarantee, pays for each noisy count.
 
-    The account is charged one use of `draws.counts` for each count that one user can change. `bounds` (to how many
-    groups one user adds, and how much) limit the number of these counts. If groups are private, a threshold hides small
-    groups; its delta comes from `draws` or from `status`, the status of the account.
-    Raises: `InvalidParameter` if the number of counts that a user can change is not bounded, or `draws.counts` is None.
+    `bounds` are the query's contribution bounds, and `status` is the status of the account that pays.
+    Raises: `InvalidParameter` if the number of counts that one user can change is not bounded, or `draws.counts` is
+    None.
     """
     changed = bounds.changeable
     if changed is None:
@@ -227,10 +211,9 @@ def _noisy_histogram(bounds: Bounds, draws: Draws, status: AccountStatus) -> Acc
 def _count_noise(guarantee: Guarantee, per_item: int) -> tuple[Counts, AccountNames, str]:
     """Return (noise, account names, kind of noise) for a count that is paid with the registered `guarantee`.
 
-    - `per_item`, the most that one user adds to one count, is the sensitivity.
+    - The account names are pairs (guarantee of the noise, registered guarantee), and empty if the two are equal.
     - The kind of noise is "laplace" or "gaussian".
-    - The account names are pairs (guarantee of the noise, guarantee that the account is charged), and empty if the two
-      are the same. They differ only for pure:E, whose noise is discrete Laplace noise.
+    - `per_item` is the sensitivity: the most that one user adds to one count.
     Raises: `InvalidParameter` unless `guarantee` is pure DP, or the guarantee of Gaussian noise, or of Laplace noise of
     the sensitivity `per_item`.
     """
@@ -243,6 +226,7 @@ def _count_noise(guarantee: Guarantee, per_item: int) -> tuple[Counts, AccountNa
         case DiscreteLaplace(scale=scale, sensitivity=sensitivity) if sensitivity == per_item:
             return LaplaceCounts(scale=Fraction(scale) / per_item), (), "laplace"
         case Gaussian(sigma=sigma):
+            # For m counts of one user, m uses of gaussian:S cost what one use of gaussian:S/sqrt(m) costs.
             return GaussianCounts(sigma=Fraction(sigma)), (), "gaussian"
         case DiscreteLaplace(sensitivity=sensitivity):
             raise InvalidParameter(
@@ -255,9 +239,8 @@ def _count_noise(guarantee: Guarantee, per_item: int) -> tuple[Counts, AccountNa
 def _threshold(draws: Draws, status: AccountStatus) -> Fraction:
     """Return the delta of the threshold that hides groups with few users.
 
-    An account pays for it as approx:0,DELTA, a guarantee that reveals nothing except with probability DELTA. The result
-    is `draws.threshold_delta` if given. Otherwise it is the delta of the only approx:0,DELTA that the account
-    registered; `status` is the status of the account.
+    It is `draws.threshold_delta` or, if that is None, the delta of the only approx:0,DELTA that the account with this
+    `status` registered (a guarantee that reveals nothing except with probability DELTA).
     Raises: `InvalidParameter` if no delta is given and the account registered no such guarantee, or several.
     """
     if draws.threshold_delta is not None:
@@ -280,12 +263,10 @@ def _in_notation(guarantee: Guarantee) -> str:
 
 
 def check_planned(uses: tuple[Use, ...], status: AccountStatus) -> None:
-    """Raise unless the account of `status` can pay for `uses`, mechanism runs planned for a question with an epsilon.
+    """Raise unless the account of `status` can pay for `uses`, the mechanism runs that were planned for a question.
 
-    An account with a budget passes for any `uses` here; its balance is checked later, when it is charged. An account
-    that registered its mechanism runs in advance must have registered each of these guarantees often enough. The
-    account that `setwise run` opens for a report has done so, because the report is planned before the account is
-    opened.
+    The balance of an account with a budget is not checked here, but only when it is charged. Any other account must
+    have registered each of these guarantees often enough.
     Raises: `InvalidParameter` if a guarantee was not registered; `BudgetExhausted` if it was registered too few times.
     """
     registered = {use.guarantee for use in status.terms.uses}
@@ -300,13 +281,11 @@ def check_planned(uses: tuple[Use, ...], status: AccountStatus) -> None:
 def check_registered(uses: tuple[Use, ...], status: AccountStatus) -> None:
     """Raise unless the account of `status` registered each guarantee in `uses` at least as many times as `uses` has it.
 
-    `uses` are the mechanism runs that a question needs, as guarantees with counts. A guarantee that was not registered
-    is allowed only if the account also has a wallet, which is a budget for mechanism runs that are not known in
-    advance. This check comes before the joint cost of `uses` is computed: computing the cost is fast for registered
-    guarantees, but may be slow for arbitrary guarantees in a request.
-    Raises: `InvalidParameter` for a guarantee that was not registered; `BudgetExhausted` for one that was registered
-    too few times.
+    `uses` are the mechanism runs that a question needs, as guarantees with counts. If the account also has a budget for
+    other mechanisms, a guarantee that was not registered passes.
+    Raises: `InvalidParameter` if a guarantee was not registered; `BudgetExhausted` if it was registered too few times.
     """
+    # Checked before the joint cost is computed: this is fast for registered guarantees, but may be slow for others.
     registered = status.terms.uses
     counts = {use.guarantee: use.count for use in registered}
     for use in uses:

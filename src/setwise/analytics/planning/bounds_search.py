@@ -69,15 +69,15 @@ the second plan chooses, its noise scale is one that can be sampled.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundBounds:
-    """The bounds that a private search found; they are noisy, and may be shown.
+    """The bounds that a private search found. They are noisy, so they may be published.
 
-    - `bounds` has clipping bounds (low, high) for each of `Search.measures`, and `ranges` the same bounds with the
-      noisy numbers from which they were chosen.
-    - `contributions` is the contribution bound (the most groups in which one user counts), and `left_out` the noisy
-      share of (user, group) pairs that it leaves out. Both are None if the query states its contribution bound.
-    - `rows` has, for each of `Search.row_measures`, a bound on how many rows of one user count in a group, and the
-      noisy share of rows that this bound leaves out. The share is measured only in the group in which a user has the
-      most rows.
+    - `bounds` has clipping bounds (low, high) for each of `Search.measures`.
+    - `ranges` has the noisy numbers from which these bounds were chosen.
+    - `contributions` is the most groups in which one user counts; None if the query states it.
+    - `left_out` is the noisy share of (user, group) pairs that this limit leaves out; None if the query states the
+      limit.
+    - `rows` has, for each of `Search.row_measures`, the most rows of one user that count in a group, and the noisy
+      share of rows that this limit leaves out.
     """
 
     bounds: tuple[tuple[Fraction, Fraction], ...] = ()
@@ -89,16 +89,15 @@ class FoundBounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
-    """The search for the open bounds of `query`: clipping bounds of its statistics, and its contribution bound.
+    """The private search for the bounds that `query` leaves open.
 
-    - `remaining` is the (epsilon, delta) budget of the answer after the search. All of it is charged beforehand, as one
-      use, so that the answer is paid for no matter which bounds are found.
-    - `bounds` is the mechanism that finds clipping bounds. It is applied to each of `measures`, numbers of each user
-      such as the user's sum of a column. Statistics of the same numbers share their bounds.
-    - `groups` is the mechanism that finds the contribution bound (the most groups in which one user counts); None if
-      the query states that bound.
-    - `rows` is the mechanism that bounds how many rows of one user count in a group. It is applied to each of
-      `row_measures`: a user's number of all rows, or of rows that have a value in a column.
+    - `remaining` is the (epsilon, delta) of the answer after the search. All of it is charged before the search.
+    - `bounds` is the mechanism that finds clipping bounds for each of `measures`.
+    - `measures` are numbers computed for each user, such as the user's sum of a column.
+    - `groups` is the mechanism that finds the most groups in which one user counts; None if the query states that
+      number.
+    - `rows` is the mechanism that finds, for each of `row_measures`, how many rows of one user count in a group.
+    - `row_measures` are a user's number of all rows, or of the rows that have a value in a column.
     """
 
     query: Query
@@ -125,9 +124,8 @@ class Search:
     def aggregation(self, query_aggregation: Aggregation) -> Aggregation:
         """Return the request to the engine for the exact counts from which this search chooses bounds.
 
-        For each number of a user (such as the user's sum of a column) whose bounds are open, the engine is to count the
-        users in bins of that number (1 to 2, 2 to 4, ..). Each user counts in only one of their groups, chosen at
-        random. The filter and the user column are those of `query_aggregation`, the aggregation of the query itself.
+        The engine is to count, for each number of a user whose bounds are open, the users in bins 1 to 2, 2 to 4, .. of
+        that number. The filter and the user column are those of `query_aggregation`, the request for the query itself.
         """
         measures = [*self.measures, *self.row_measures]
         if self.groups is not None:
@@ -139,8 +137,7 @@ class Search:
     def release(self, table: GroupTable, steps: int, randomness: Randomness) -> FoundBounds:
         """Add noise to the exact counts in `table`, and return the bounds that are chosen from the noisy counts.
 
-        `table` has the counts that `aggregation` requests: for each number of a user whose bounds are open, how many
-        users are in each bin of that number. No bound on a user's rows in a group is chosen above `steps` rows.
+        `table` has the counts that `aggregation` requests. At most `steps` rows of one user may count in a group.
         `randomness` is the source of the noise.
         """
         groups = None
@@ -190,11 +187,11 @@ class Search:
     def _noise_of_row(self, contributions: int) -> float:
         """Estimate how much noise, in rows of one group, is added if one more row of each user counts in every group.
 
-        `contributions` is the most groups in which a user counts. The search weighs this noise against the rows that a
-        bound leaves out. It knows the left-out rows of one group only, the one in which a user has the most rows. In
-        all groups of the user together, the bound leaves out between 1 and `contributions` times as many rows. So the
-        noise in all groups is divided by the midpoint of these two factors.
+        `contributions` is the most groups in which one user counts. The search compares the result with the number of
+        rows that a limit on rows leaves out.
         """
+        # The rows that a bound leaves out are known in one group only, the one in which a user has the most. In all
+        # groups together it leaves out 1 to `contributions` times as many, so the noise is divided by the midpoint.
         groups = (1 + min(contributions, self._group_count)) / 2
         return self._noise_at(contributions) / groups
 
@@ -211,13 +208,12 @@ class Search:
         return 1 if query.item is None else query.k or (READ_GROUPS if query.domain is None else len(query.domain))
 
     def _noise_at(self, bound: int) -> float:
-        """Estimate the answer's total noise, in (user, group) pairs, if a user counts towards at most `bound` groups.
+        """Estimate the answer's total noise, in (user, group) pairs, if a user counts in at most `bound` groups.
 
-        The search compares this noise with the number of pairs that such a bound leaves out. The total is the noise of
-        one group's count times the number of groups that the query asks for. The noise of a count is proportional to
-        `bound` with Laplace noise, and to its square root with Gaussian noise; the estimate takes the smaller of the
-        two.
+        The search compares the result with the number of pairs that this limit leaves out.
         """
+        # The noise of a count is proportional to `bound` with Laplace noise, and to its square root with Gaussian
+        # noise.
         epsilon, delta = float(self.remaining.epsilon), float(self.remaining.delta)
         gaussian = math.sqrt(2 * bound * math.log(1 / delta)) if delta else math.inf
         return self._group_count * min(bound, gaussian) / epsilon
@@ -291,18 +287,15 @@ def has_open_bounds(query: Query) -> bool:
 
 
 def budgeted_query(query: Query, steps: int) -> Query:
-    """Return `query` with bounds that cost at least as much as any bounds that a search can find.
+    """Return `query` with its open bounds replaced by bounds that cost at least as much as any that a search can find.
 
-    The returned query is planned before the charge. If its cost is within the budget, so is the cost of the query with
-    any bounds that are found later. Only open bounds are replaced:
-    - The contribution bound (the most groups in which one user counts) becomes the largest that can be found.
-    - After the search, the larger bound of a sum is at most `steps` rounding steps, and at most `steps` rows of a user
-      are counted. In the returned query both limits are `_STEPS_MARGIN` times higher, so that its noise scale is at
-      least that of any later plan. If noise of this scale can be sampled, so can the later noise.
-    - Means and quantiles have a fixed number of steps between low and high, so their cost does not depend on the
-      bounds.
+    It is planned before the charge. If its cost is within the budget, so is the cost of the query with the bounds that
+    are found later. `steps` is the most rounding steps that a found bound of a sum may have, and the most rows of one
+    user that a found bound may count.
     """
     statistics = tuple(
+        # The margin makes this noise scale at least that of any later plan: if it can be sampled, so can the later
+        # noise. Means and quantiles have a fixed number of steps, so their cost does not depend on the bounds.
         _costliest(statistic, _STEPS_MARGIN * steps) if statistic.is_auto else statistic
         for statistic in query.statistics
     )
@@ -341,14 +334,14 @@ def example_query(query: Query) -> tuple[Query, str]:
 def bounds_in_answer(query: Query, stated_query: Query, found_bounds: FoundBounds) -> dict[str, object]:
     """Return the bounds that a search found, as the dictionary `PrivateAnswer.found`.
 
-    `stated_query` is the query as the analyst stated it, `query` the same with the found bounds, and `found_bounds` the
-    result of the search. Bounds that `stated_query` states have no entry. The keys are:
-    - The name of a column: its clipping bounds [low, high]. If statistics of one column have different bounds, the name
-      of each statistic is the key instead, as it always is for a count of rows.
-    - "contributions": the contribution bound (the most groups in which one user counts).
-    - "left_out": the share of (user, group) pairs that the contribution bound leaves out.
-    - "left_out_rows": the share of rows that a bound on rows leaves out, by the name of the statistic.
-    - "clipped_users": the share of users whose values are clipped, by the name of the statistic.
+    `stated_query` is the query as the analyst stated it, and `query` the query with the bounds in `found_bounds`.
+    Bounds that the analyst stated have no entry. The keys are:
+    - The name of a column: its clipping bounds [low, high]. The name of a statistic replaces it for counts of rows, and
+      if statistics of one column have different bounds.
+    - "contributions": the most groups in which one user counts.
+    - "left_out": the share of (user, group) pairs that this limit leaves out.
+    - "left_out_rows": by statistic, the share of rows that its limit on rows leaves out.
+    - "clipped_users": by statistic, the share of users whose values are clipped.
     """
     record: dict[str, object] = {}
     if stated_query.auto_contributions:
@@ -380,11 +373,8 @@ def bounds_in_answer(query: Query, stated_query: Query, found_bounds: FoundBound
 def clipped_shares(query: Query, stated_query: Query, found_bounds: FoundBounds) -> dict[str, ClippedShare]:
     """Return, by the name of a statistic, the share of users whose values are clipped by bounds that a search found.
 
-    `stated_query` is the query as the analyst stated it, `query` the same with the found bounds, and `found_bounds` the
-    result of the search. Each share comes with an interval that contains it with probability 95%. In a statistic over
-    rows, a user counts as clipped if the least or the greatest of their values lies outside the bounds. The search
-    measured one share of users for the least values and one for the greatest. Both may include the same user, so the
-    share of clipped users is between the larger of the two shares and their sum.
+    `stated_query` is the query as the analyst stated it, and `query` the query with the bounds in `found_bounds`. Each
+    share comes with an interval that contains the exact share with probability 95%.
     """
     measures = [measure for measure in _searched_measures(stated_query) if measure.doubling]
     ranges = dict(zip(measures, found_bounds.ranges, strict=True)) if found_bounds.ranges else {}
@@ -396,6 +386,8 @@ def clipped_shares(query: Query, stated_query: Query, found_bounds: FoundBounds)
             confidence = 1 - (1 - CONFIDENCE) / len(measures_of_statistic)
             shares = [ranges[measure].clipped_share(low, high, confidence) for measure in measures_of_statistic]
             clipped[statistic.name] = ClippedShare(
+                # One share is of users whose least value is clipped, one of users whose greatest is. Users may be in
+                # both, so the share of clipped users is between the larger share and the sum.
                 share=max(share.share for share in shares),
                 lower=max(share.lower for share in shares),
                 upper=min(1.0, sum(share.upper for share in shares)),
@@ -407,12 +399,10 @@ DrawnValue = TypeVar("DrawnValue")
 
 
 class SearchMemory:
-    """Remembers the values drawn at random for a charge, such as found bounds, until the charge's outcome is stored.
+    """Remembers values drawn at random for a charge, such as found bounds, until the charge's outcome is stored.
 
-    After a draw, a question may read rows again in a way that depends on the drawn value. If the engine fails in that
-    second read, the question is retried under the same charge. Without this memory every retry would draw again, and an
-    analyst could learn more than was charged from how often or how late retries fail. With the memory, all attempts
-    under one charge in this process use the same drawn value. Safe to use from several threads.
+    If a question is retried under one charge, it uses the remembered values instead of drawing again. Otherwise an
+    analyst could learn more than was charged for from how often retries fail. Safe to use from several threads.
     """
 
     _MOST = 10_000
@@ -450,10 +440,8 @@ class SearchMemory:
 def _with_bounds_found(statistic: Statistic, low: Fraction, high: Fraction, schema: Schema, steps: int) -> Statistic:
     """Return `statistic` with the bounds `low` and `high` that a search found.
 
-    - A count of rows includes at most `steps` rows of each user.
-    - A sum also gets its rounding step, which depends on the larger absolute value M of the two bounds. If the column
-      is one of integers in `schema` and M is at least 1, the step is 1 (the sum is exact), or M / `steps` if that is
-      larger. Otherwise the step is M / `COARSE_STEPS`.
+    A count of rows includes at most `steps` rows of each user. A sum also gets a rounding step, such that the larger
+    absolute bound has at most `steps` rounding steps. `schema` says whether the column is one of integers.
     """
     if isinstance(statistic, Count):
         return statistic.with_bounds(low, min(high, Fraction(steps)))

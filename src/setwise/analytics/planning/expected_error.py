@@ -21,9 +21,8 @@ def releases_of(statistics: Sequence[Statistic]) -> list[StatisticRelease]:
 def statistics_error(choice: StatisticsChoice) -> ErrorEstimate:
     """Return the expected error of the planned mechanism `choice`, computed without reading rows.
 
-    In the result, `expected_error` and `radius` (the half-width of intervals) are those of the first statistic. They
-    are None if that error depends on the rows. `detectable` and `shortfall` say which groups are likely to be found
-    (see `ErrorEstimate`); they are None if no groups have to be found.
+    The expected error and the half-width of intervals are those of the first statistic; they are None if they depend on
+    the rows. The fields about finding groups are None if no groups have to be found.
     """
     discovery = choice.mechanism.discovery
     discovery_error = None if discovery is None else discovery.preview()
@@ -41,10 +40,8 @@ def statistics_note(query: Query, confidence: Fraction, number: str, *, in_round
     """Return sentences about what the intervals in an answer to `query` promise, and which statistics have none.
 
     An interval contains the number that the phrase `number` names, such as "the exact number", with probability
-    `confidence`. If noisy numbers of users select the released groups, the intervals of these numbers contain them with
-    that probability only on average over all groups, because groups with high noise are selected more often.
-    `in_rounds` is True if the groups were found in rounds by weighted sums instead, so that these numbers did not
-    select them.
+    `confidence`. `in_rounds` is True if groups were not selected by their noisy numbers of users, but found in rounds
+    by weighted sums.
     """
     sure = f"{float(confidence):.0%}"
     sentences = []
@@ -69,8 +66,7 @@ def with_reliability(query: Query, choice: GroupStatistics, release: GroupReleas
     """Return the estimates of each group in the units of their columns, with `unreliable` set where noise may dominate.
 
     `release` has the estimates of the statistics of `query`, in rounding steps, as the mechanism `choice` released
-    them. Noise is compared with the estimate and with the group's released number of users. That number is the count of
-    users if it is among the statistics, and otherwise the number that was released when the groups were found.
+    them.
     """
     counts = [place for place, statistic in enumerate(query.statistics) if statistic.name == "users"]
     groups = []

@@ -63,14 +63,13 @@ class Plan:
     """How a question would be answered: its mechanism, cost and expected error. `preview` returns a plan at no cost.
 
     - `mechanism` is the name of the mechanism, and `why` a sentence that compares it with other mechanisms.
-    - `uses` are the mechanism uses (guarantees with counts) that the question can spend at most.
-    - `epsilon` brackets the epsilon of these uses at `delta` between a lower and an upper end. The upper end is a
-      certified promise. `interaction` says how freely an analyst may choose later questions after earlier answers so
-      that the promise still holds.
+    - `uses` are the mechanism runs (guarantees with counts) that are charged at most.
+    - `epsilon` is the certified cost of `uses` at `delta`, as a lower and an upper end. The upper end is the promise.
+    - `interaction` says what an analyst may choose after seeing answers, so that the promise still holds.
     - `method` names the computation of `epsilon`, and `statement` the theorem behind it.
     - `delta` is the delta of the account that pays, or else the delta of the question.
     - `error` is the expected error.
-    - `alone` is the (epsilon, delta) of the uses at the question's delta, if an account pays and the question states an
+    - `alone` is the (epsilon, delta) of `uses` at the question's delta, if an account pays and the question states an
       epsilon; otherwise None.
     """
 
@@ -134,13 +133,16 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutablePlan:
-    """The `plan` of a `query`, ready to be run: with the `aggregation` that the engine computes, and the `mechanism`.
+    """The `plan` of a `query`, ready to be run.
 
-    `account_names` maps the mechanism's guarantees to those that the account registered. `shows_counts` is False if the
-    question asked for labels only. `total` is the question's own budget; None if guarantees that an account registered
-    in advance pay. `from_text` are the columns whose cells are text that is parsed as another kind. `version` is the
-    version of a lake table, "" for other tables. `axes` says for each group column whether its labels are names,
-    numbers or times. `search` is the search for open bounds that runs first; None if every bound is given.
+    - `aggregation` is what the engine computes, and `mechanism` adds the noise.
+    - `account_names` has pairs (guarantee of the mechanism, guarantee that the account registered).
+    - `shows_counts` is False if the question asked for labels only.
+    - `total` is the question's own budget; None if guarantees that an account registered pay.
+    - `from_text` are the columns whose cells are text that is parsed as another kind.
+    - `version` is the version of a lake table; "" for other tables.
+    - `axes` says for each group column whether its labels are names, numbers or times.
+    - `search` is the search for open bounds, which runs first; None if no bound is open.
     """
 
     query: Query
@@ -166,12 +168,11 @@ class ExecutablePlan:
         return replace(self, version=version, search=search)
 
     def with_filter(self, query: Query, where: Filter | None, schema: Schema) -> "ExecutablePlan":
-        """Return the plan of `query`, which adds a filter to the query of this plan and is otherwise the same.
+        """Return this plan with the filter of `query`, which differs from the query of this plan in its filter only.
 
-        Mechanism and cost do not depend on the filter, so a service may plan a query once for all filters. `where` is
-        the filter of `query`, parsed for `schema`, or None. The plan must have no search for bounds.
-        Raises: `UnsuitableTable` for a filter that the columns do not allow, `InvalidParameter` for one that UTF-8
-        cannot encode.
+        The mechanism and the cost do not change. `where` is the parsed filter of `query`, or None, and `schema`
+        describes the table. The plan must have no search for bounds.
+        Raises: `UnsuitableTable` if the columns do not allow the filter; `InvalidParameter` if UTF-8 cannot encode it.
         """
         assert self.search is None, "the search for bounds has a query of its own"
         if query.where is not None:
@@ -194,12 +195,11 @@ class ExecutablePlan:
                 return None
 
     def over(self, discovery: Discovery) -> "ExecutablePlan":
-        """Return the plan that releases counts or statistics of the groups in `discovery`, which the `rounds` found.
+        """Return the plan that measures the groups in `discovery`, which were released in rounds (noisy passes).
 
-        The rounds have released these groups, so they are public now. For counts, the contribution bound (the most
-        groups in which one user counts) may be lower in the returned plan: about twice the average number of groups of
-        a user that the rounds estimated. It is not lowered for statistics, nor if a private search found it.
-        Raises: `InvalidParameter` if the plan has no rounds.
+        If the plan counts, its limit on the number of groups per user may be lower than before: about twice the average
+        that the rounds estimated.
+        Raises: `InvalidParameter` if the plan does not find groups in rounds.
         """
         aggregation = replace(self.aggregation, domain=discovery.labels)
         match self.mechanism:
@@ -243,11 +243,11 @@ class ExecutablePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundsSearch:
-    """The `search` for bounds that runs before the answer, with what is needed to plan the query with the found bounds.
+    """The `search` for bounds that runs before the answer, and what is needed to plan the query with the found bounds.
 
-    `aggregation` is the request to the engine for the exact counts from which the search chooses bounds. `user` is the
-    user column, and `schema` describes the table. The larger absolute clipping bound of a sum is at most `steps`
-    rounding steps, because noise for more steps cannot be sampled.
+    - `aggregation` requests the exact counts from which the search chooses bounds.
+    - `user` is the user column, and `schema` describes the table.
+    - `steps` is the most rounding steps that the larger absolute bound of a sum may have.
     """
 
     search: Search
@@ -306,10 +306,10 @@ def plan_query(
 
     - `user` is the user column, and `schema` describes the table's columns.
     - `status` is the status of the account that pays; None if the question brings its own budget.
-    - `where` is the query's filter, already parsed; if it is None, the filter is parsed here.
-    - `charge` is given if other mechanism uses than those of this plan are charged, and is their cost; the cost of this
-      plan is then not computed. In that case the noise of a `GroupStatistics` is only estimated, and the plan must not
-      be executed before it is planned again with its own cost.
+    - `where` is the parsed filter of the query; None if it is to be parsed here.
+    - `charge` is the cost of the mechanism runs that are charged, if these are not those of this plan; otherwise None.
+      A plan that is made with a `charge` must be planned again before it is run, because its noise may only be
+      estimated.
     Raises: an error such as `InvalidParameter`, `InvalidFilter` or `UnsuitableTable` that says what is wrong with the
     query or its budget.
     """
@@ -367,12 +367,11 @@ def _check_encodable(query: Query) -> None:
 def _with_search(
     search: Search, total: Total, user: str, schema: Schema, status: AccountStatus | None, where: Filter | None
 ) -> ExecutablePlan:
-    """Return a plan that first searches for the query's open bounds, and then answers within the remaining budget.
+    """Return a plan that first runs `search` for the query's open bounds, and then answers within the remaining budget.
 
-    `search` is the search, and `total` the budget of search and answer together. `user` is the user column, `schema`
-    has the table's columns, `status` is the account's status or None, and `where` the parsed filter or None. The whole
-    remaining budget is charged as one use, no matter which bounds are found.
-    Raises: the planner's error, if the query cannot be planned with the costliest bounds that the search may find.
+    `total` is the budget of search and answer together. `user` is the user column, `schema` has the table's columns,
+    `status` is the account's status or None, and `where` the parsed filter or None.
+    Raises: the planner's error if the query cannot be planned with the costliest bounds that the search may find.
     """
     overall, delta, alone = charge = _promise(search.uses(), total, status)
     costliest, steps = _plan_costliest(search, user, schema, where, charge)
@@ -402,14 +401,11 @@ def _example_error(search: Search, user: str, schema: Schema, where: Filter | No
 def _plan_costliest(
     search: Search, user: str, schema: Schema, where: Filter | None, charge: Charge
 ) -> tuple[ExecutablePlan, int]:
-    """Return (plan, steps) of the costliest query to which the private search for bounds `search` can lead.
+    """Return (plan, steps) of the query with the costliest bounds that `search` can find.
 
-    `steps` is the most rounding steps that the larger bound of a sum may have. It is `FINE_STEPS`, or `COARSE_STEPS` if
-    a plan with `FINE_STEPS` fails because noise of that many steps cannot be sampled. `user` is the user column,
-    `schema` has the table's columns, and `where` is the parsed filter or None.
-
-    `charge` is the cost of the search and of the whole remaining budget, which is charged whatever bounds are found. So
-    the returned plan only shows that such a query can be planned; its own cost is not certified.
+    The plan shows that every such query can be planned; its own cost is not certified. `steps` is the most rounding
+    steps that the larger bound of a sum may have. `user` is the user column, `schema` has the table's columns, and
+    `where` is the parsed filter or None. `charge` is the cost of the search and the answer together.
     """
     for steps in (FINE_STEPS, COARSE_STEPS):
         try:
@@ -422,13 +418,13 @@ def _plan_costliest(
 
 
 def _promise(uses: tuple[Use, ...], total: Total, status: AccountStatus | None) -> Charge:
-    """Return (cost, delta, alone) of the mechanism uses `uses` of a question with the budget `total`.
+    """Return (cost, delta, alone) of `uses`, the mechanism runs of a question with the budget `total`.
 
     - The cost is a certified epsilon at `delta`.
     - `delta` is that of the account that pays, or the question's delta if no account pays (`status` is None).
-    - `alone` is the (epsilon, delta) of the same uses at the question's delta; None if no account pays.
-    The question's delta is that of `total`, or 0 if the uses satisfy pure DP with at most the epsilon of `total`.
+    - `alone` is the (epsilon, delta) of `uses` at the question's delta; None if no account pays.
     """
+    # A question whose uses satisfy pure DP within its epsilon needs no delta.
     is_pure = certified_price(uses, 0.0, Interaction.SETWISE).upper <= total.epsilon
     question_delta = 0.0 if is_pure else float_below(total.delta)
     if status is None:
@@ -442,12 +438,12 @@ def _promise(uses: tuple[Use, ...], total: Total, status: AccountStatus | None) 
 
 
 def promise_of(uses: tuple[Use, ...], budget: Budget, status: AccountStatus | None) -> Charge:
-    """Return (cost, delta, alone) of `uses`, the mechanism uses of several queries together.
+    """Return (cost, delta, alone) of `uses`, the mechanism runs of several queries together.
 
     - The cost is a certified epsilon at `delta`.
     - `delta` is that of the account that pays, or that of `budget` if no account pays (`status` is None).
-    - `alone` is the (epsilon, delta) of the uses at the delta of `budget`; None unless an account pays and `budget` is
-      a `Total`, that is an (epsilon, delta).
+    - `alone` is the (epsilon, delta) of `uses` at the delta of `budget`; None unless an account pays and `budget` is a
+      `Total`.
     Raises: `InvalidParameter` if `budget` names registered guarantees and no account pays.
     """
     if isinstance(budget, Total):
@@ -463,9 +459,7 @@ def promise_of(uses: tuple[Use, ...], budget: Budget, status: AccountStatus | No
 def aggregation_of(query: Query, user: str, schema: Schema, where: Filter | None = None) -> Aggregation:
     """Return the aggregation for `query`: what the engine has to compute from a table with the columns of `schema`.
 
-    The engine computes one count or sum per group if the query counts or sums; for other statistics it computes their
-    measures (the numbers that each user adds). `user` is the user column. `where` is the query's filter, already
-    parsed; if it is None, the filter is parsed here.
+    `user` is the user column. `where` is the parsed filter of the query; None if it is to be parsed here.
     """
     if where is None and query.where is not None:
         where = parse_filter(query.where, schema)
@@ -509,11 +503,10 @@ _UNSIGNED = ("UBIGINT", "UInt64")
 
 
 def _is_weighable(query: Query, schema: Schema) -> bool:
-    """Return whether the private groups of `query` can be found in rounds (`WeightedRounds`).
+    """Return whether the private groups of `query` can be found in rounds: several noisy passes over the table.
 
-    `schema` describes the table. Groups cannot be found in rounds if the query has no groups, or if the table is a
-    prepared dataset, which does not tell users apart. They cannot either if a group column holds unsigned 64-bit
-    integers: the list of groups found in earlier rounds cannot hold all of these numbers.
+    `schema` describes the table. They cannot if the query has no groups, if the table was written by `Session.prepare`,
+    or if a group column holds unsigned 64-bit integers.
     """
     columns = [group_of(text, schema).labels(schema) for text in query.groups]
     return bool(columns) and not schema.prepared and not any(column.native in _UNSIGNED for column in columns)

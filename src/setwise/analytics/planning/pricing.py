@@ -77,9 +77,9 @@ def price(
 ) -> Priced:
     """Return the largest budgets of the weighted queries `questions` that together satisfy (`epsilon`, `delta`)-DP.
 
-    The epsilons are in proportion to the weights. `schemas` describes the table that each query reads, and `user` is
-    the user column of all of them. All queries are fixed before the first is asked, so their costs compose set-wise:
-    they may be asked in any order, and each after seeing the earlier answers. No row is read.
+    The epsilons are in proportion to the weights. `schemas` describes the table of each query, and `user` is the user
+    column of all tables. All queries are fixed before the first is asked; their order may depend on answers. No row is
+    read.
     Raises: `Unattainable` if no budgets satisfy (epsilon, delta); `InvalidParameter` if a query cannot be planned.
     """
     for candidate in _largest_budgets(questions, user, schemas, epsilon, delta):
@@ -131,11 +131,12 @@ class _BudgetCandidate:
 
 @dataclass(frozen=True, slots=True)
 class _BudgetCandidates:
-    """Makes candidates in the search for the largest budgets of several queries, one candidate for each scale (`at`).
+    """Makes candidates for the budgets of several queries, each query's epsilon being its weight times a common scale.
 
-    The scale is the factor by which a query's weight is multiplied to get its epsilon. `questions` are the queries with
-    their weights, and `counts` is the kind of noise of their counts. `user` is the user column, and `schemas` describes
-    the table of each query. `delta` is the delta of all queries together.
+    - `questions` are the queries with their weights.
+    - `counts` is the kind of noise of their counts.
+    - `user` is the user column, and `schemas` describes the table of each query.
+    - `delta` is the delta of all queries together.
     """
 
     questions: Sequence[WeightedQuery]
@@ -147,12 +148,9 @@ class _BudgetCandidates:
     def at(self, scale: float) -> _BudgetCandidate:
         """Return the candidate in which the epsilon of each query is `scale` times the query's weight.
 
-        An epsilon above `LARGEST_TOTAL` is lowered to it, because no single query may have more. The product can be
-        above it, because queries together often cost far less than the sum of their epsilons.
-
-        A single query gets the whole delta. Several queries get equal shares of half of it, because composing them
-        needs the other half.
+        An epsilon above `LARGEST_TOTAL`, the most for a single query, is lowered to it.
         """
+        # Composing several queries needs the other half of delta.
         failure = Fraction(self.delta) * (_FAILURES if len(self.questions) > 1 else 1) / len(self.questions)
         totals = tuple(
             Total(epsilon=min(Fraction(scale * question.weight), LARGEST_TOTAL), delta=failure, counts=self.counts)
@@ -172,10 +170,8 @@ class _BudgetCandidates:
     ) -> _BudgetCandidate:
         """Return a candidate whose queries together cost at most `epsilon`, with about the largest scale.
 
-        `price` is a function that takes the mechanism uses of all queries and the delta of all queries together, and
-        returns their joint cost as an epsilon. The search starts at the scale `first`; if that is None, at the scale
-        where the epsilons of the queries add up to `epsilon`. Each next scale is chosen as if the cost were
-        proportional to the scale. The search stops once the cost is between `_CLOSE * epsilon` and `epsilon`.
+        `price` returns the joint epsilon of mechanism runs at a delta. `first` is the scale that is tried first; None
+        starts where the epsilons of the queries add up to `epsilon`.
         Raises: `Unattainable` if no scale that was tried costs at most `epsilon`.
         """
         best: _BudgetCandidate | None = None
@@ -205,9 +201,8 @@ def _uses(plans: Sequence[Plan]) -> tuple[Use, ...]:
 def _mean_log_error(questions: Sequence[WeightedQuery], plans: Sequence[Plan]) -> float:
     """Return the mean of log(expected error) over `plans`, weighted by the weights of the queries `questions`.
 
-    The lower the result, the better the plans are, so it ranks different plans of the same queries. `plans` has one
-    plan for each query, in order. A query whose expected error is not known is left out; the result is 0 if no expected
-    error is known.
+    Lower is better. `plans` has one plan for each query, in order. A query whose expected error is not known is left
+    out; the result is 0 if no expected error is known.
     """
     errors = [
         (question.weight, math.log(plan.error.expected_error))
@@ -227,12 +222,12 @@ class _EqualShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JointPlan:
-    """The plans of several SELECTs of one statement, in order, and `plan`, the plan of the statement as a whole.
+    """The plans of several SELECTs of one statement.
 
-    `parts` are the plans of the SELECTs. `plan` has the merged mechanism uses (guarantees with counts) of all `parts`,
-    and the certified cost of all of them together. `budgets` has the budget that is written into the request of each
-    SELECT. It is the budget of the statement or, if the statement states an accuracy, the budget with which this SELECT
-    reaches the accuracy.
+    - `parts` are the plans of the SELECTs, in order.
+    - `plan` is the plan of the whole statement: the mechanism runs of all `parts`, and their certified joint cost.
+    - `budgets` has for each SELECT the budget that its request states. It is the budget of the statement, or the budget
+      with which this SELECT reaches the accuracy that the statement states.
     """
 
     parts: tuple[ExecutablePlan, ...]
@@ -257,15 +252,13 @@ def plan_together(
     status: AccountStatus | None,
     plan: Callable[[int, Budget], ExecutablePlan],
 ) -> JointPlan:
-    """Return the plans of several queries that are charged once, as a fixed collection of mechanism runs.
+    """Return the plans of several queries that are charged once, together; no row is read.
 
-    - No row is read. The queries may run in any order, each after earlier answers (set-wise composition).
-    - `schemas` describes the table that each query reads, and `user` is the user column of all of them.
-    - `plan(index, budget)` returns the plan of the query with this index.
+    - `schemas` describes the table of each query, and `user` is the user column of all tables.
+    - `budget` is for all queries together if it is an (epsilon, delta) or an accuracy (`Within`). If it is `Draws`,
+      each query draws the guarantees in it.
     - `status` is the status of the account that pays; None if no account pays.
-    - If `budget` is an (epsilon, delta), all queries get the same epsilon. If it is `Draws`, each query draws the
-      guarantees that it names. If it is an accuracy (`Within`), the intervals of every query satisfy it, and all
-      queries together cost at most the epsilon that the accuracy allows.
+    - `plan(index, budget)` returns the plan of the query with this index.
     Raises: `Unattainable` if no budgets satisfy (epsilon, delta), or if the accuracy costs more than it allows.
     """
     match budget:

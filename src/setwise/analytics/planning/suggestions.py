@@ -17,12 +17,10 @@ _WORTHWHILE = 0.75
 
 
 def suggest_parameters(query: Query, total: Total, *, weighable: bool = False) -> str:
-    """Return a sentence that states the lead an item of `query` needs to be shown, and parameters that would lower it.
+    """Return a sentence that says which count an item needs to be shown, and which parameters would lower it.
 
-    The lead is by how much an item's count must exceed the counts of items that are not shown. `total` is the budget of
-    the query. Each suggestion is planned as a question of its own, so its numbers are those of a preview. `weighable`
-    is True if groups can be found in rounds, several noisy passes over the table. Returns "" if the items are public,
-    if the answer has no detection threshold, or if the query cannot be planned.
+    `total` is the budget of the `query`. `weighable` is True if groups can be found in rounds (several noisy passes
+    over the table). Returns "" if the items are public, if the answer has no detection threshold, or if planning fails.
     """
     needed = _lead(query, total, weighable)
     if query.domain is not None or needed is None:
@@ -57,8 +55,8 @@ def _by_epsilon(query: Query, total: Total, needed: int, weighable: bool) -> lis
 def _lead(query: Query, total: Total, weighable: bool) -> int | None:
     """Return by how much an item's count must exceed the counts of items that are not shown, for the item to be shown.
 
-    `query` is planned with the budget `total`. `weighable` is True if the groups can be found in rounds, several noisy
-    passes over the table. None if the answer has no detection threshold, or if the query cannot be planned.
+    `total` is the budget of the `query`. `weighable` is True if groups can be found in rounds (several noisy passes
+    over the table). None if the answer has no detection threshold, or if planning fails.
     """
     bounds = replace(query.bounds, weighable=weighable)
     try:

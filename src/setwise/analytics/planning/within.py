@@ -27,11 +27,10 @@ too narrow by mistake does not spend the budget of a year."""
 
 
 def plan_within(accuracy: Within, plan: Callable[[Total], ExecutablePlan]) -> ExecutablePlan:
-    """Return the plan with the least epsilon whose planned intervals have a half-width of at most `accuracy.within`.
+    """Return the plan with the least epsilon (up to 2%) whose intervals have a half-width of at most `accuracy.within`.
 
-    The least epsilon is found up to 2%. `plan` is a function that plans the query for one budget. `accuracy.epsilon` is
-    the most that may be spent; if it is None, the limit is `DEFAULT_CEILING`.
-
+    `plan` plans the query for one budget. `accuracy.epsilon` is the most that may be spent; None means
+    `DEFAULT_CEILING`.
     Raises: `Unattainable` if the accuracy costs more than the limit; the message names the epsilon that it costs.
     """
     cheapest = _least(accuracy, plan)
@@ -52,13 +51,10 @@ def plan_within(accuracy: Within, plan: Callable[[Total], ExecutablePlan]) -> Ex
 
 
 def widest_radius(executable: ExecutablePlan) -> Fraction:
-    """Return the half-width of the widest interval that the plan `executable` promises.
+    """Return the half-width of the widest interval that the plan `executable` promises, for the noise only.
 
-    The half-width is in units of the statistic. That of a mean depends on the number of users in the group, and is
-    given for `SOME_USERS` users. For a quantile the result is the number of users by which the rank of the released
-    value may be off. The half-width covers the noise only: if noisy counts select the groups, the lower end of an
-    interval may be farther away.
-
+    It is in units of the statistic, and for a mean that of a group of `SOME_USERS` users. For a quantile it is the
+    number of users by which the rank of the released value may be off.
     Raises: `InvalidParameter` if the plan searches for bounds first, or if it releases labels without numbers.
     """
     mechanism = executable.mechanism
@@ -101,9 +97,7 @@ def _describe_radius(radius: Fraction, executable: ExecutablePlan) -> str:
 def _least(accuracy: Within, plan: Callable[[Total], ExecutablePlan]) -> ExecutablePlan:
     """Return the plan with the least epsilon, on a geometric grid of epsilons, whose intervals are narrow enough.
 
-    `accuracy.within` is the largest allowed half-width, and `plan` plans the query for one budget. Starting at a guess,
-    the search takes longer and longer steps until it knows one epsilon that is large enough and one that is not. Then
-    it bisects between the two.
+    `accuracy.within` is the largest allowed half-width, and `plan` plans the query for one budget.
     Raises: `Unattainable` if even the epsilon `LARGEST_TOTAL` is not large enough.
     """
 
