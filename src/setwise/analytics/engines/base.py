@@ -87,8 +87,8 @@ class EngineQuery(Protocol):
     def group_weights(self, found_labels: Sequence[Label]) -> GroupWeights:
         """Return exact sums of users' weights (see `GroupWeights`) for the groups that are not in `found_labels`.
 
-        A user who has n such groups gives a weight of about 1/sqrt(n) to each. Each round of the private search for
-        groups calls this method, with the labels found before.
+        A user who has n such groups gives a weight of about 1/sqrt(n) to each. `found_labels` are the groups that the
+        private search for groups has found so far.
         Raises: the errors of `Engine`, which carry no error of the driver as their cause.
         """
         # A query may store the (user, group) pairs in the first round instead of reading the table in each.
@@ -169,8 +169,8 @@ class Engine(ABC):
         """Raise if the table's metadata shows that `aggregation` cannot be answered; called before budget is charged.
 
         Raises: `UnknownColumn` or `UnsuitableTable` if a column is missing or has the wrong type, or if the table was
-        redefined after it was opened. Also for a prepared dataset (random ranks of users' items) if it was prepared for
-        other aggregations, or if its source has changed.
+        redefined after it was opened. Also for a prepared dataset (random ranks of users' items) that was made for
+        other aggregations, or whose source has changed.
         """
         self._check_definition()
         if self._manifest is None:
@@ -218,8 +218,8 @@ class Engine(ABC):
     def relations(self) -> tuple[str, ...]:
         """Return the schema-qualified names of the server's tables that this engine reads; empty for files.
 
-        If the engine reads a view, the result has the names of the view and of the tables below it. By these names the
-        same data is recognised under another name.
+        A view gives its own name and the names of the tables below it. The names show whether two engines read the same
+        data.
         """
         return ()
 
@@ -227,8 +227,7 @@ class Engine(ABC):
     def user_groups(self, aggregation: Aggregation) -> "pa.Table":
         """Return an Arrow table with one row for each user and each group of `aggregation` in which the user has a row.
 
-        Columns are u (the user as text), g0, g1, ... (labels). All groups of a user are returned. The result is
-        private, as the table is.
+        Columns are u (the user as text), g0, g1, ... (labels). Contributions are not bounded, so the result is private.
 
         Raises: `UnsuitableTable` for a prepared dataset, whose stored ranks do not distinguish users.
         """

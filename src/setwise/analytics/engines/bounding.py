@@ -108,11 +108,10 @@ def within(number: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class StatementBuilder:
-    """Builder of SQL statements, in the `dialect` of one engine, about one relation (a table, view or join).
+    """Builder of SQL statements, in the `dialect` of one engine, about one table, view or join.
 
-    `relation` is the SQL text after FROM, and `schema` its columns. Constants of the statements are added to
-    `parameters`. In the SQL, u is the user, g0, g1, ... are the labels of a row's group (item), and n is what a user
-    adds to an item.
+    `relation` is the SQL text after FROM, and `schema` its columns. Constants are added to `parameters`. In the SQL, u
+    is the user, g0, g1, ... are the labels of a row's group (item), and n is what a user adds to an item.
     """
 
     dialect: Dialect
@@ -335,9 +334,9 @@ class StatementBuilder:
     def _spread_measure(self, aggregation: Aggregation, place: int, salt: str | None, sums: Sequence[str]) -> str:
         """Return the part of the `statistics` SQL for one measure by which a user adds to several cells (integers).
 
-        `place` is the position of the measure in `aggregation`, `salt` is the SQL expression for random choices, and
+        `place` is the position of the measure in `aggregation`, `salt` the SQL expression for random choices, and
         `sums` names columns that are 0 here. The column users is the number of distinct values in a group or, for a
-        measure with a `weight`, the sum of the units of a cell: each user divides `weight` units among their cells.
+        measure with a `weight`, the sum of the units that users give to a cell.
         """
         measure = aggregation.measures[place]
         labels, value = label_columns(aggregation), self._measures(aggregation).row_name(measure)
@@ -420,11 +419,11 @@ class StatementBuilder:
     def _one_number_parts(
         self, kept: str, labels: str, sums: Mapping[str, str], celled: Sequence[str]
     ) -> tuple[dict[str, str], list[str]]:
-        """Return SQL parts of `statistics` for measures by which each user adds one number to a group.
+        """Return SQL parts of `statistics`: a dict of common table expressions by name, and SELECTs for UNION ALL.
 
-        The first part is a dict of common table expressions by name, the second a list of SELECTs for UNION ALL. `kept`
-        is the SQL with one row per user and group, and `labels` its label columns. `sums` maps column names to SQL sums
-        over users. For each value of a column of `kept` named in `celled`, its users are counted.
+        They are for measures by which each user adds one number to a group. `kept` is the SQL with one row per user and
+        group, and `labels` its label columns. `sums` maps column names to SQL sums. `celled` names columns of which
+        each value's users are counted.
         """
         added = "".join(f", {value} AS {name}" for name, value in sums.items())
         users = self.dialect.int64("COUNT(*)")
@@ -458,11 +457,10 @@ class StatementBuilder:
         return Measures(aggregation.measures, self.schema, self.dialect)
 
     def counts_of_rows(self, aggregation: Aggregation, rows: str, salt: str) -> str:
-        """Return SQL that counts each item of `aggregation`, (labels, count); it numbers rows and does not group them.
+        """Return SQL that counts each item of `aggregation`, (labels, count), without grouping rows by user.
 
-        `rows` is the SQL of the rows, and `salt` the SQL expression that makes the order of a user's items random. The
-        counts are those of the SQL that groups rows, but this form is faster if users rarely have several rows of one
-        item. It cannot sum a value column.
+        `rows` is the SQL of the rows, and `salt` the SQL expression that makes the order of a user's items random. This
+        form is faster than grouping if users rarely have several rows of one item. It cannot sum a value column.
         """
         labels = label_columns(aggregation)
         kept = f"rank <= {aggregation.contributions} AND earlier < {aggregation.per_item}"
@@ -474,8 +472,8 @@ class StatementBuilder:
         """Return SQL that turns each row of the SQL `rows` of `aggregation` into (labels, rank, earlier, sums).
 
         rank numbers the user's items from 1, in an order that the SQL expression `salt` makes random. earlier is the
-        number of earlier rows of this user and item. `sums` maps column names to SQL aggregates over the window
-        `alike`, all rows of this user and item.
+        number of earlier rows of this user and item. `sums` maps column names to SQL aggregates over all rows of this
+        user and item.
         """
         labels = label_columns(aggregation)
         # In the window's order, rows of one user and item are adjacent. So DENSE_RANK numbers the distinct items, and
@@ -483,6 +481,7 @@ class StatementBuilder:
         numbers = "DENSE_RANK() OVER salted AS rank, ROW_NUMBER() OVER salted - RANK() OVER salted AS earlier"
         added = "".join(f", {value} AS {name}" for name, value in (sums or {}).items())
         salted = f"PARTITION BY u ORDER BY {self.dialect.rank_hash('u', labels.split(', '), salt)}, {labels}"
+        # The aggregates in `sums` refer to the window `alike`.
         windows = f"salted AS ({salted}), alike AS ({salted} RANGE BETWEEN CURRENT ROW AND CURRENT ROW)"
         return f"SELECT {labels}, {numbers}{added} FROM ({rows}) AS counted WINDOW {windows}"
 
@@ -554,9 +553,8 @@ def _counted_groups(aggregation: Aggregation, columns: Iterable[str]) -> list[st
 def _cell_columns(celled: Sequence[str]) -> str:
     """Return the SQL text of two columns, cell and measure, for a SELECT with GROUPING SETS.
 
-    One set groups by the labels alone; its rows have measure = -1. Each other set also groups by a column w<i> of
-    `celled`, the integer that a user adds by measure i. It is the cell, and i the measure (-2 for users who add
-    nothing).
+    Rows of the first set, the labels alone, have measure = -1. Each other set adds a column w<i> of `celled`, the
+    integer that a user adds by measure i: it becomes the cell, and i the measure (-2 for users who add nothing).
     """
     cell = " ".join(f"WHEN GROUPING({name}) = 0 THEN COALESCE({name}, 0)" for name in celled)
     places = [(name, f"CASE WHEN {name} IS NULL THEN -2 ELSE {name[1:]} END") for name in celled]

@@ -130,7 +130,7 @@ class DerivedTable:
     def _source_columns(self, columns: set[str]) -> set[str]:
         """Return the names of the source columns from which `columns` of the derived table are computed.
 
-        The columns that joined derived tables need are included. Some names may be missing in the source.
+        Columns that joined derived tables need are included. The set may have names that the source lacks.
         """
         wanted, joined = columns, set[str]()
         for step, observed in reversed(list(zip(self.derivation.steps, self._observed_columns(), strict=True))):
@@ -188,9 +188,8 @@ class DerivedTable:
 def _expanded_lengths(step: Step, lengths: dict[str, int], schema: Schema, dialect: Dialect) -> dict[str, int]:
     """Return how many characters the SQL of each column after `step` has once an engine has expanded it.
 
-    To expand it, the engine replaces the name of each computed column by the SQL of that column. `lengths` has the
-    expanded lengths of such columns before `step` (an operation such as a filter). `schema` has all columns before
-    `step`.
+    An engine expands it by replacing names of computed columns by their SQL. `lengths` has the expanded lengths before
+    `step` (an operation such as a filter), and `schema` all columns before it.
     Raises: `InvalidParameter` if a text becomes too long for engines.
     """
 

@@ -112,9 +112,8 @@ def _period(unit: TimeUnit, name: str, schema: Schema, dialect: Dialect) -> str:
 class Measures:
     """Builder of the SQL expressions, in `dialect`, for the `measures` of one aggregation.
 
-    A measure is a number that each user adds to a group, such as a sum. It is computed from one number of each row, the
-    row value, in one of the SQL columns v0, v1, ... Several measures can share such a column. `schema` has the columns
-    of the table.
+    A measure is a number that each user adds to a group, such as a sum. It is computed from one number of each row, in
+    one of the SQL columns v0, v1, ..., which several measures can share. `schema` has the columns of the table.
     """
 
     measures: Sequence[Measure]
@@ -197,9 +196,9 @@ class Measures:
         return sources
 
     def _excess_places(self) -> list[int]:
-        """Return the places i of the columns v<i> whose numbers beyond `_FINE_END` are in a column of their own.
+        """Return the i of the columns v<i> of which a further column holds the part of each number beyond `_FINE_END`.
 
-        These are the numbers, other than integers of the table, from which a search finds clipping bounds.
+        These are the columns from which a search finds clipping bounds, except integers of the table.
         """
         sources = [measures[0] for measures in self._sources().values()]
         return [place for place, first in enumerate(sources) if first.doubling and not self._is_whole(first)]
@@ -212,18 +211,18 @@ class Measures:
     def _excess(self, measure: Measure) -> str:
         """Return SQL for the part of a row's number beyond `_FINE_END`, as an integer in units of `_COARSE_UNIT`.
 
-        `measure` says which column holds the number. The part is 0 for numbers within `_FINE_END` of 0. As it rises
-        with the number, the least part belongs to the least number, and the greatest part to the greatest.
+        `measure` says which column has the number. The part is 0 for numbers from -`_FINE_END` to `_FINE_END`.
         """
         column = self.schema.column(str(measure.column))
         reach, end = (real_constant(size) for size in (Fraction(LARGEST_UNITS * _COARSE_UNIT), Fraction(_FINE_END)))
+        # The part rises with the number, so the extremes of the parts are those of the numbers.
         beyond = (
             f"{self.dialect.number(column, f'(-{reach})', reach)} - {self.dialect.number(column, f'(-{end})', end)}"
         )
         return self.dialect.int64(f"FLOOR(({beyond}) / {real_constant(_COARSE_UNIT)} + 0.5)")
 
     def _is_whole(self, measure: Measure) -> bool:
-        """Return whether `measure` adds up the integers of a column as they stand, each row's clipped to no bounds."""
+        """Return whether `measure` adds up the unchanged integers of a column: no row's integer is clipped."""
         return self.schema.column(str(measure.column)).kind is Kind.INTEGER and measure.rows is None
 
     def _place(self, measure: Measure) -> int:
@@ -231,11 +230,10 @@ class Measures:
         return list(self._sources()).index(_source(measure))
 
     def _row_value(self, measures: Sequence[Measure]) -> str:
-        """Return the SQL expression of the row value, the number of each row from which `measures` are computed.
+        """Return the SQL expression of the number of each row from which all of `measures` are computed.
 
-        All of `measures` read the same column of the table. The row value is 1 for counts, the cell itself for distinct
-        values, and otherwise an integer that stands for the cell (see `_units`). It is null if the cell is null or not
-        a number.
+        They read one column of the table. The number is 1 for counts, the cell itself for distinct values, and
+        otherwise an integer that stands for the cell (see `_units`). It is null if the cell is null or not a number.
         """
         first = measures[0]
         assert first.column is not None
@@ -350,12 +348,9 @@ def _units(measures: Sequence[Measure]) -> tuple[Fraction, Fraction]:
 
 
 def _reachable_end(origin: Fraction, unit: Fraction, units: int) -> float:
-    """Return the float of `origin` + `units` * `unit`, moved towards `origin` until it is less than 2^63 units away.
-
-    A number of units is converted to a 64-bit integer. Engines compute it in floating point, and where floats are
-    sparse, the result could be 2^63 or more, so that the conversion would fail on a row.
-    """
+    """Return the float of `origin` + `units` * `unit`, moved towards `origin` until it is less than 2^63 units away."""
     start, end = float(origin), float(origin + units * unit)
+    # Engines compute a number of units in floats and convert it to 64 bits, which would fail at 2^63.
     while abs(end - start) / float(unit) >= 2 * LARGEST_UNITS:
         end = nextafter(end, start)
     return end

@@ -414,9 +414,9 @@ def open_csv(files: Sequence[TableFile], form: CsvFormat) -> tuple[CsvFile, ...]
 def check_headers(files: Sequence[str], headers: Sequence[tuple[str, ...] | str]) -> tuple[str, ...]:
     """Return the column names that all files share, in the order of the first file that is not empty.
 
-    `files` are the names of the files. `headers` has, for each file, its column names, or () for an empty file, or a
-    text that says why the header cannot be read.
-    Raises: `UnsuitableTable` if a header cannot be read, if headers have different names, or if all files are empty.
+    `files` are their names. `headers` has the column names of each file, () for an empty file, or a text that says why
+    the header cannot be read.
+    Raises: `UnsuitableTable` if a header cannot be read, headers have different names, or all files are empty.
     """
     named = [(file, header) for file, header in zip(files, headers, strict=True) if header != ()]
     for file, header in named:

@@ -171,8 +171,11 @@ class JoinInput:
 class JoinedTables:
     """A join that was checked: its tables, of which the first is private, and the columns of its result.
 
-    `parts` are the tables, `joins` has one join for each table but the first, and `user` is the user column. A column
-    name of several tables becomes TABLE.COLUMN in the result, unless it is a key compared with its namesake.
+    - `parts` are the tables.
+    - `joins` has one join for each table but the first.
+    - `user` is the user column.
+
+    A column name of several tables becomes TABLE.COLUMN, but two keys that are compared become one column.
 
     Raises: `InvalidParameter` or `UnknownColumn` for a join whose rows would belong to two users, or whose keys cannot
     be compared.

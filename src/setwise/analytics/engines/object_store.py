@@ -224,12 +224,12 @@ def check_unchanged(objects: Iterable[StoredObject]) -> None:
 def objects_version(objects: Sequence[StoredObject]) -> str:
     """Return a short text that names the version of `objects`: a digest of keys, modification times and version ids.
 
-    Stores report times in seconds, so two contents of an object that is written twice within a second may have the same
-    digest. If this process has seen the digest with other ETags, a number after the digest distinguishes the versions.
+    If this process has seen the digest with other ETags, a number after the digest distinguishes the versions.
     """
     listed = sorted((each.bucket, each.key, each.modified, each.version_id) for each in objects)
     digest = hashlib.sha256(repr(listed).encode()).hexdigest()[:16]
     content = hashlib.sha256(repr(sorted(each.identity for each in objects)).encode()).hexdigest()
+    # Stores report times in seconds, so two contents written within a second can have one digest.
     with _lock:
         seen = _contents.setdefault(digest, [])
         _contents.move_to_end(digest)

@@ -80,11 +80,10 @@ _NO_TIME = (
 
 
 class TimeCompiler:
-    """Compiles row expressions that are dates, times or parts of them to SQL in the `dialect` of one engine.
+    """Compiler of dates, times and parts of them, in values computed from each row, to SQL in the engine's `dialect`.
 
-    A row expression is computed from one row of a table with the columns `schema`. `condition` returns the SQL of a row
-    expression that is a condition. Methods raise `InvalidParameter` for a row expression that is neither a date nor a
-    time.
+    `schema` has the columns of the table. `condition` returns the SQL of a condition. Methods raise `InvalidParameter`
+    for a value that is neither a date nor a time.
     """
 
     def __init__(self, schema: Schema, dialect: Dialect, condition: Callable[[RowExpression], str]) -> None:
@@ -259,9 +258,9 @@ class TimeCompiler:
     def move_date(self, moment: RowExpression, sign: str, days: str) -> str:
         """Return the SQL expression of the date `days` days after (or before) the date `moment`.
 
-        `sign` is "+" for after and "-" for before. `days` is the SQL expression of a 64-bit integer or null. It is
-        clipped to 4,000,000 days, more than the years 1 to 9999 have, so that the sum cannot overflow.
+        `sign` is "+" for after and "-" for before. `days` is the SQL expression of a 64-bit integer or null.
         """
+        # `_MOST_DAYS` is more days than the years 1 to 9999 have. Clipping keeps the sum from overflowing.
         return self._later_day(self.day(moment), f"{sign} GREATEST(LEAST({days}, {_MOST_DAYS}), -{_MOST_DAYS})")
 
     def _whole_months(self, period: Start, start: RowExpression, end: RowExpression) -> str:

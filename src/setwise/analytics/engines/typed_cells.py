@@ -162,10 +162,10 @@ def check_types(types: Mapping[str, Kind]) -> dict[str, Kind]:
 def converted_columns(types: Mapping[str, Kind], schema: Schema) -> tuple[Column, ...]:
     """Return the text columns that are to be read as another type, each as a `Column` of that type.
 
-    `types` maps columns to the types that the data holder declared, and `schema` has the columns as they are stored.
+    `types` maps columns to the types that the data holder declared. `schema` has the columns as they are stored.
 
-    Raises: `UnknownColumn` for a column that the table does not have, `UnsuitableTable` for a column that is not text
-    but has another type than declared.
+    Raises: `UnknownColumn` for a column that the table lacks, `UnsuitableTable` for one that is stored neither as text
+    nor in the declared type.
     """
     conversions = []
     for name, kind in types.items():
@@ -244,9 +244,8 @@ def _plain_number(text: str, functions: TextFunctions, grammar: CellGrammar) -> 
 def _year_first(text: str, functions: TextFunctions, grammar: CellGrammar) -> str:
     """Return a SQL expression that rewrites a date, or date and time, so that it begins with the date as 2024-01-02.
 
-    `text` is the SQL expression of a text cell, and `functions` are the engine's SQL templates. `grammar.date_format`
-    is the format of the date; None leaves all cells unchanged. A cell in another format is left unchanged, too, or
-    becomes null if the format begins with the year.
+    `text` is the SQL expression of a text cell, and `functions` are the engine's SQL templates. Cells that are not
+    dates in `grammar.date_format` stay unchanged, or become null if this format begins with the year.
     """
     if grammar.date_format is None:
         return text

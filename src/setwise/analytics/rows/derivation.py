@@ -466,9 +466,9 @@ def _window_text(window: UserWindow) -> str:
 def columns_computed_with(derivation: Derivation) -> Iterator[tuple[str, bool]]:
     """Yield (column name, flag) for each use of a column in the derivation, so that a service can check permissions.
 
-    The flag is True if the column is used only as a number there: in arithmetic, or as the argument of an aggregate. It
-    is False in other uses, such as filters, groups, sorting, joins and new names. Left out are columns that a step only
-    passes on, and the user column where it compares only rows of one user.
+    The flag is True if the column is used only as a number: in arithmetic, or as the argument of an aggregate. It is
+    False in filters, groups, joins and other uses. Columns that are only passed on, and the user column where only one
+    user's rows are compared, are left out.
     """
     # The use of a passed column in a later step is yielded there. The user column compares rows of one user by itself
     # in PARTITION BY or ORDER BY of a window, in COUNT, and on both sides of a join condition.
@@ -484,8 +484,8 @@ def columns_computed_with(derivation: Derivation) -> Iterator[tuple[str, bool]]:
 def _uses(step: Step) -> Iterator[tuple[RowExpression, bool]]:
     """Yield (expression, flag) for each expression of `step`, an operation on the rows of each user such as a filter.
 
-    The flag is True if the value is used as a number: as the argument of an aggregate, or as a computed column. It is
-    False for conditions and keys, and for a column that is only renamed. Columns that the step passes on are left out.
+    The flag is True for the argument of an aggregate and the value of a computed column, which are used as numbers. It
+    is False for conditions, keys and renamed columns. Columns that the step passes on are left out.
     """
     match step:
         case AddColumns(columns) | SelectColumns(columns=columns):

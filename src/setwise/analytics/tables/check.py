@@ -91,8 +91,8 @@ def _with_place(declared: CsvOptions, file: TableFile, separator: str, ending: s
 def _with_names(declared: CsvOptions, rows: Sequence[tuple[Row, int]]) -> CsvOptions:
     """Return the options `declared`, completed by the lines to skip and by whether a header line names the columns.
 
-    `rows` are the records of a sample of the file, each with the number of the file's line at which it ends. The first
-    record with as many cells as most records may be the header. If it is not, column names are suggested.
+    `rows` are the records of a sample of the file, each with the number of its last line. The first record with as many
+    cells as most records may be the header. Otherwise column names are suggested.
     """
     if declared.columns is not None:
         return replace(declared, header=False)
@@ -146,8 +146,7 @@ def _separator(text: str) -> str:
         """Return (share, length), a score of how well `separator` splits the outer `lines` into cells.
 
         The share is the fraction of lines that have the most frequent number of cells, or 0 if this number is 1. The
-        length is the number of characters of `separator`, because the longer of two separators with equal shares is
-        preferred.
+        length of `separator` decides between equal shares.
         """
         widths = Counter(len(row) for row, _ in _rows(lines, separator))
         cells, share = widths.most_common(1)[0] if widths else (1, 0)
@@ -356,7 +355,6 @@ class TableCheck:
     def save(self) -> Path:
         """Write a description file (column types and CSV options) beside the table's first file, and return its path.
 
-        Later queries read the description, so that they need no options.
         Raises: `InvalidParameter` if it is unclear which number of a date is the day, or whether a comma or point
         stands between thousands. Also if the table is in an object store, or if the description cannot be written.
         """

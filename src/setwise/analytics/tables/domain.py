@@ -43,11 +43,8 @@ def read_domain(source: str | Path | Iterable[Label], private: Location = IN_MEM
 
 
 def column_domain(engine: Engine, column: str) -> tuple[Label, ...]:
-    """Return the distinct values of `column`, sorted and without nulls; the table of `engine` must be public.
-
-    They are the labels of an exact histogram by that column. A histogram also needs a user column; `column` serves as
-    this column, too, because only the labels are used.
-    """
+    """Return the distinct values of `column`, sorted and without nulls; the table of `engine` must be public."""
+    # A histogram needs a user column, too. Any column serves, because only the labels are used.
     return tuple(sorted(engine.histogram(Aggregation(user=column, item=column)).labels))
 
 

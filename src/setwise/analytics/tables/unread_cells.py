@@ -52,9 +52,9 @@ def named_columns(names: Sequence[str], question: str) -> list[str]:
 def unread_cells(table: TableToScan, question: str) -> list[ScanNote]:
     """Return notes about lines, rows and cells of a table that a query will skip or misread, each with a remedy.
 
-    A query skips malformed CSV lines, cells that cannot be read as their column's kind, and rows without a user. It
-    misreads words such as NULL that are taken for values, and numbers and dates that it compares as text. `question` is
-    the text of the query. Only the user column and columns that `question` names are checked.
+    Skipped are malformed CSV lines, cells that cannot be read as their column's kind, and rows without a user. Misread
+    are words such as NULL, and numbers that are compared as text. `question` is the text of the query; only the columns
+    that it names and the user column are checked.
     """
     from setwise.analytics.engines.duckdb.cell_counts import text_samples
     from setwise.analytics.engines.duckdb.opening import untyped_table

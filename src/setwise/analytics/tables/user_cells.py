@@ -28,9 +28,8 @@ def missing_users(
 ) -> list[ScanNote]:
     """Return notes about the rows of `table` whose cell in the column `user` is null, empty or a text such as N/A.
 
-    `table` has its cells as they are written, and `grammar` lists the words for an empty cell. `is_csv` says that blank
-    lines are not counted. `write` writes the options that a note suggests. The list is empty if every row has a user,
-    or if there is no such column.
+    `grammar` lists the words for an empty cell. `is_csv` says that blank lines are not counted. `write` writes the
+    options that a note suggests. The list is empty if every row has a user, or there is no such column.
     """
     from setwise.analytics.engines.duckdb.cell_counts import count_users
 

@@ -239,11 +239,10 @@ _CHANGED = f"SELECT name, changed FROM system.settings WHERE changed OR name IN 
 
 
 def _settings_clause(settings: Mapping[str, bool], log_comment: str) -> str:
-    """Return the SETTINGS clause of a statement, as SQL text.
+    """Return the SQL SETTINGS clause that makes a statement's result independent of the login's settings.
 
-    The clause sets the settings that statements rely on. Every other setting that the login (the database user) has
-    changed gets its default value, except limits on resources and settings of the connection. `settings` maps each
-    setting's name to whether the login changed it. ClickHouse stores `log_comment` with the statement.
+    `settings` maps the name of each setting to whether the login (the database user) changed it. ClickHouse stores
+    `log_comment` with the statement. Limits on resources and settings of the connection stay as they are.
     """
     relied_on = {name: value for name, value in _RELIED_ON.items() if name in settings}
     chosen = {name: f"'{value}'" for name, value in {**_SET_TO_LOOK, **relied_on}.items()}

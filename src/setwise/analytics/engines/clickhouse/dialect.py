@@ -254,11 +254,8 @@ class ClickHouseDialect(Dialect):
         return f"SUM({weight})" if number == "1" else f"SUM(toInt128({number}) * toInt128({weight}))"
 
     def int64(self, number: str) -> str:
-        """Return a SQL expression that casts `number`, which is null or fits into 64 bits, to a 64-bit integer.
-
-        In a row where `number` is null, ClickHouse stores an arbitrary value and casts that value, too. If it does not
-        fit, CAST would fail, but accurateCastOrNull gives null.
-        """
+        """Return a SQL expression that casts `number`, which is null or fits into 64 bits, to a 64-bit integer."""
+        # Where `number` is null, ClickHouse stores an arbitrary value and casts it, too. CAST could fail on that value.
         return f"accurateCastOrNull({number}, 'Int64')"
 
     def value_in_row(self, function: str, value: str, rows: int) -> str:

@@ -121,8 +121,7 @@ class ClickHouseCatalogue:
         `table` is its name with or without a database. Columns that ClickHouse may compute while it reads rows are left
         out.
 
-        Raises: `UnsuitableTable` if there is no such table or view, or if ClickHouse converts or computes its rows
-        while it reads them, which one row could make fail.
+        Raises: `UnsuitableTable` if there is no such table or view, or if one row could make reading it fail.
         """
         definition = self._check_table(table)
         columns = tuple(clickhouse_column(name, column.native) for name, column in definition.stored.items())

@@ -99,11 +99,11 @@ def count_users(
 
 
 def count_spellings(table: DuckDBTable, user: str) -> tuple[int, str, str, bool]:
-    """Return (users, first, second, all_numbers): how many whole numbers the text column `user` writes in several ways.
+    """Return (users, first, second, all_numbers) for the text column `user`; (0, "", "", False) for other columns.
 
-    7, 7.0 and 00007 are ways to write one number. `first` and `second` are two ways of the same number, both "" if
-    there is none. `all_numbers` says whether every cell is a whole number. The count is exact, without noise. The
-    result is (0, "", "", False) if the column does not hold text.
+    - `users` is the exact number of whole numbers that are written in several ways, as 7, 7.0 and 00007 are.
+    - `first` and `second` are two ways to write one of them, or "".
+    - `all_numbers` says whether every cell is a whole number.
 
     Raises: `UnknownColumn` if `user` is not a column.
     """
@@ -218,9 +218,8 @@ def _guess_types(
 ) -> dict[str, Kind]:
     """Return a guess of each text column's type: one as which at least 90% of its sampled cells can be read, else text.
 
-    Codes such as 00111 are text, and so are truth values that are all the same word. The sample is the first 20,000
-    rows of `table`, read through `connection`. `schema` has the table's columns, and `grammar` says how cells are
-    written.
+    Codes such as 00111, and truth values that are all one word, are text. The sample is the first 20,000 rows of
+    `table`, read through `connection`. `schema` has the columns, and `grammar` says how cells are written.
     """
     texts = [column.name for column in schema if column.kind is Kind.TEXT]
     kinds: list[Kind] = [kind for kind in CONVERTIBLE if kind is not Kind.TEXT]
@@ -260,9 +259,9 @@ def _guess_types(
 def _is_code(table: DuckDBTable, connection: "duckdb.DuckDBPyConnection", name: str, grammar: CellGrammar) -> bool:
     """Return whether the digits in the text column `name` are codes, such as 00111, rather than numbers.
 
-    They are codes if a sampled cell is an integer beyond 64 bits, or begins with zeros that a number would lose. But
-    they are numbers if a value is written both with and without such zeros (7 and 007). The sample is the first 20,000
-    rows of `table`, read through `connection`. `grammar` says how cells are written.
+    Codes are integers beyond 64 bits, or begin with zeros that a number would lose. But a column with both 7 and 007
+    has numbers. The sample is the first 20,000 rows of `table`, read through `connection`. `grammar` says how cells are
+    written.
     """
     cell, number = filled_cell(quoted(name), grammar), _read(quoted(name), Kind.INTEGER, grammar)
     beyond, zeros, texts, numbers = _aggregate_row(

@@ -67,8 +67,7 @@ def run_shell(
 ) -> ShellResult:
     """Run a SQL `statement` over released (noisy) rows and public tables, and return its result.
 
-    `tables` has the released rows, and `public` the public tables (None: no public tables), by the names that the
-    statement uses.
+    `tables` has the released rows, and `public` the public tables (None: none), by the names in the statement.
 
     Raises: `InvalidParameter`, with DuckDB's own message, if the statement fails, takes more than `SECONDS` seconds or
     `MEMORY` of memory, or has more than `MOST_ROWS` rows.

@@ -39,9 +39,8 @@ from setwise.errors import InvalidParameter, UnsuitableTable
 def open_tables(request: OpenRequest) -> DuckDBEngine:
     """Return a DuckDB engine that reads the tables that `request` names.
 
-    As `request` says, the tables are joined, and the joined rows are filtered, grouped per user or given computed
-    columns. If `request` has one path without joins or derivation, and the path holds a prepared dataset (random ranks
-    of users' items, stored in advance), the engine reads that dataset.
+    The tables are joined, filtered, grouped per user and given computed columns as `request` says. A single path can
+    also hold a prepared dataset (random ranks of users' items), which the engine then reads.
     """
     tables = request.convert_tables(lambda table: duckdb_table(table.source, table.table, table.types, table.csv))
     table = JoinedTable(tables, request.joins, request.user) if request.joins else tables[0].table
@@ -78,8 +77,8 @@ def duckdb_table(
 def untyped_table(source: object, table: str | None, csv: CsvOptions) -> DuckDBTable:
     """Return `source`, a path or a table in memory, as a table whose text columns are read as they are.
 
-    No cell is converted to another type, and words for empty cells, such as NA, stay text. `csv` says how CSV files are
-    written. `table` names a table of a database file, and is None for other sources.
+    Words for empty cells, such as NA, stay text, too. `csv` says how CSV files are written. `table` names a table of a
+    database file, and is None for other sources.
     Raises: `UnsuitableTable` if the files cannot be read or are of several formats.
     """
     # For counts of unreadable cells: a conversion would turn them into nulls. So a description file is ignored, too.

@@ -88,8 +88,8 @@ class PostgresqlEngine(Engine):
     def relations(self) -> tuple[str, ...]:
         """Return the schema-qualified names of the tables that this engine reads; for a view, also of those below it.
 
-        By these names the same data is recognised under another name. A prepared dataset (random ranks of users' items,
-        stored in advance) has the names of the table that it was prepared from. The result is empty for a join.
+        The names show whether two engines read the same data. A prepared dataset (random ranks of users' items) has the
+        names of the table that it was prepared from. The result is empty for a join.
         """
         origin = self._origin if self._manifest is None else self._manifest.origin
         if origin is None:

@@ -28,8 +28,8 @@ _HOLES: dict[str, bytes] = {}
 def sound_relation(connection: psycopg.Connection[Any], relation: str, columns: Sequence[Column]) -> str:
     """Return SQL, to stand after FROM, that reads `relation` with null for text that cannot be sent as UTF-8.
 
-    `relation` is SQL text after FROM, and `columns` are its columns. `connection` is asked for the database's encoding.
-    `relation` is returned unchanged if all text of this encoding can be sent.
+    `relation` is SQL text after FROM, and `columns` are its columns. `relation` is returned unchanged if all text of
+    the database behind `connection` can be sent.
 
     Raises: `UnsuitableTable` if the encoding uses several bytes per character and is not UTF-8.
     """

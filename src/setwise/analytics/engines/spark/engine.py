@@ -287,13 +287,13 @@ class SharedSession:
 def _default_driver_memory() -> Iterator[None]:
     """Context manager: a Spark driver that is started in its `with` block may use a quarter of the machine's memory.
 
-    Spark's own default is 1 GiB, with which a driver in local mode spills or fails on large tables. The context sets
-    the environment variable SPARK_DRIVER_MEMORY, unless the operator has set it. Spark's own configuration overrides
-    it.
+    It sets the environment variable SPARK_DRIVER_MEMORY, unless the operator has set it. Spark's own configuration
+    overrides it.
     """
     if "SPARK_DRIVER_MEMORY" in os.environ:
         yield
         return
+    # With Spark's own default of 1 GiB, a driver in local mode spills or fails on large tables.
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     os.environ["SPARK_DRIVER_MEMORY"] = f"{max(memory // 4, 2**30) // 2**20}m"
     try:
@@ -309,9 +309,9 @@ _SHARED = SharedSession()
 def open_tables(request: OpenRequest) -> SparkEngine:
     """Return a Spark engine that reads the tables that `request` names.
 
-    The tables are joined, filtered, grouped per user and given computed columns as `request` says. If its address is a
-    Spark master, a session is started there, unless this process has one. Otherwise the active session is used or, if
-    there is none, one is started as Spark is configured. A data frame is read in its own session.
+    The tables are joined, filtered, grouped per user and given computed columns as `request` says. The active Spark
+    session is used. If there is none, one is started: at the Spark master that is the address, or as Spark is
+    configured.
 
     Raises: `EngineFailed` if Spark cannot be started or cannot compute the join, `UnsuitableTable` for a source that
     cannot be read.
