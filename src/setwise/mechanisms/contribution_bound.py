@@ -72,16 +72,15 @@ table."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOutShare:
-    """The estimated share of (user, group) pairs, or of rows, that a contribution bound leaves out, with its interval.
+    """The estimated share of (user, group) pairs, or of rows, that a contribution bound leaves out.
 
-    A contribution bound is the most groups, or the most rows in a group, with which one user counts; the user's other
-    groups or rows are left out. `share` is the estimate, and `lower` and `upper` are the ends of its 95% interval, all
-    between 0 and 1.
-
-    The share refers to the first `of_first` groups of each user only: groups beyond are in neither the numerator nor
-    the denominator. For a bound on rows it refers to the first `of_first` rows of each user, in the group where the
-    user has most rows.
+    - `share` is the estimate, between 0 and 1.
+    - `lower` and `upper` are the ends of its 95% interval.
+    - `of_first`: only the first `of_first` groups of each user are considered (for a bound on rows: the first
+      `of_first` rows in the user's largest group).
     """
+
+    # Groups beyond `of_first` are in neither the numerator nor the denominator of the share.
 
     share: float
     lower: float
@@ -112,23 +111,18 @@ class FoundContributions:
 class ContributionSearch:
     """A private search for a contribution bound: the most groups in which one user counts.
 
-    The search counts users in bins by their number of groups, with noise, and chooses a bound between `least` and
-    `most` groups. A user with more than `counted` groups is taken to have `counted` groups. The upper ends of the bins
-    are 1, 2, 4, 8, ... groups below `most`, and then `most`, 2 `most`, 4 `most`, ..., so that `most` is an end too.
-
-    A user whose number of groups g lies between two ends is divided between the two bins, in parts whose weighted
-    average of the two ends is g. The number of (user, group) pairs, and the number of pairs that a bound leaves out,
-    are then exact sums over the bins, and only noise makes them uncertain.
-
-    A user adds 1 to all bins together. Every bin gets Laplace noise of scale `scale`, in users, so the search costs one
-    pure DP use of epsilon 1 / scale.
-
-    `row_search` returns the same search for a bound on a user's rows in a group. It sorts users by their number of rows
-    in the group where they have most rows.
+    - `scale` is the scale, in users, of the Laplace noise on each number; one search is (1 / scale)-DP.
+    - `least` and `most` are the smallest and the largest bound that may be chosen.
+    - `counted`: a user with more groups is taken to have `counted` groups.
 
     >>> ContributionSearch(scale=Fraction(10), most=5).ends
     (1, 2, 4, 5, 10, 20, 40, 80, 160, 320, 640, 1280)
     """
+
+    # Users are counted in bins by their number of groups. A user whose number g lies between two ends is divided
+    # between the two bins, in parts whose weighted average of the ends is g. So the numbers of (user, group) pairs, and
+    # of pairs that a bound leaves out, are exact sums over the bins, and only noise makes them uncertain. A user adds 1
+    # to all bins together.
 
     scale: Fraction
     most: int = LARGEST_BOUND
@@ -173,10 +167,9 @@ class ContributionSearch:
     ) -> FoundContributions:
         """Return the contribution bound that the search chooses, and the share of (user, group) pairs left out by it.
 
-        A contribution bound is the most groups in which one user counts. `users` is private: its entries are the
-        numbers of users with 1, 2, 3, ... groups. `noise_at(bound)` is the error, in pairs, that noise adds to the
-        answer with that bound. The chosen bound minimises this error plus the estimated number of pairs left out.
-        `randomness` is the source of the noise.
+        `users[i]`, which is private, is the number of users with i + 1 groups. `noise_at(bound)` is the error, in
+        pairs, that noise adds to the answer with that bound. The chosen bound minimises this error plus the estimated
+        number of pairs left out.
         """
         bins = divide_users(users, self.ends)
         noisy = (bins + self._noise.draw(len(bins), randomness)) / UNITS
@@ -185,9 +178,8 @@ class ContributionSearch:
     def choose(self, noisy: NDArray[np.float64], noise_at: Callable[[int], float]) -> FoundContributions:
         """Return the best contribution bound, and the share of (user, group) pairs left out by it, from noisy numbers.
 
-        A contribution bound is the most groups in which one user counts. `noisy` has the noisy number of users in each
-        bin; nothing private is read. `noise_at(bound)` is the error, in pairs, that noise adds to the answer with that
-        bound. The best bound minimises this error plus the estimated number of pairs left out.
+        `noisy` has the noisy number of users in each bin. `noise_at(bound)` is the error, in pairs, that noise adds to
+        the answer with that bound. The best bound minimises this error plus the estimated number of pairs left out.
         """
         ends = np.array(self.ends)
         last = self._last_occupied(noisy, noise_at)
@@ -209,16 +201,13 @@ class ContributionSearch:
     def _last_occupied(self, noisy: NDArray[np.float64], noise_at: Callable[[int], float]) -> int:
         """Return the index of the last bin that is taken to have users.
 
-        `noisy` has the noisy number of users in each bin of numbers of groups (or rows) per user. A bin is taken to
-        have users if its noisy number is above a threshold that noise alone rarely exceeds. It is also taken to have
-        users if the sum of its number and those of all later bins is above such a threshold, because users may be
-        spread over many bins. If no number is above its threshold, the bin with the highest noisy number is taken,
-        among bins of at most 8 groups (for rows, among all bins up to the largest bound).
-
-        Bins after the last bin found so far are then tested with the lower thresholds of `_next_occupied`, until it
-        finds no further bin. `noise_at(bound)` is the error that noise adds to the answer if `bound` is the
-        contribution bound.
+        `noisy` has the noisy number of users in each bin. `noise_at(bound)` is the error that noise adds to the answer
+        with that contribution bound. If no number exceeds what noise explains, the bin with the highest noisy number is
+        returned, among bins of at most 8 groups (for rows: among all bins up to the largest bound).
         """
+        # A bin is also taken to have users if the sum of its number and those of all later bins exceeds a threshold,
+        # because users may be spread over many bins. Later bins are then tested with the lower thresholds of
+        # `_next_occupied`, until it finds no further bin.
         alone, with_later = _standing_radii(self._noise.scale, len(self.ends), _MISTAKEN)
         with_later_bins = np.cumsum(noisy[::-1])[::-1]
         standing = np.flatnonzero((noisy > alone) | (with_later_bins > np.array(with_later)))
@@ -231,14 +220,12 @@ class ContributionSearch:
     def _next_occupied(self, noisy: NDArray[np.float64], last: int, noise_at: Callable[[int], float]) -> int | None:
         """Return the index of the farthest bin after the bin `last` that is taken to have users; None if there is none.
 
-        `noisy` has the noisy number of users in each bin of numbers of groups (or rows) per user. `noise_at(bound)` is
-        the error that noise adds to the answer if `bound` is the contribution bound. A bin is taken to have users if
-        its noisy number is larger than noise alone explains.
-
-        The sum of two neighbouring bins is tested too, and the fuller of the two is then returned: users who all have
-        400 rows are divided between the bins that end at 256 and 512. Each of the two tests gets half of the allowed
-        probability of a mistake, which `_mistaken` returns.
+        `noisy` has the noisy number of users in each bin. `noise_at(bound)` is the error that noise adds to the answer
+        with that contribution bound. A bin is taken to have users if its noisy number, or its sum with a neighbour's,
+        is larger than noise alone explains.
         """
+        # Users who all have 400 rows are divided between the bins that end at 256 and 512, so sums of two neighbours
+        # are tested too. Each of the two tests gets half of the probability that `_mistaken` returns.
         seen = float(np.maximum(noisy[: last + 1], 0.0) @ np.array(self.ends[: last + 1]))
         scale = self._noise.scale
         for place in range(len(noisy) - 1, last, -1):
@@ -253,10 +240,9 @@ class ContributionSearch:
     def _mistaken(self, distance: int, cheap: bool) -> Fraction:
         """Return the allowed probability that a bin without users is taken to have users.
 
-        The bin comes `distance` bins after the last bin known to have users. The larger the distance, the more harm a
-        mistake does, so the smaller the probability. `cheap` says that the answer would have little noise, compared
-        with the rows seen so far, if the upper end of this bin were the contribution bound. A mistake then does little
-        harm, so the probability is larger. A search that counts groups instead of rows ignores `cheap`.
+        The bin comes `distance` bins after the last bin known to have users. The probability falls with the distance,
+        because a mistake far out does more harm. `cheap` says that a bound at this bin would add little noise to the
+        answer, so that a larger probability is allowed; a search that counts groups ignores it.
         """
         if self.counted == MOST_GROUPS:
             return _MISTAKEN_NEIGHBOUR if distance == 1 else _MISTAKEN / len(self.ends)
@@ -269,14 +255,12 @@ class ContributionSearch:
         `bound` is the most groups in which one user counts. `noisy` has the noisy number of users in each bin of
         numbers of groups per user.
 
-        The interval of the result contains every share p that the noise can explain. For the true p, (left-out pairs) -
-        p * (all pairs) is 0 in the exact numbers, so in the noisy numbers it is a sum of noise alone. A p belongs to
-        the interval if the absolute value of this sum is at most a radius that noise rarely exceeds. The allowed
-        probability of a miss is divided among all combinations of `bound` and `of_first`, because the same noise chose
-        both.
-
         Theorem: docs/statistics.md, "Contribution bounds that are found".
         """
+        # The interval has every share p that noise can explain. For the true p, (left-out pairs) - p * (all pairs) is 0
+        # in the exact numbers, so in the noisy numbers it is a sum of noise alone, which rarely exceeds a radius. The
+        # allowed probability of a miss is divided among all combinations of `bound` and `of_first`, because the same
+        # noise chose both.
         capped = np.minimum(np.array(self.ends), of_first)
         beyond = np.maximum(capped - bound, 0)
         weights = beyond - np.outer(_SHARES, capped)
@@ -312,11 +296,10 @@ def _radii(scale: Fraction, chance: Fraction) -> tuple[float, float]:
 
 @lru_cache(maxsize=1024)
 def _standing_radii(scale: Fraction, bins: int, chance: Fraction) -> tuple[float, tuple[float, ...]]:
-    """Return (radius for one bin, radii for sums), in users: the thresholds that the noise of bins rarely exceeds.
+    """Return (radius for one bin, radii for sums), in users: thresholds that the noise of bins rarely exceeds.
 
-    The i-th radius for sums is for the summed noise of bin i and all later bins. With probability 1 - `chance`, no
-    noise of one of the `bins` bins and none of the `bins` sums exceeds its radius in absolute value. `scale` is the
-    Laplace noise scale of one bin, in units of 1 / `UNITS` users.
+    The i-th radius for sums is for the summed noise of bin i and all later bins. With probability 1 - `chance`, no bin
+    and no sum has noise above its radius. `scale` is the Laplace noise scale of one bin, in units of 1 / `UNITS` users.
     """
     part = chance / (2 * bins)
     alone = LaplaceNoise(scale=scale).radius(1 - part)
@@ -330,9 +313,8 @@ def _standing_radii(scale: Fraction, bins: int, chance: Fraction) -> tuple[float
 def row_search(scale: Fraction, most: int = MOST_ROWS) -> ContributionSearch:
     """Return the search for a bound on a user's rows in a group, from 2 rows to `most` rows.
 
-    A bound of 1 row is never chosen, because the answer would then be the number of users, which is another statistic.
-    The search adds Laplace noise of scale `scale`, in users, to the number of users in each bin of numbers of rows. So
-    it costs one pure DP use of epsilon 1 / `scale`.
+    `scale` is the scale, in users, of the Laplace noise on each number, so one search is (1 / scale)-DP. A bound of 1
+    row is never chosen, because the answer would then be the number of users.
     """
     return ContributionSearch(scale=scale, most=min(most, MOST_ROWS), least=2, counted=MOST_ROWS)
 
@@ -341,8 +323,7 @@ def divide_users(users: NDArray[np.int64], ends: tuple[int, ...]) -> NDArray[np.
     """Return the number of users in each bin, in units of 1 / `UNITS` users.
 
     `users[i]` is the number of users with i + 1 groups, and `ends` are the upper ends of the bins, in groups. A user
-    whose number of groups lies between two ends is divided between their two bins: the closer the end, the larger the
-    part.
+    between two ends is divided between the two bins, with the larger part in the closer one.
 
     >>> divide_users(np.array([0, 0, 3]), (1, 2, 4)).tolist()  # three users of 3 groups: half of each at 2, half at 4
     [0, 1536, 1536]
@@ -377,12 +358,10 @@ class LaplaceSums:
 
     @classmethod
     def of(cls, scales: NDArray[np.float64]) -> "LaplaceSums":
-        """Return the sums of Laplace noises whose noise scales are the rows of `scales`, one sum for each row.
-
-        Nearly equal scales are raised until they differ by 2%, which only raises the probability of a large sum. For
-        different scales s_i the probability that the absolute sum exceeds t is the sum over i of exp(-t / s_i) *
-        product over j of s_i^2 / (s_i^2 - s_j^2).
-        """
+        """Return one sum of independent Laplace noises for each row of `scales`; the row has their noise scales."""
+        # For different scales s_i the probability that the absolute sum exceeds t is the sum over i of exp(-t / s_i) *
+        # product over j of s_i^2 / (s_i^2 - s_j^2). Nearly equal scales are raised until they differ by 2%, which only
+        # raises that probability.
         apart = np.sort(np.maximum(scales, 1e-9), axis=1)
         for place in range(1, apart.shape[1]):
             apart[:, place] = np.maximum(apart[:, place], _APART * apart[:, place - 1])

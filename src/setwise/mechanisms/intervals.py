@@ -47,21 +47,19 @@ _TAIL_ERROR = 1e-3
 def lower_ends(
     noisy: NDArray[np.int64], noise: Noise, miss: Fraction, *, threshold: int | None, least: int
 ) -> NDArray[np.int64]:
-    """Return, for each of the `noisy` counts, the lower end of a one-sided confidence interval of its exact count.
+    """Return the lower end of a one-sided confidence interval of the exact count, for each of the `noisy` counts.
 
-    The true count is at least the lower end, except with probability `miss`. The end allows for the selection of
-    counts: only noisy counts above `threshold` were released (None: all were). No exact count is below `least`.
-
-    Let Z be the `noise`. For a noisy count x, the end is the smallest c >= least with P[Z >= x - c | Z > threshold - c]
-    > miss. If the exact count were lower than this c, a released noisy count would be x or higher with probability at
-    most `miss`. Without a threshold the end is x - r, where r is the smallest number with P[Z > r] <= miss. With a
-    threshold the end is found by bisection, because the conditional probability rises with c (the noise laws are
-    log-concave).
+    The exact count is below the end with probability at most `miss`. Only noisy counts above `threshold` were released
+    (None: all were), and the end allows for this selection. No exact count is below `least`.
 
     Theorem: docs/intervals.md, Lemma 2.
     Ensures: for a count c fixed beforehand, P[lower end > c | x > threshold] <= miss.
     Raises: `InvalidParameter` if there is a threshold and the counts share a part of their noise.
     """
+    # Let Z be the noise. The end is the smallest c >= least with P[Z >= x - c | Z > threshold - c] > miss. If the exact
+    # count were below it, a released noisy count would be x or higher with probability at most `miss`. Without a
+    # threshold the end is x - r, where r is the smallest number with P[Z > r] <= miss. With a threshold it is found by
+    # bisection, because the conditional probability rises with c (the noise laws are log-concave).
     ends = np.maximum(noisy - noise.radius(1 - 2 * miss), least)
     if threshold is None:
         return ends

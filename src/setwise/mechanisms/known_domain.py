@@ -31,9 +31,8 @@ from setwise.mechanisms.sampling.gumbel import gumbel_order
 class KnownLaplace:
     """Adds Laplace noise of scale per_item * scale to the count of every label of the public `domain`, zeros included.
 
-    Between neighbouring tables at most `contributions` counts change, each by at most `per_item`. So one release costs
-    `contributions` Laplace uses of epsilon 1/scale each. By basic composition it is (contributions/scale)-DP; optimal
-    composition of the uses can give a smaller epsilon at a positive delta.
+    A user changes at most `contributions` counts, each by at most `per_item`. So one release costs `contributions`
+    Laplace uses of epsilon 1/scale each.
 
     Theorem: the paper's Laplace histogram as separate pure DP steps (lem:peeling_lap); GhoshRoSu12 for the integers.
 
@@ -83,18 +82,19 @@ class KnownLaplace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownGaussian:
-    """Adds Gaussian noise of standard deviation at most per_item * sigma to the count of every label of the `domain`.
+    """Adds Gaussian noise of deviation at most per_item * sigma to the count of every label of the public `domain`.
 
-    The domain is public; labels without an entry have the count 0. Between neighbouring tables at most `contributions`
-    counts change, each by at most `per_item`. So one release costs `contributions` Gaussian uses of parameter sigma,
-    which together are exactly one Gaussian use of sigma / sqrt(contributions). Counts share a part of their noise if
-    that makes the noise smaller at the same cost. Rounding the noise to whole numbers costs nothing.
+    A user changes at most `contributions` counts, each by at most `per_item`. So one release costs `contributions`
+    Gaussian uses of parameter sigma. Labels without an entry have the count 0.
 
     Theorem: BalleWa18; docs/mechanisms.md, Theorem 1.
 
     >>> KnownGaussian(domain=("a", "b"), contributions=2, sigma=Fraction(20)).guarantees()
     (Use(guarantee=Gaussian(sigma=20.0), count=2),)
     """
+
+    # Counts share a part of their noise if that makes the noise smaller at the same cost. Rounding the noise to whole
+    # numbers costs nothing. The uses together are exactly one Gaussian use of sigma / sqrt(contributions).
 
     domain: tuple[Label, ...]
     contributions: int
@@ -160,8 +160,7 @@ class Exponential:
     """The exponential mechanism: picks a candidate with probability proportional to exp(epsilon * score / score_range).
 
     One pick has epsilon-bounded range. `score_range` is the largest change of a score minus the smallest change of a
-    score, between any two neighbouring tables. If all scores change in the same direction and by at most s, it is s; if
-    they may change in either direction, it is 2s.
+    score, between any two neighbouring tables. If all scores change in one direction and by at most s, it is s.
 
     Theorem: DongDuRo19.
     """
@@ -197,13 +196,8 @@ class Exponential:
 class PermuteAndFlip:
     """Permute-and-flip: picks one candidate under pure epsilon-DP, with a smaller error than `Exponential`.
 
-    For every candidate a coin is tossed, which lands heads with probability exp(-epsilon * gap / score_range). The gap
-    is the highest score minus the candidate's score. One of the candidates with heads is picked uniformly. A pick is
-    epsilon-DP but has no bounded range, so several picks, or a pick composed with other uses, cost less with
-    `Exponential`.
-
     `score_range` is the largest change of a score minus the smallest change of a score, between any two neighbouring
-    tables.
+    tables. A pick has no bounded range, so several picks cost less with `Exponential`.
 
     Theorem: McKenna and Sheldon (2020); docs/mechanisms.md, "Permute-and-flip", for scores that one user changes in the
     same direction.
@@ -211,6 +205,9 @@ class PermuteAndFlip:
     >>> PermuteAndFlip(epsilon=Fraction(1, 2), score_range=Fraction(1)).guarantees()
     (Use(guarantee=PureDP(epsilon=0.5), count=1),)
     """
+
+    # For every candidate a coin is tossed, which lands heads with probability exp(-epsilon * gap / score_range), where
+    # gap is the highest score minus the candidate's score. One of the candidates with heads is picked uniformly.
 
     epsilon: Fraction
     score_range: Fraction
@@ -228,13 +225,12 @@ class PermuteAndFlip:
     def pick(self, scores: Sequence[int | Fraction], randomness: Randomness) -> int:
         """Return the index of the candidate that permute-and-flip picks; `scores` has one score per candidate.
 
-        `randomness` is the source of the coin tosses. The coin of every candidate is tossed, with integer arithmetic,
-        so that neither the number of tosses nor a rounding error depends on the scores.
-
         Requires: scores are integers or rationals, and within ±2^62 when multiplied by their common denominator.
         Raises: `InvalidParameter` otherwise, or if there are no scores. The message quotes no score, because scores are
         private.
         """
+        # The coin of every candidate is tossed, with integer arithmetic, so that neither the number of tosses nor a
+        # rounding error depends on the scores.
         scores_in_units, denominator = _scores_in_units(scores)
         rate, highest = self.epsilon / (self.score_range * denominator), max(scores_in_units)
         words = randomness.words(len(scores_in_units)).tolist()
@@ -269,9 +265,8 @@ def _scores_in_units(scores: Sequence[int | Fraction]) -> tuple[list[int], int]:
 class KnownGumbel:
     """Releases the labels of the k highest counts of the public `domain`, in order, under Gumbel noise.
 
-    The noise has scale per_item/epsilon, and the noisy counts are never released. The order is that of k adaptive picks
-    of the exponential mechanism. Adding a user raises every count by between 0 and `per_item`, so changes of counts
-    differ by at most per_item. Each pick therefore has epsilon-bounded range, however many counts a user changes.
+    The noise has scale per_item/epsilon. A user raises every count by between 0 and `per_item`. So each of the k picks
+    costs epsilon-bounded range, however many counts a user changes. The noisy counts are never released.
 
     Theorem: DongDuRo19; DurfeeRo19.
 

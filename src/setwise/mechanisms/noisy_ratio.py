@@ -16,11 +16,13 @@ from setwise.mechanisms.two_phase import Counts, GaussianCounts, LaplaceCounts, 
 class NoisyRatio:
     """Divides a noisy sum by a noisy number of rows, limits the quotient to [-reach, reach] and computes its interval.
 
-    `reach` is the largest absolute value that a true quotient can have. `explained(theta)` is a bound on the absolute
-    noise in sum - theta * number, for a possible value theta of the true quotient; it holds with the confidence of the
-    interval. The interval consists of the theta in [-reach, reach] with |sum - theta * number| <= explained(theta).
-    `explained` must be convex, so that these theta form an interval.
+    - `reach` is the largest absolute value that a true quotient can have.
+    - `explained(theta)`, a convex function, bounds the absolute noise in sum - theta * number with the confidence of
+      the interval, if theta is the true quotient.
     """
+
+    # The interval consists of the theta in [-reach, reach] with |sum - theta * number| <= explained(theta). These theta
+    # form an interval because `explained` is convex.
 
     reach: int
     explained: Callable[[float], float]
@@ -29,8 +31,8 @@ class NoisyRatio:
     def of(cls, reach: int, rows: int, noise: Counts, confidence: Fraction) -> "NoisyRatio":
         """Return the `NoisyRatio` for a sum and a number of rows that both have noise of the kind `noise`.
 
-        One user has at most `rows` rows, and a row adds at most `reach` to the sum in absolute value. So a true
-        quotient lies in [-reach, reach]. `confidence` is the probability with which the interval of a quotient holds.
+        One user has at most `rows` rows, and a row adds at most `reach` to the sum in absolute value. `confidence` is
+        the probability with which the interval of a quotient holds.
 
         Theorem: Fieller54 for Gaussian noise.
         """
@@ -50,11 +52,11 @@ class NoisyRatio:
     def _end(self, total: int, count: int, value: float) -> float:
         """Return the upper end of the quotient's confidence interval, at most `self.reach`, found by bisection.
 
-        `total` is the noisy sum, `count` the noisy number of rows and `value` their quotient. The end is the largest
-        theta with theta * count - total <= explained(theta), where explained(theta) bounds the noise. The left side
-        minus the right side is a concave function of theta that is not positive at `value`, so it becomes positive at
-        most once above `value`.
+        `total` is the noisy sum, `count` the noisy number of rows and `value` their quotient.
         """
+        # The end is the largest theta with theta * count - total <= explained(theta), where explained(theta) bounds the
+        # noise. The left side minus the right side is a concave function of theta that is not positive at `value`, so
+        # it becomes positive at most once above `value`.
         inside, outside = value, float(self.reach)
         if outside * count - total <= self.explained(outside):
             return outside

@@ -63,10 +63,10 @@ class LaplaceNoise:
     def _sizes(self, count: int, randomness: Randomness, width: int) -> NDArray[np.int64]:
         """Return `count` draws of the absolute value of Laplace noise, P[m] proportional to exp(-m / scale).
 
-        The draws are made digit by digit in base 2048, from random words of `width` bits. For m = d0 + 2048 d1 + ...,
-        exp(-m / scale) is a product of one factor per digit. So the digits are independent, and each needs only a small
-        table. `randomness` is the source of random words.
+        `width` is the number of bits of each random word that is drawn.
         """
+        # The draws are made digit by digit in base 2048. For m = d0 + 2048 d1 + ..., exp(-m / scale) is a product of
+        # one factor per digit, so the digits are independent and each needs only a small table.
         sizes = np.zeros(count, dtype=np.int64)
         base = 1
         while self.scale / base > LARGEST_TABLE_SCALE:
@@ -156,13 +156,13 @@ def gaussian_law(sigma: Fraction, bound: int | None) -> TwoSided:
 def _by_rejection(sigma: Fraction, count: int, randomness: Randomness, width: int) -> NDArray[np.int64]:
     """Return `count` exact discrete Gaussian draws of parameter `sigma`, by rejection from discrete Laplace noise.
 
-    The Laplace noise Y has scale t = floor(sigma) + 1, so P[Y] is proportional to exp(-|Y|/t). Y is accepted with
-    probability exp(-(|Y| - sigma^2/t)^2 / (2 sigma^2)). The product of the two is exp(-Y^2 / (2 sigma^2)) times a
-    constant, which is the discrete Gaussian law. `width` is the number of bits of a random word, and `randomness` the
-    source of random words.
+    `width` is the number of bits of each random word that is drawn.
 
     Theorem: CanonneKaSt20.
     """
+    # The Laplace noise Y has scale t = floor(sigma) + 1, so P[Y] is proportional to exp(-|Y|/t). Y is accepted with
+    # probability exp(-(|Y| - sigma^2/t)^2 / (2 sigma^2)). The product of the two is exp(-Y^2 / (2 sigma^2)) times a
+    # constant, which is the discrete Gaussian law.
     scale = math.floor(sigma) + 1
     proposal = LaplaceNoise(scale=Fraction(scale))
     variance, peak = sigma * sigma, sigma * sigma / scale
@@ -198,12 +198,13 @@ def heads(
 ) -> NDArray[np.bool_]:
     """Return for each of several coins whether it lands heads; coin i does with probability exp(-exact(i)).
 
-    `gammas` are float approximations of the exponents exact(i). Each coin is tossed by comparing a random word of
-    `width` bits with its probability. If floating-point error could change the result, integer arithmetic decides
-    instead. `randomness` is the source of random words.
+    `gammas` are float approximations of the exponents exact(i). `width` is the number of bits of each random word that
+    is drawn.
 
     Requires: |gammas[i] - exact(i)| <= 2^-46 (1 + gammas[i]), exact(i) >= 0.
     """
+    # Each coin is tossed by comparing a random word with its probability. If floating-point error could change the
+    # result, integer arithmetic decides instead.
     words = randomness.words(len(gammas), width)
     uniform = words.astype(np.float64) * 2.0**-width
     chance = np.exp(-gammas)
@@ -252,13 +253,11 @@ def _absolute_law(sigma: Fraction, bound: int | None) -> NDArray[np.float64]:
 def gaussian_radius(sigma: Fraction, bound: int | None, confidence: Fraction) -> int:
     """Return an r such that discrete Gaussian noise Z of parameter sigma has P[|Z| <= r] >= confidence.
 
-    If `bound` is not None, the law of Z is conditioned on {-bound, ..., bound}, which only makes large values less
-    likely.
-
-    For wide noise the result comes from P[|Z| > r] <= 2 Phi(-r/sigma). Proof: the weight exp(-z^2 / (2 sigma^2)) falls
-    with |z|, so its sum beyond r is at most its integral. Its sum over all integers is at least sigma sqrt(2 pi), by
-    Poisson summation.
+    If `bound` is not None, the law of Z is conditioned on {-bound, ..., bound}, so large values are less likely.
     """
+    # For wide noise the result comes from P[|Z| > r] <= 2 Phi(-r/sigma). Proof: the weight exp(-z^2 / (2 sigma^2))
+    # falls with |z|, so its sum beyond r is at most its integral. Its sum over all integers is at least sigma sqrt(2
+    # pi), by Poisson summation.
     outside = 1 - probability("confidence", confidence)
     if sigma > LARGEST_TABLE_SCALE:
         least = math.ceil(float_above(sigma) * -float(ndtri(float_below(outside) / 2)) * (1.0 + 1e-12))

@@ -52,14 +52,14 @@ class RoundedGaussianNoise:
     def _by_rejection(self, count: int, randomness: Randomness, width: int) -> NDArray[np.int64]:
         """Return `count` independent exact draws of round(X), by rejection; X is Gaussian of standard deviation sigma.
 
-        Write |X| = n + u with a whole part n and a fraction u. Its density is proportional to exp(-n^2 / (2 sigma^2))
-        times exp(-(2 n u + u^2) / (2 sigma^2)). So a candidate takes n from a discrete Gaussian draw and u uniformly
-        from [0, 1), and is accepted with probability equal to the second factor. |X| rounds to n if the first bit of u
-        is 0, and to n + 1 if it is 1. `width` is the number of bits of a random word, and `randomness` the source of
-        random words.
+        `width` is the number of bits of each random word that is drawn.
 
         Theorem: Karney16.
         """
+        # Write |X| = n + u with a whole part n and a fraction u. Its density is proportional to exp(-n^2 / (2 sigma^2))
+        # times exp(-(2 n u + u^2) / (2 sigma^2)). So a candidate takes n from a discrete Gaussian draw and u uniformly
+        # from [0, 1), and is accepted with probability equal to the second factor. |X| rounds to n if the first bit of
+        # u is 0, and to n + 1 if it is 1.
         values = np.empty(count, dtype=np.int64)
         whole_part_noise = GaussianNoise(sigma=self.sigma)
         filled = 0
@@ -80,10 +80,10 @@ class RoundedGaussianNoise:
         """Return for each candidate of the rejection sampling of rounded Gaussian noise whether it is accepted.
 
         A candidate n + u is accepted with probability exp(-(2 n u + u^2) / (2 sigma^2)). `sizes` are the whole parts n,
-        and `parts` the first `width` bits of the fractions u. Floating point decides if neither the missing bits of u
-        nor rounding error can change the decision. Otherwise more bits are drawn. `randomness` is the source of random
-        words.
+        and `parts` the first `width` bits of the fractions u.
         """
+        # Floating point decides if neither the missing bits of u nor rounding error can change the decision. Otherwise
+        # more bits are drawn.
         words = randomness.words(len(sizes), width)
         grain = 2.0**-width
         fractions = parts.astype(np.float64) * grain
@@ -102,9 +102,8 @@ class RoundedGaussianNoise:
     def _decide_exactly(self, size: int, part: int, word: int, *, width: int, randomness: Randomness) -> bool:
         """Return whether a candidate n + u of the rejection sampling of rounded Gaussian noise is accepted.
 
-        It is accepted if V < exp(-(2 n u + u^2) / (2 sigma^2)), where V is uniform in [0, 1]. n is `size`. The first
-        `width` bits of the fraction u are `part`, and those of V are `word`. Further random words are appended to both
-        until the comparison is certain; `randomness` is their source.
+        It is accepted if V < exp(-(2 n u + u^2) / (2 sigma^2)), where V is uniform in [0, 1]. The whole part n is
+        `size`. The first `width` bits of u are `part`, and those of V are `word`; further bits are drawn as needed.
         """
         bits = width
         while True:

@@ -40,12 +40,12 @@ _ROOT_BITS = 60
 class SharedGaussianNoise:
     """Integer noise for `labels` counts: (Y + Z) / denominator, rounded, with ties broken by a fair coin.
 
-    Y is drawn for each count, and Z once for all counts. Y and Z are Gaussians rounded to whole numbers, with the
-    standard deviations `own` and `common`.
-
-    The noise is post-processing of Gaussian noise: for a whole count c, c plus this noise is (denominator * c + Y + Z)
-    / denominator, rounded.
+    Y is drawn for each count, and Z once for all counts. Both are Gaussians rounded to whole numbers: Y has standard
+    deviation `own`, and Z has `common`.
     """
+
+    # The noise is post-processing of Gaussian noise: for a whole count c, c plus this noise is (denominator * c + Y +
+    # Z) / denominator, rounded.
 
     labels: int
     denominator: int
@@ -97,25 +97,21 @@ class SharedGaussianNoise:
         return self.own / self.denominator
 
     def radius(self, confidence: Fraction) -> int:
-        """Return an r such that the noise Z of a count has P[|Z| <= r] >= confidence.
-
-        Z is (Y + Y') / denominator, rounded, where Y is the count's own noise and Y' the common noise. If |Z| > r, then
-        |Y + Y'| >= denominator (r + 1/2). Y and Y' are rounded Gaussians, so the sum of the two Gaussians is within 1
-        of Y + Y'.
-        """
+        """Return an r such that the noise Z of a count has P[|Z| <= r] >= confidence."""
+        # Z is (Y + Y') / denominator, rounded, where Y is the count's own noise and Y' the common noise. If |Z| > r,
+        # then |Y + Y'| >= denominator (r + 1/2). Y and Y' are rounded Gaussians, so the sum of the two Gaussians is
+        # within 1 of Y + Y'.
         outside = float_below(1 - probability("confidence", confidence))
         reach = float_above(self.sigma) * -float(ndtri(outside / 2)) * (1.0 + 1e-12)
         return max(0, math.ceil(reach + 1.0 / self.denominator - 0.5))
 
     @property
     def variance(self) -> Fraction:
-        """Approximate variance of one count's noise, to be compared with the sigma^2 of a rounded Gaussian.
-
-        The noise is (own part + common part) / denominator, rounded. Rounding each part to whole numbers adds 1/12, in
-        units of 1/denominator^2, and is included. Rounding the quotient to a whole number adds about 1/12 more. That
-        1/12 is left out, because rounding adds it to a rounded Gaussian too. The true addition differs from 1/12 by a
-        small amount, which depends on whether ties are possible; this amount is included.
-        """
+        """Approximate variance of one count's noise, to be compared with the sigma^2 of a rounded Gaussian."""
+        # The noise is (own part + common part) / denominator, rounded. Rounding each part adds 1/12, in units of
+        # 1/denominator^2, and is included. Rounding the quotient adds about 1/12 more, which is left out, because
+        # rounding adds it to a rounded Gaussian too. The true addition differs from 1/12 by a small amount, which
+        # depends on whether ties are possible; this amount is included.
         ties = Fraction(1, 6) if self.denominator % 2 == 0 else Fraction(-1, 12)
         return self.sigma**2 + (Fraction(1, 6) + ties) / self.denominator**2
 
@@ -133,16 +129,15 @@ class SharedGaussianNoise:
 def gaussian_count_noise(
     labels: int, contributions: int | None, per_item: int, sigma: Fraction
 ) -> RoundedGaussianNoise | SharedGaussianNoise:
-    """Return the smallest Gaussian noise on `labels` counts at the privacy cost that `contributions` and `sigma` fix.
+    """Return the smallest Gaussian noise on `labels` counts at the cost of min(labels, contributions) uses of `sigma`.
 
-    The cost is that of min(labels, contributions) uses of a Gaussian mechanism of parameter `sigma`. `contributions` is
-    the number of counts that one user can change (None: all), and `per_item` the most that one user adds to a count.
-    The counts share a part of their noise if that makes the noise smaller. The noise is independent if sharing would
-    gain less than 1%, or less than the extra rounding loses.
+    `contributions` is the number of counts that one user can change (None: all), and `per_item` the most that one user
+    adds to a count. The counts share a part of their noise if that makes it smaller.
 
     >>> gaussian_count_noise(10, None, 1, Fraction(10)).radius(Fraction(95, 100))
     13
     """
+    # The noise is independent if sharing would gain less than 1%, or less than the extra rounding loses.
     changeable = labels if contributions is None else min(labels, contributions)
     deviation = per_item * sigma
     theta = best_theta(labels, changeable)
@@ -160,11 +155,12 @@ def gaussian_count_noise(
 def squared_sensitivity(labels: int, changeable: int, theta: Fraction) -> Fraction:
     """Return Q, the squared l2-sensitivity of counts that share noise, divided by tau^2.
 
-    tau is the most that one user adds to a count, and `theta` is the weight of the noise common to all counts. The
-    common noise hides a common shift of all counts. So the sensitivity is measured after theta * tau * n is subtracted
-    from each count, where n is the number of users. A user adds to at most `changeable` of the `labels` counts. For
-    theta up to 1/2 the change is largest if the user adds tau to `changeable` counts.
+    tau is the most that one user adds to a count, and a user adds to at most `changeable` of the `labels` counts.
+    `theta` is the weight of the noise common to all counts.
     """
+    # The common noise hides a common shift of all counts. So the sensitivity is measured after theta * tau * n is
+    # subtracted from each count, where n is the number of users. For theta up to 1/2 the change is largest if the user
+    # adds tau to `changeable` counts.
     return changeable * (1 - 2 * theta) + labels * theta**2
 
 
@@ -187,14 +183,14 @@ def relative_deviations(labels: int, changeable: int) -> tuple[float, float]:
 def best_theta(labels: int, changeable: int) -> Fraction:
     """Return the weight theta of the common noise that makes the noise of a count (nearly) smallest.
 
-    There are `labels` counts, of which a user changes at most `changeable`. The result is the fraction with the
-    smallest denominator for which the noise of a count is within 1% of its minimum. The standard deviation of the noise
-    is proportional to f = sqrt(Q) + theta, with Q from `squared_sensitivity`. f is convex in theta, and its derivative
-    is 0 where changeable - labels * theta = sqrt(Q).
+    There are `labels` counts, of which a user changes at most `changeable`. The result has the smallest denominator for
+    which the noise is within 1% of its minimum.
 
     >>> best_theta(10, 10), best_theta(10, 5), best_theta(10, 1), best_theta(1000, 2)
     (Fraction(1, 2), Fraction(1, 3), Fraction(0, 1), Fraction(0, 1))
     """
+    # The standard deviation of the noise is proportional to f = sqrt(Q) + theta, with Q from `squared_sensitivity`. f
+    # is convex in theta, and its derivative is 0 where changeable - labels * theta = sqrt(Q).
     if changeable <= 1:
         return Fraction(0)
     stationary = (changeable - math.sqrt(changeable * (labels - changeable) / (labels - 1))) / labels

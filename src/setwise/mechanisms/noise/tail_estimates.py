@@ -25,19 +25,17 @@ _QUANTILES = -np.log1p(-(np.arange(_STEPS) + 0.5) / _STEPS)
 def estimate_tail(noisy: NDArray[np.float64], users_before: float, scale: float) -> NDArray[np.float64]:
     """Return an estimate of the number of users in each bin from the noisy numbers `noisy`, in the same order.
 
-    The Laplace noise on each number has scale `scale`. `users_before` is the number of users in the bin before the
-    first bin of `noisy`.
-
-    The estimate is the posterior mean of the number of users given the noisy number, for this prior: a bin is empty
-    with probability one half, and otherwise has an exponentially distributed number of users, whose mean is a fourth of
-    the users in the bin before it. Only noisy numbers are read, so the estimates cost no privacy. They are used to
-    choose bounds; no interval depends on them.
+    `scale` is the Laplace noise scale of each number. `users_before` is the number of users in the bin before the first
+    one. The estimates help to choose bounds; no interval depends on them.
 
     >>> estimate_tail(np.array([0.0, 0.0]), 120.0, 20.0).round(1).tolist()  # a few of 120 may go on to the next bin
     [3.4, 0.4]
     >>> estimate_tail(np.array([40.0, 0.0]), 3000.0, 20.0).round(1).tolist()  # 750 would be seen: 40 is noise
     [11.2, 1.2]
     """
+    # The estimate is the posterior mean of the number of users given the noisy number, for this prior: a bin is empty
+    # with probability one half, and otherwise has an exponentially distributed number of users, whose mean is a fourth
+    # of the users in the bin before it. Only noisy numbers are read, so the estimates cost no privacy.
     estimates = np.zeros(len(noisy))
     expected = _DECAY * users_before
     for place, number in enumerate(noisy):
@@ -56,11 +54,11 @@ def estimate_tail(noisy: NDArray[np.float64], users_before: float, scale: float)
 def laplace_sums_radius(scales: NDArray[np.float64], numbers: NDArray[np.int64], chance: float) -> NDArray[np.float64]:
     """Return for each row of `scales` a radius r that a sum S of Laplace noises rarely exceeds: P[|S| > r] <= `chance`.
 
-    S is the sum of numbers[i] independent noises of scale scales[row, i], over all columns i. By Chernoff's bound, S
-    exceeds r with probability at most exp(-t r) * product over i of (1 - t^2 s_i^2)^-n_i for any t below all 1 / s_i,
-    where s_i are the scales of the row and n_i the `numbers`. The bound also holds for integer Laplace noise of the
-    same scale, whose moment generating function is smaller.
+    S is the sum of numbers[i] independent noises of scale scales[row, i], over all columns i.
     """
+    # By Chernoff's bound, S exceeds r with probability at most exp(-t r) * product over i of (1 - t^2 s_i^2)^-n_i for
+    # any t below all 1 / s_i, where s_i are the scales of the row and n_i the `numbers`. The bound also holds for
+    # integer Laplace noise of the same scale, whose moment generating function is smaller.
     largest = scales.max(axis=1, where=numbers > 0, initial=1e-12)
     best = np.full(len(scales), np.inf)
     for part in np.linspace(0.02, 0.98, 49):

@@ -73,10 +73,11 @@ class TruncatedGaussianNoise:
     def log_tail(self, sizes: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return log P[Z >= z] of truncated Gaussian noise Z, for each z in `sizes`; minus infinity beyond the bound.
 
-        If the noise is too wide for a table of its law, P[z] is approximated by the integral of the continuous Gaussian
-        from z - 1/2 to z + 1/2. By the midpoint rule each P[z] is then off by at most the factor 1 + (z/sigma)^2 / (24
-        sigma^2). The relative error is less than 1e-3 up to 300 standard deviations.
+        The relative error is less than 1e-3 up to 300 standard deviations.
         """
+        # If the noise is too wide for a table of its law, P[z] is approximated by the integral of the continuous
+        # Gaussian from z - 1/2 to z + 1/2. By the midpoint rule each P[z] is then off by at most the factor 1 +
+        # (z/sigma)^2 / (24 sigma^2).
         if self.sigma <= LARGEST_TABLE_SCALE or self.bound <= _LARGEST_TABLE_BOUND:
             reach = min(self.bound, _LARGEST_TAIL_TABLE)
             return _log_tails(self.sigma, reach)[np.clip(sizes, -reach, reach + 1) + reach]
@@ -132,12 +133,12 @@ _SMALLEST_SHARE = 1e-60
 def continuous_failure(level: float, tau: float, deviation: float) -> float:
     """Return the probability that truncated Gaussian noise falls where the same noise shifted by `tau` cannot fall.
 
-    `level` is the truncation level T, and `deviation` the standard deviation s. The probability is (Phi(T/s) - Phi((T -
-    tau)/s)) / (2 Phi(T/s) - 1); the paper writes it as 1 - P[E]. It is computed from lower tails, so that a small
-    probability keeps its relative accuracy.
+    `level` is the truncation level, and `deviation` the standard deviation.
 
     Theorem: the paper's equation for the truncation level (eq:truncationLevel).
     """
+    # The probability is (Phi(T/s) - Phi((T - tau)/s)) / (2 Phi(T/s) - 1), with T = level and s = deviation; the paper
+    # writes it as 1 - P[E]. It is computed from lower tails, so that a small probability keeps its relative accuracy.
     window = float(ndtr((tau - level) / deviation) - ndtr(-level / deviation))
     return window / (1.0 - 2.0 * float(ndtr(-level / deviation)))
 
@@ -176,13 +177,12 @@ neighbouring tails, have one below 1e-9."""
 def _level_by_floats(tau: int, deviation: float, share: float, most: int) -> int | None:
     """Return the smallest truncation level at which noise fails with probability at most `share`, or None if uncertain.
 
-    Noise truncated at a level fails if it falls where the same noise shifted by `tau` cannot fall; `tau` is the most
-    that one user adds to a count. `deviation` is the standard deviation of the noise. The level is at most `most`.
-
-    The computation is in floats. It is certain only if the failure probability is below `share` at the level, and above
-    it at the level minus 1, by more than the error of floats. The result is then the same as that of exact arithmetic
-    in `truncation_level`, but found a hundred times faster for wide noise.
+    Noise truncated at a level fails if it falls where the same noise shifted by `tau` cannot fall. `deviation` is the
+    standard deviation of the noise, and the level is at most `most`.
     """
+    # The computation is in floats. It is certain only if the failure probability is below `share` at the level, and
+    # above it at the level minus 1, by more than the error of floats. The result is then that of exact arithmetic in
+    # `truncation_level`, but found a hundred times faster for wide noise.
     z = np.arange(most + 2, dtype=np.float64)
     exponents = 0.5 * (z / deviation) ** 2
     if exponents[-1] > 700.0:
@@ -205,12 +205,10 @@ def _level_by_floats(tau: int, deviation: float, share: float, most: int) -> int
 
 @lru_cache(maxsize=64)
 def truncation_level(contributions: int, tau: int, sigma: Fraction, delta: Fraction) -> int:
-    """Return the smallest integer T >= tau at which integer Gaussian noise may be truncated.
+    """Return the smallest integer T >= tau at which integer Gaussian noise of parameter tau * `sigma` may be truncated.
 
-    One user adds at most `tau` to each of at most `contributions` counts, and the noise has parameter tau * `sigma`. T
-    may be used if it is proved that contributions * delta1(T) <= `delta`. Here delta1(T) is the probability that noise
-    conditioned on {-T, ..., T} falls where the same noise shifted by tau cannot fall. With g(z) = exp(-z^2 / (2 tau^2
-    sigma^2)), it is delta1(T) = sum_{z=T-tau+1}^{T} g(z) / sum_{z=-T}^{T} g(z).
+    A user adds at most `tau` to each of at most `contributions` counts. The total probability that truncated noise
+    falls where noise shifted by tau cannot fall is at most `delta`.
 
     Theorem: docs/truncated-gaussian-on-the-lattice.md, Proposition 1.
     Raises: `Unattainable` if delta / contributions is below 1e-60.
@@ -218,6 +216,9 @@ def truncation_level(contributions: int, tau: int, sigma: Fraction, delta: Fract
     >>> truncation_level(100, 5, Fraction(10), Fraction("1e-10"))
     352
     """
+    # T may be used if it is proved that contributions * delta1(T) <= `delta`, where delta1(T) is the probability that
+    # noise conditioned on {-T, ..., T} falls where the same noise shifted by tau cannot fall. With g(z) = exp(-z^2 / (2
+    # tau^2 sigma^2)), delta1(T) = sum_{z=T-tau+1}^{T} g(z) / sum_{z=-T}^{T} g(z).
     deviation, share = tau * sigma, delta / contributions
     # g falls, so sums are below integrals, and the continuous level, rounded up, is always enough. The margin covers
     # the rounding errors of the floats by which the level was computed.

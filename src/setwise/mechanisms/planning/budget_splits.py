@@ -29,11 +29,12 @@ _Number = TypeVar("_Number", float, Floats)
 def ranking_shortfall(noise: Noise, contests: int, confidence: Fraction) -> int:
     """Return by how much, in units of a count, one label's count must exceed another's to be ranked above it.
 
-    With probability `confidence`, this lead is enough in all of `contests` comparisons of two labels at once. Each
-    count has the noise `noise`. A lead of s fails in one comparison with probability P[Z1 - Z2 > s], where Z1 and Z2
-    are the noises of the two labels; a union bound adds up these probabilities. The continuous laws of the noise are
-    used; the integer laws are within one unit of them.
+    With probability `confidence`, this lead is enough in all of `contests` comparisons of two labels. Each count has
+    the noise `noise`.
     """
+    # A lead of s fails in one comparison with probability P[Z1 - Z2 > s], where Z1 and Z2 are the noises of the two
+    # labels; a union bound adds up these probabilities. The continuous laws of the noise are used; the integer laws are
+    # within one unit of them.
     miss = float(1 - confidence)
     match noise:
         case LaplaceNoise(scale=scale):
@@ -49,13 +50,14 @@ def ranking_shortfall(noise: Noise, contests: int, confidence: Fraction) -> int:
 def laplace_lead(contests: int, miss: float) -> float:
     """Return the lead by which a label's exact count must exceed a rival's to win every comparison under Laplace noise.
 
-    The lead is in units of the noise scale, and both counts of a comparison have noise. With probability at most
-    `miss`, the difference of the two noises exceeds the lead t in at least one of `contests` comparisons: t solves
-    contests * exp(-t) (2 + t) / 4 = miss. The lead is 0 if there are no contests.
+    The lead is in units of the noise scale. It fails in at least one of `contests` comparisons with probability at most
+    `miss`. It is 0 if there are no contests.
 
     >>> round(laplace_lead(1, 0.5), 9)
     0.0
     """
+    # The lead t solves contests * exp(-t) (2 + t) / 4 = miss, where exp(-t) (2 + t) / 4 is the probability that the
+    # difference of two Laplace noises exceeds t.
     if not contests:
         return 0.0
     goal = math.log(contests / (4.0 * miss))
@@ -88,10 +90,10 @@ _WORTH_OF_ERROR = 10.0
 def plan_merit(reach: _Number, error: _Number) -> _Number:
     """Return the error of a plan as one number, in units of a count, by which plans are compared; smaller is better.
 
-    It is `reach` plus ten times `error`. `reach` is by how much a label's count must exceed its rivals for the label to
-    be released, and `error` is the mean error of a released count. With the factor ten, the two terms are equal if the
-    smallest count that is found has a relative error of a tenth.
+    `reach` is by how much a label's count must exceed its rivals for the label to be released, and `error` is the mean
+    error of a released count.
     """
+    # With the factor ten, the two terms are equal if the smallest count that is found has a relative error of a tenth.
     return reach + _WORTH_OF_ERROR * error
 
 
@@ -99,13 +101,13 @@ def plan_merit(reach: _Number, error: _Number) -> _Number:
 class BudgetSplit:
     """A way to divide the budget of a query between finding labels and counting them, with estimated errors.
 
-    `name` is the mechanism. `share` is the share of the budget's delta that pays for the threshold, which hides labels
-    of one user alone. If the mechanism first picks labels and then counts them, `counts` is the kind of noise on the
-    counts, and `ratio` is their noise scale divided by that of the picks.
-
-    `scale` is the noise scale that fits the budget, in units of per_item, the most that one user adds to a count.
-    `error` is the mean error of a count (0 if no counts are wanted). `merit` is the error of the whole plan, of finding
-    labels and of counting them (see `plan_merit`; smaller is better).
+    - `name` is the mechanism.
+    - `counts` is the kind of noise on the counts of labels that were picked first.
+    - `share` is the share of the budget's delta for the threshold that hides labels of one user alone.
+    - `ratio` is the noise scale of the counts divided by that of the picks.
+    - `scale` is the noise scale that fits the budget, in units of the most that one user adds to a count.
+    - `error` is the mean error of a count (0 if no counts are wanted).
+    - `merit` is the error of the whole plan (see `plan_merit`); smaller is better.
     """
 
     name: MechanismName
@@ -131,11 +133,12 @@ def splits(bounds: Bounds, total: Total) -> tuple[BudgetSplit, ...]:
 def _cells(bounds: Bounds, total: Total) -> Iterator[tuple[MechanismName, CountNoise]]:
     """Yield pairs (mechanism, noise of the counts) for every mechanism that can answer the query within `total`.
 
-    `bounds` states the query: its k, its public labels and the limits on what one user contributes. Mechanisms with
-    noise on every count need a bound on the number of labels of one user; mechanisms that pick labels need a top k.
-    Mechanisms that pick labels count the picked labels afterwards, and the second entry of a pair is the noise of these
-    counts. It is `NONE` if the mechanism has noise on every count, or if no counts are wanted.
+    `bounds` states the query and the limits on what one user contributes. The noise is `NONE` if the mechanism has
+    noise on every count, or if no counts are wanted. Otherwise it is the noise on counts of labels that are picked
+    first.
     """
+    # Mechanisms with noise on every count need a bound on the number of labels of one user; mechanisms that pick labels
+    # need a top k.
     known = bounds.domain is not None
     laplace = MechanismName.KNOWN_LAPLACE if known else MechanismName.UNKNOWN_LAPLACE
     gaussian = MechanismName.KNOWN_GAUSSIAN if known else MechanismName.TRUNCATED_GAUSSIAN
@@ -182,11 +185,12 @@ def _ratios(counts: CountNoise) -> tuple[float, ...]:
 def _best_split(bounds: Bounds, total: Total, name: MechanismName, counts: CountNoise) -> BudgetSplit:
     """Return how the mechanism `name` best divides the budget `total` between finding labels and counting them.
 
-    `bounds` states the query: its k, its public labels and the limits on what one user contributes. `counts` is the
-    kind of noise on counts that follow picked labels, or `NONE`. Several shares of delta for the threshold are combined
-    with several ratios between the noise scales of counts and picks. Among the splits whose `plan_merit` is nearly the
-    smallest, the one with the smallest error of a count is returned.
+    `bounds` states the query and the limits on what one user contributes. `counts` is the kind of noise on counts that
+    follow picked labels, or `NONE`.
     """
+    # Several shares of delta for the threshold are combined with several ratios between the noise scales of counts and
+    # picks. Among the splits whose `plan_merit` is nearly the smallest, the one with the smallest error of a count is
+    # returned.
     shares, ratios = _shares(name, bounds), _ratios(counts)
     share, ratio = np.array(shares)[:, None], np.array(ratios)
     epsilon, delta = float(total.epsilon), float(total.delta)
@@ -219,10 +223,12 @@ def _cost_of_unit_noise(
 ) -> tuple[Floats, Floats]:
     """Return the privacy cost of one release at noise scale 1, as (zCDP parameter rho, sum of epsilons).
 
-    At noise scale s, rho is divided by s^2 and the sum by s. The mechanism `name` either adds noise to all counts, of
-    which one user can change `changed`, or makes `k` picks of labels. Counts with the noise `counts` may follow the
-    picks: one user can change `counted` of them, and their noise scale is `ratio` times that of the picks.
+    - `name` is the mechanism: it adds noise to all counts or makes `k` picks of labels.
+    - `changed` is the number of counts that one user can change.
+    - `counts` is the noise on counts that follow picks; one user can change `counted` of them, and `ratio` is their
+      noise scale divided by that of the picks.
     """
+    # At noise scale s, rho is divided by s^2 and the sum of epsilons by s.
     one = np.ones_like(ratio)
     match name:
         case MechanismName.KNOWN_LAPLACE | MechanismName.UNKNOWN_LAPLACE:
@@ -252,11 +258,11 @@ def rough_noise_scale(rho: Floats, pure: Floats, epsilon: float, delta: Floats) 
 def _scale_with_plain_picks(picks: float, rho: Floats, epsilon: float, delta: Floats) -> Floats:
     """Return approximately the noise scale at which picks and counts together cost (epsilon, delta).
 
-    The picks are charged the sum of their epsilons, and only the counts are composed by zCDP. For one or two picks at a
-    small delta, that sum is below the epsilon that their zCDP implies. `picks` is the number of picks, and `rho` the
-    zCDP parameter of the counts at noise scale 1. The scale 1/y solves picks y + rho y^2 + 2 y sqrt(rho log(1 / delta))
-    = epsilon.
+    `picks` is the number of picks, and `rho` the zCDP parameter of the counts at noise scale 1.
     """
+    # The picks are charged the sum of their epsilons, and only the counts are composed by zCDP. For one or two picks at
+    # a small delta, that sum is below the epsilon that their zCDP implies. The scale 1/y solves picks y + rho y^2 + 2 y
+    # sqrt(rho log(1 / delta)) = epsilon.
     with np.errstate(divide="ignore", invalid="ignore"):  # delta may be 0
         slope = picks + 2.0 * np.sqrt(rho * -np.log(delta))
         scale = (slope + np.sqrt(slope**2 + 4.0 * rho * epsilon)) / (2.0 * epsilon)
@@ -266,10 +272,9 @@ def _scale_with_plain_picks(picks: float, rho: Floats, epsilon: float, delta: Fl
 def _rough_reach(bounds: Bounds, name: MechanismName, scale: Floats, failure: Floats, changed: int) -> Floats:
     """Return about how far a label's count must be above its rivals, or above 0, to be released with probability 95%.
 
-    The result is in units of per_item, the most that one user adds to a count. The mechanism is `name` with the noise
-    scale `scale`. `bounds` states the query: its k, its public labels and the limits on what one user contributes.
-    `failure` is the delta of the threshold, if the mechanism has a threshold, and `changed` is the number of counts
-    that one user can change.
+    The result is in units of the most that one user adds to a count. `bounds` states the query. `name` is the
+    mechanism, and `scale` its noise scale. `failure` is the delta of its threshold, if it has one. `changed` is the
+    number of counts that one user can change.
     """
     contests = (bounds.k or 0) * bounds.rivals
     match name:
@@ -308,12 +313,12 @@ def _gaussian_lead(contests: int) -> float:
 
 
 def _rough_error(bounds: Bounds, name: MechanismName, counts: CountNoise, scale: Floats, ratio: Floats) -> Floats:
-    """Return the estimated mean absolute error of a count, in units of per_item, the most that one user adds to it.
+    """Return the estimated mean absolute error of a count, in units of the most that one user adds to it.
 
-    It is the scale of Laplace noise, or about 0.8 standard deviations of Gaussian noise. `bounds` states the query: its
-    k, its public labels and the limits on what one user contributes. `name` is the mechanism, and `scale` its noise
-    scale. If counts with the noise `counts` follow picked labels, their noise scale is `ratio` times `scale`.
+    `bounds` states the query. `name` is the mechanism, and `scale` its noise scale. If counts with the noise `counts`
+    follow picked labels, their noise scale is `ratio` times `scale`.
     """
+    # It is the scale of Laplace noise, or about 0.8 standard deviations of Gaussian noise.
     match name:
         case MechanismName.KNOWN_LAPLACE | MechanismName.UNKNOWN_LAPLACE:
             return scale
