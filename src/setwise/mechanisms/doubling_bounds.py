@@ -79,13 +79,11 @@ class FoundRange:
 
         `low` and `high` must be ends of bins, the intervals of values in which users were counted with noise.
 
-        The interval contains every share p that the noise can explain. For the true p, (users outside) - p * (all
-        users) is 0 in the exact numbers, so in the noisy numbers it is a sum of noise alone. A p belongs to the
-        interval if this sum is no larger than noise can be. The allowed probability of a miss is divided among all
-        pairs of bins, because the same noise chose the bounds.
-
         Theorem: docs/statistics.md, "Bounds that are found".
         """
+        # The interval has every share p that noise can explain. For the true p, (users outside) - p * (all users) is 0
+        # in the exact numbers, so in the noisy numbers it is a sum of noise alone. The allowed probability of a miss is
+        # divided among all pairs of bins, because the same noise chose the bounds.
         noisy = np.array(self.noisy, dtype=float)
         outside = np.array(
             [ends(place)[0] < low or ends(place)[1] > high for place in range(-DOUBLINGS, DOUBLINGS + 1)]
@@ -108,16 +106,15 @@ class FoundRange:
 class DoublingBounds:
     """A private search for clipping bounds, from noisy numbers of values in 171 bins (-85 to 85) whose ends double.
 
-    The bounds are the outer ends of the outermost bins that are taken to have values. A bin is taken to have values if
-    its noisy number exceeds a threshold; if no number does, the bin with the highest noisy number is taken. The
-    threshold is lower near a bin that has values, because bins there are more likely to have values too.
-
-    A user has at most one value, so a user changes one number by 1. All noisy numbers together cost as much privacy as
-    one number with Laplace noise of scale `scale`.
+    `scale` is the scale of the Laplace noise on each number. A user has at most one value, so the search is (1 /
+    scale)-DP. The bounds are the outer ends of the outermost bins that are taken to have values.
 
     >>> ends(-3), ends(0), ends(21)
     ((Fraction(-1, 131072), Fraction(-1, 262144)), (Fraction(0, 1), Fraction(0, 1)), (Fraction(1, 1), Fraction(2, 1)))
     """
+
+    # A bin is taken to have values if its noisy number exceeds a threshold, which is lower near a bin that has values;
+    # if no number does, the bin with the highest noisy number is taken.
 
     scale: Fraction
 
@@ -136,12 +133,12 @@ class DoublingBounds:
 
     @property
     def near_threshold(self) -> int:
-        """The noisy number of values above which a bin about as far out as the outermost bin is taken to have values.
+        """The noisy number above which a bin about as far from 0 as the outermost bin is taken to have values.
 
-        The outermost bin is the bin farthest from bin 0, on either side, among those above `threshold`. If its index is
-        b or -b, the bins about as far from 0 have the indices b - `_NEAR` + 1 to b, and the negatives of these. They
-        are more likely to have values than other bins, so this number is lower than `threshold`.
+        The outermost bin is the bin farthest from bin 0, on either side, whose noisy number is above `threshold`. Bins
+        as far out are more likely to have values than other bins, so this number is lower than `threshold`.
         """
+        # If the outermost bin is b or -b, these are the bins b - `_NEAR` + 1 to b, and their negatives.
         return self._noise.radius(1 - _MISTAKEN_NEAR / (2 * _NEAR))
 
     @property
@@ -167,16 +164,14 @@ class DoublingBounds:
     ) -> FoundRange:
         """Return clipping bounds low < high, found with noise; `counts` has the exact number of values in each bin.
 
-        The bounds are 0 and 1 if only bin 0, which holds the zeros, is taken to have values. `randomness` is the source
-        of the noise. If the bounds are for a sum, `noise_at(bound)` is the error that noise adds to the sum if `bound`
-        is the larger absolute value of the two clipping bounds. A clipping bound is then moved outwards as long as this
-        error grows by less than the clipped part of the sum shrinks. If the bounds are for a mean, `noise_of_width` is
-        the error that noise adds to the sum of all users' values per unit of the distance between the bounds, and each
-        bound is moved outwards in the same way. Without either, the bounds stay at the outermost bins that are taken to
-        have values.
+        For a sum, `noise_at(bound)` is the error that noise adds if `bound` is the larger absolute clipping bound. For
+        a mean, `noise_of_width` is the error that noise adds to the sum per unit of the distance between the bounds.
+        Each bound is moved outwards as long as this error grows by less than the clipped part shrinks.
 
         Raises: `InvalidParameter` unless there are 171 counts.
         """
+        # The bounds are 0 and 1 if only bin 0, which holds the zeros, is taken to have values. Without `noise_at` and
+        # `noise_of_width` the bounds stay at the outermost bins that are taken to have values.
         if len(counts) != 2 * DOUBLINGS + 1:
             raise InvalidParameter(f"there are {2 * DOUBLINGS + 1} bins, but counts are for {len(counts)}")
         noisy = counts + self._noise.draw(len(counts), randomness)
@@ -199,11 +194,12 @@ class DoublingBounds:
     def _steps_outwards(self, noisy: NDArray[np.int64], outermost: int, noise_at: Callable[[float], float]) -> int:
         """Return by how many bins the clipping bound of a sum is moved away from 0, beyond the bin `outermost`.
 
-        `outermost` is the last bin of one sign that is taken to have values. The result is 0 if there is no such bin
-        (`outermost` <= 0). `noisy` has the noisy numbers of users in the bins 0 to 85 of this sign. `noise_at(bound)`
-        is the error that noise adds to the sum. The result minimises this error plus the estimated part of the sum that
-        the bound clips. The estimate takes the values of a bin to lie in its middle.
+        - `noisy` has the noisy numbers of users in the bins 0 to 85 of one sign.
+        - `outermost` is the last of these bins that is taken to have values; if it is 0 or less, the result is 0.
+        - `noise_at(bound)` is the error that noise adds to the sum.
         """
+        # The result minimises this error plus the estimated part of the sum that the bound clips. The estimate takes
+        # the values of a bin to lie in its middle.
         if outermost <= 0:
             return 0
         users = estimate_tail(
@@ -217,11 +213,11 @@ class DoublingBounds:
     def _estimate_users_outside(self, noisy: NDArray[np.float64], first: int, last: int) -> NDArray[np.float64]:
         """Return estimated numbers of users in the 171 bins, which are 0 for the bins from `first` to `last`.
 
-        The bins `first` to `last` are taken to have values, and `noisy` has the noisy numbers of users. A bin that is
-        nearer to 0 than the farther of `first` and `last` is expected to have a fourth of the users of the fullest bin
-        between them, if it has any: values of a column do not end at 0, and bins near 0 are small. Bins beyond are
-        expected to have fewer users the farther they are from 0.
+        The bins `first` to `last` are taken to have values, and `noisy` has the noisy numbers of users.
         """
+        # A bin that is nearer to 0 than the farther of `first` and `last` is expected to have a fourth of the users of
+        # the fullest bin between them, if it has any: values of a column do not end at 0, and bins near 0 are small.
+        # Bins beyond are expected to have fewer users the farther they are from 0.
         scale = float(self.scale)
         widest = max(abs(first), abs(last))
         fullest = max(0.0, float(noisy[first + DOUBLINGS : last + DOUBLINGS + 1].max()))
@@ -242,11 +238,12 @@ class DoublingBounds:
     def _occupied_bins(self, noisy: NDArray[np.int64]) -> tuple[int, int]:
         """Return the indices, -85 to 85, of the first and the last bin that are taken to have values.
 
-        `noisy` has the noisy number of values in each bin. There are three steps. First, the bins above `threshold` are
-        taken; if there are none, the bin with the highest number is taken. Second, bins about as far from 0 as the
-        outermost of these, on either side, are taken if they are above `near_threshold`. Third, the range of bins is
-        extended at both ends, as long as the next bin is above `neighbour_threshold`.
+        `noisy` has the noisy number of values in each bin.
         """
+        # Three steps. First, the bins above `threshold` are taken; if there are none, the bin with the highest number
+        # is taken. Second, bins about as far from 0 as the outermost of these, on either side, are taken if they are
+        # above `near_threshold`. Third, the range is extended at both ends, as long as the next bin is above
+        # `neighbour_threshold`.
         standing = np.flatnonzero(noisy > self.threshold) - DOUBLINGS
         occupied = [int(np.argmax(noisy)) - DOUBLINGS] if len(standing) == 0 else standing.tolist()
         widest = max(abs(occupied[0]), abs(occupied[-1]))
@@ -264,11 +261,11 @@ class DoublingBounds:
 def _widened(users: NDArray[np.float64], last: int, noise_of_width: float) -> int:
     """Return the bin at which the upper clipping bound of a mean ends: the bin `last`, or one above it.
 
-    `users` has the estimated number of users in each of the 171 bins above `last`. A higher bound clips fewer values,
-    but adds `noise_of_width` to the error of the sum of values for each unit by which it is higher. The returned bin
-    minimises the sum of this error and the clipped part of the sum. The values of a bin are taken to lie in its middle.
-    For the lower bound, pass the bins in reverse order.
+    `users` has the estimated number of users in each of the 171 bins above `last`. Each unit by which the bound is
+    higher adds `noise_of_width` to the error of the sum of values. For the lower bound, pass the bins in reverse order.
     """
+    # The returned bin minimises the sum of this error and the clipped part of the sum. The values of a bin are taken to
+    # lie in its middle.
     places = range(last, DOUBLINGS)
     bounds = np.array([float(ends(place)[1]) for place in places])
     middles = np.array([float(sum(ends(place))) / 2 for place in range(last + 1, DOUBLINGS)])
@@ -279,8 +276,8 @@ def _widened(users: NDArray[np.float64], last: int, noise_of_width: float) -> in
 def ends(place: int) -> tuple[Fraction, Fraction]:
     """Return the lower and the upper end of the bin with the index `place`, from -85 to 85, as exact values.
 
-    A bin is an interval of values. Bin b > 0 goes from 2^(b - 21) to 2^(b - 20), bin -b holds the negatives, and bin 0
-    holds only zeros. The outer end of the last bins, 85 and -85, is only nominal, because they hold all larger values.
+    Bin b > 0 goes from 2^(b - 21) to 2^(b - 20), bin -b holds the negatives, and bin 0 holds only zeros. The bins 85
+    and -85 also hold all larger absolute values, so their outer end is only nominal.
     """
     if place == 0:
         return Fraction(0), Fraction(0)
