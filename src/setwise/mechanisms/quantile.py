@@ -45,13 +45,14 @@ _DIVIDED_UNITS, _FINEST_DIVIDED_SHARE, _MOST_USERS = 128, 10**4, 2**31
 def rank_scores(cells: NDArray[np.int64], at: Fraction) -> NDArray[np.int64]:
     """Return the score of each cell of a grid: minus the cell's distance in rank from the quantile `at` = a/b.
 
-    `cells` holds the number of values in each cell; n is their sum. The quantile has the rank at * n. A cell with m
-    values, above k values in lower cells, has the ranks k to k + m. Its distance is that of the quantile's rank from
-    the nearest of these ranks, and 0 if the quantile's rank is one of them. Scores are in units of 1/b values.
+    `cells` has the number of values in each cell; n is their sum. The quantile has the rank at * n. Scores are in units
+    of 1/b values.
 
     >>> rank_scores(np.array([1, 1, 2, 5]), Fraction(1, 2)).tolist()
     [-7, -5, -1, 0]
     """
+    # A cell with m values, above k values in lower cells, has the ranks k to k + m. Its distance is that of the
+    # quantile's rank from the nearest of these ranks, and 0 if the quantile's rank is one of them.
     edges = np.concatenate(([0], np.cumsum(cells)))
     return _distances(at.denominator * edges - at.numerator * edges[-1])
 
@@ -68,31 +69,25 @@ def _distances(edges: NDArray[np.int64]) -> NDArray[np.int64]:
 def score_range(at: Fraction) -> int:
     """Return how differently the `rank_scores` of the quantile `at` = a/b change when one value is added or removed.
 
-    It is the largest change of a cell's score minus the smallest, which the exponential mechanism needs: 2 max(a, b -
-    a), in units of 1/b values. That is 1 value for the median and less than 2 values for any other quantile. Some grids
-    attain the bound; docs/statistics.md has the proof, and tests enumerate small grids.
+    It is the largest change of a cell's score minus the smallest, in units of 1/b values: 2 max(a, b - a). The
+    exponential mechanism needs it.
 
     >>> score_range(Fraction(1, 2)), score_range(Fraction(9, 10))
     (2, 18)
     """
+    # That is 1 value for the median and less than 2 values for any other quantile. Some grids attain the bound;
+    # docs/statistics.md has the proof, and tests enumerate small grids.
     return 2 * max(at.numerator, at.denominator - at.numerator)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GridQuantiles:
-    """Picks a grid cell for each of several quantiles; `shares` has the share of values below each, such as 1/2.
+    """Picks a grid cell for each of several quantiles with the exponential mechanism.
 
-    The grid has `cells` cells. A single quantile is one pick of the exponential mechanism; the score of a cell is minus
-    its distance in rank from the quantile.
-
-    Several quantiles are picked level by level. First the exponential mechanism picks a position for the middle
-    quantile, at which the values are cut into two slices. Then the middle one of the lower quantiles is picked from the
-    lower slice, and the middle one of the upper quantiles from the upper slice, and so on. The values of a cell that is
-    cut are divided between the two slices in the ratio of the cut. So a user adds one value in all to the slices of a
-    level, and a level costs one `epsilon`-bounded-range use. Only the picked cells are released, in ascending order.
-
-    If `weight` is above 1, a user may divide that many units among several cells, which count together as one value.
-    Counts and scores are then in these units.
+    - `shares` has the share of values below each quantile, such as 1/2, in ascending order.
+    - `cells` is the number of cells of the grid.
+    - `epsilon` is the bounded range of one level of picks; several quantiles are picked level by level, by halving.
+    - `weight`: a user may divide this many units among cells, which together count as one value.
 
     Theorem: DongDuRo19 for the exponential mechanism; KaplanScSt22 for halving; docs/statistics.md for the range of the
     scores and for the values that are divided.
@@ -100,6 +95,11 @@ class GridQuantiles:
     Raises: `InvalidParameter` unless the shares are ascending, lie strictly between 0 and 1 and have at most six
     decimals.
     """
+
+    # First a position for the middle quantile is picked, at which the values are cut into two slices. Then the middle
+    # one of the lower quantiles is picked from the lower slice, and so on. The values of a cell that is cut are divided
+    # between the two slices in the ratio of the cut. So a user adds one value in all to the slices of a level, and a
+    # level costs one `epsilon`-bounded-range use. Only the picked cells are released, in ascending order.
 
     shares: tuple[Fraction, ...]
     cells: int
@@ -140,8 +140,7 @@ class GridQuantiles:
     def pick(self, counts: NDArray[np.int64], randomness: Randomness) -> tuple[int, ...]:
         """Return the index of the grid cell that is picked for each quantile, in ascending order of the quantiles.
 
-        `counts` holds the exact number of values in each cell, or of units if users divide a weight among cells.
-        `randomness` is the source of the random picks.
+        `counts` has the exact number of values in each cell, or of units if users divide a weight among cells.
 
         Raises: `InvalidParameter` if the number of counts is not `cells`, or if the counts add up to more than 2^34
         values (2^31 users, if users divide a weight).
@@ -161,9 +160,8 @@ class GridQuantiles:
     def _pick_between(self, values: "_Slice", first: int, last: int, randomness: Randomness) -> tuple[int, ...]:
         """Return the picked grid cells of the quantiles with indices `first` to `last` - 1.
 
-        The slice `values` holds the values between the positions at which the quantiles `first` - 1 and `last` cut the
-        grid. The middle quantile is picked first, and then the others from the two slices below and above its cut.
-        `randomness` is the source of the random picks.
+        `values` are the values between the positions at which the quantiles `first` - 1 and `last` cut the grid. The
+        middle quantile is picked first, and then the others from the values below and above it.
         """
         if first == last:
             return ()
@@ -178,11 +176,10 @@ class GridQuantiles:
         return (*before, cut // self._units, *self._pick_between(upper, middle + 1, last, randomness))
 
     def _share(self, first: int, middle: int, last: int) -> Fraction:
-        """Return the share of a slice's values that should lie below the quantile with index `middle`.
+        """Return the share of the values between two quantiles that should lie below the quantile with index `middle`.
 
-        The slice contains the values between the quantiles with indices `first` - 1 and `last`; if there is no such
-        quantile, it reaches to the end of the grid. The share is rounded to a fraction with a small denominator, so
-        that scores stay small whole numbers.
+        The two quantiles have the indices `first` - 1 and `last`; if one does not exist, the end of the grid takes its
+        place. The share is rounded to a small denominator, so that scores stay small whole numbers.
         """
         ends = (Fraction(0), *self.shares, Fraction(1))
         low, high = ends[first], ends[last + 1]
@@ -202,12 +199,12 @@ class GridQuantiles:
     def rank_error(self, number: int, confidence: Fraction) -> int:
         """Return a bound on the error in rank, in values, of the quantile with index `number`.
 
-        The bound holds with probability `confidence`. It adds up the errors of all picks that lead to this quantile. A
-        pick among c candidates misses the best score by at most (log(c) + X) / rate, whatever was picked before. X is
-        exponential with mean 1, and rate is epsilon divided by the range of the scores. The errors of earlier picks are
-        included, because earlier picks are the ends of the slice from which a later one is picked: if the lower end is
-        off by e in rank and the upper end by f, the target moves by (1 - share) e + share f.
+        The bound holds with probability `confidence`.
         """
+        # It adds up the errors of all picks that lead to this quantile. A pick among c candidates misses the best score
+        # by at most (log(c) + X) / rate, whatever was picked before. X is exponential with mean 1, and rate is epsilon
+        # divided by the range of the scores. Earlier picks are the ends of the slice from which a later one is picked:
+        # if the lower end is off by e in rank and the upper end by f, the target moves by (1 - share) e + share f.
         first, last = 0, len(self.shares)
         low: list[float] = []  # weight of every pick so far in the error of the slice's ends
         high: list[float] = []
@@ -292,10 +289,11 @@ class _Slice:
         """Return the grid position (an odd number) that the exponential mechanism picks as a quantile of the slice.
 
         `share` is the share of the slice's values below the quantile, and `rate` is epsilon divided by the range of the
-        scores. `randomness` is the source of the random picks. To save time, a run of neighbouring positions is picked
-        first, with a probability proportional to the sum of their weights, and then a position within the run. In a run
-        the scores rise or fall by equal steps; a cell has at most one rising and one falling run.
+        scores.
         """
+        # To save time, a run of neighbouring positions is picked first, with a probability proportional to the sum of
+        # their weights, and then a position within the run. In a run the scores rise or fall by equal steps; a cell has
+        # at most one rising and one falling run.
         cells = self._cells
         first = np.maximum(self.units * cells, self.low) | 1
         number = (np.minimum(self.units * (cells + 1), self.high) - first) // 2 + 1

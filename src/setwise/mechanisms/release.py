@@ -40,7 +40,7 @@ def noise_may_dominate(value: float | None, interval: tuple[float, float] | None
     """Return whether noise may be as large as the released number `value`, which is then marked unreliable.
 
     It may be if `interval`, the confidence interval of the number, is at least twice as wide as the absolute value. The
-    result is False if there is no number or no interval, or if the interval has width 0.
+    result is False without a number or an interval, or if the interval has width 0.
 
     >>> noise_may_dominate(30, (0, 75)), noise_may_dominate(100, (60, 140)), noise_may_dominate(0, (0, 0))
     (True, False, False)
@@ -79,15 +79,17 @@ class Estimate:
 class Item:
     """One released label, with its count or with estimates of other statistics.
 
-    `noisy` is the exact count plus noise. It may be negative. To sum the counts of several items, add up `noisy`: it is
-    unbiased, apart from the selection of items by their noisy counts.
+    - `noisy` is the exact count plus noise; it may be negative. To sum counts of several items, add up `noisy`.
+    - `count` is the number to show: `noisy` raised to the least possible count, or fitted to an order released
+      before.
+    - `interval` is a confidence interval of the exact count.
+    - `estimates` has one entry for each other statistic.
 
-    `count` is the number to show: `noisy`, raised to the least count that an item can have. If the order of the items
-    was released first, and then counts with Gaussian noise, `count` is instead fitted to that order.
-
-    `interval` is a confidence interval of the exact count. `noisy`, `count` and `interval` are None if no count was
-    released. `estimates` has one entry for each other statistic.
+    `noisy`, `count` and `interval` are None if no count was released.
     """
+
+    # `noisy` is unbiased, apart from the selection of items by their noisy counts. `count` is fitted to the order if
+    # the order of the items was released first, and then counts with Gaussian noise.
 
     label: Label
     count: int | None = None
@@ -105,11 +107,12 @@ class Item:
 class Release:
     """The result of one run of a mechanism.
 
-    `items` are the released labels, highest first. `spent` are the mechanism uses (guarantees with counts) that the run
-    cost. `complete` is False if a top k found fewer than k labels above its threshold, or if a limit on the number of
-    labels may have left out labels. `noise` is the noise of the counts, or None without counts. `selection` says how
-    noisy counts chose the items; it is None if the items were fixed before their noise was drawn. `least` is the
-    smallest exact count that a listed item can have.
+    - `items` are the released labels, highest first.
+    - `spent` are the guarantees, with counts, that the run cost.
+    - `complete` is False if a top k found fewer than k labels, or if a limit may have left out labels.
+    - `noise` is the noise of the counts; None without counts.
+    - `selection` says how noisy counts chose the items; None if the items were fixed before.
+    - `least` is the smallest exact count that a listed item can have.
 
     Raises: `InvalidParameter` if there are noisy counts without `noise`, or more items than candidates.
     """
@@ -150,15 +153,14 @@ class Release:
     def intervals(self, confidence: Fraction = CONFIDENCE) -> tuple[Interval | None, ...]:
         """Return a confidence interval for each item's exact count, or None for each item if no counts were released.
 
-        The upper end of an interval is the noisy count plus the radius of the noise. The lower end comes from
-        `lower_ends`, which allows for a threshold, and for listing only the highest noisy counts. If the shown count
-        lies outside of the interval, the interval is extended to contain it.
-
         Theorem: docs/intervals.md, Theorem 1.
         Ensures: on average, at most the share 1 - confidence of a list's intervals miss the exact count. If the items
         were fixed before their noise was drawn, or only a threshold chose them, every interval holds with probability
         `confidence` (given that its item is listed).
         """
+        # The upper end of an interval is the noisy count plus the radius of the noise. The lower end comes from
+        # `lower_ends`, which allows for a threshold, and for listing only the highest noisy counts. If the shown count
+        # lies outside of the interval, the interval is extended to contain it.
         confidence = probability("confidence", confidence)
         if self.noise is None or not self.items:
             return (None,) * len(self.items)
@@ -183,19 +185,19 @@ def ranked_items(labels: tuple[Label, ...], noisy: list[int], least: int) -> tup
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorEstimate:
-    """The expected error of a release, computed from the parameters and the exact law of the noise before data is read.
-
-    All numbers are in units of a count, and None if the mechanism has no such number.
+    """The expected error of a release, in units of a count, computed from parameters before data is read.
 
     - `expected_error` is the mean absolute noise of a count.
-    - `radius` is the distance from a noisy count far above any threshold to the lower end of its interval. The upper
-      end is as far away, or nearer if only the highest counts of a known domain are released.
-    - `detectable` is by how much the count of a label must exceed the counts of its rivals for the label to be
-      released. If the threshold is fixed, it is the count that the label must have.
-    - `shortfall` bounds by how much the count of a picked label is below the highest count of a label not picked yet.
+    - `radius` is the distance from a noisy count far above any threshold to the lower end of its interval.
+    - `detectable` is by how much a label's count must exceed its rivals, or the count it must have if the threshold
+      is fixed, for the label to be released.
+    - `shortfall` bounds by how much a picked label's count is below the highest count not picked yet.
 
-    The last three hold with probability `confidence`.
+    The last three hold with probability `confidence`. A number is None if the mechanism has no such number.
     """
+
+    # The upper end of an interval is as far away as the lower end, or nearer if only the highest counts of a known
+    # domain are released.
 
     confidence: Fraction
     expected_error: float | None = None

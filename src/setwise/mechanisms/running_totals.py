@@ -64,11 +64,10 @@ class Purpose(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """The weights c[0], c[1], ... of the present and earlier periods in one release of a series.
+    """The weights c[0], c[1], ... of the present and earlier periods in one release of a series of counts.
 
-    A release is a weighted sum of the counts of all periods so far, plus noise; c[k] is the weight of the count k
-    periods ago. The weights are the coefficients of the power series (1 - x)^-exponent. They are 0 from the index
-    `cutoff` on; if `cutoff` is None, all of them are used.
+    c[k] is the weight of the count k periods ago. The weights are the coefficients of the power series (1 -
+    x)^-exponent, but 0 from the index `cutoff` on (None: all are used).
     """
 
     exponent: Fraction
@@ -101,12 +100,13 @@ class Shape:
 def choose_shape(periods: int, purpose: Purpose, window: int | None = None, participations: int = 1) -> Shape:
     """Return the weights of earlier periods (a `Shape`) with the smallest error for `purpose`, at equal privacy cost.
 
-    `periods` is the number of periods of the series. `window` is the number of periods of a window, for the purpose
-    WINDOWS only. A user adds to a group in at most `participations` periods. The error that is minimised is that of the
-    last period's estimate, which is the largest.
+    - `periods` is the number of periods of the series.
+    - `window` is the number of periods of a window, for the purpose WINDOWS only.
+    - `participations` is the most periods in which a user adds to a group.
 
     Raises: `InvalidParameter` if a window is missing for WINDOWS or given for another purpose.
     """
+    # The error that is minimised is that of the last period's estimate, which is the largest.
     length = wanted_window(periods, purpose, window)
     shapes = [Shape(exponent=exponent) for exponent in _EXPONENTS]
     if length is not None:
@@ -139,9 +139,9 @@ def wanted_window(periods: int, purpose: Purpose, window: int | None) -> int | N
 def _relative_error(coefficients: NDArray[np.float64], window: int | None, participations: int) -> float:
     """Return the standard deviation of the last estimate of a series, divided by that of one equally private count.
 
-    `coefficients` are the weights of the present and earlier periods in a release. `window` is the number of periods
-    that the estimate sums, or None for all. A user adds to a group of the series in at most `participations` periods,
-    and to the one noisy count once.
+    - `coefficients` are the weights of the present and earlier periods in a release.
+    - `window` is the number of periods that the estimate sums; None for all.
+    - `participations` is the most periods in which a user adds to a group.
     """
     row = _window_row(_inverse_row(coefficients), window)
     largest_change = np.convolve(coefficients, np.ones(participations))[: len(coefficients)]
@@ -151,10 +151,11 @@ def _relative_error(coefficients: NDArray[np.float64], window: int | None, parti
 def _inverse_row(coefficients: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the weights b of the releases in an estimate: the total up to period t is the sum over s of b[t - s] y[s].
 
-    y[s] is the release of period s, a sum of counts with the weights c = `coefficients`. As a power series, b(x) is 1 /
-    ((1 - x) c(x)), where c(x) = c[0] + c[1] x + ... . Rounding errors do not grow exponentially along the recursion,
-    because no zero of c(x) lies inside the unit circle (Enestroem-Kakeya).
+    y[s] is the release of period s, a sum of counts with the weights `coefficients`.
     """
+    # As a power series, b(x) is 1 / ((1 - x) c(x)), where c(x) = c[0] + c[1] x + ... has the `coefficients`. Rounding
+    # errors do not grow exponentially along the recursion, because no zero of c(x) lies inside the unit circle
+    # (Enestroem-Kakeya).
     row = np.empty(len(coefficients))
     for place in range(len(coefficients)):
         row[place] = 1.0 - float(coefficients[1 : place + 1] @ row[:place][::-1])
@@ -192,11 +193,10 @@ def rounded_coefficients(shape: Shape, periods: int, bits: int) -> tuple[int, ..
 class RunningTotals:
     """The mechanism that releases counts of groups over T periods, once per period, for the cost of one Gaussian use.
 
-    A release is a weighted sum of the counts of the present and earlier periods, plus noise. The T `coefficients` are
-    the weights, in units of 2^-`bits`. `sigma` is the parameter of that Gaussian use: the noise scale divided by the
-    l2-sensitivity. Each user adds one unit to each of at most `contributions` groups, in at most `participations`
-    periods. `failure` is the probability that a group of one user alone is ever shown, or None if all groups are
-    public.
+    - `coefficients`, in units of 2^-`bits`, are the weights of the present and earlier periods in a release.
+    - `sigma` is the noise scale divided by the l2-sensitivity.
+    - `contributions` and `participations` are the most groups and the most periods to which a user adds one unit.
+    - `failure` is the probability that a group of one user alone is ever shown; None if all groups are public.
 
     >>> totals = RunningTotals.plan(periods=365, contributions=10, sigma=4.0)
     >>> round(float(totals.deviations()[-1]))
@@ -238,13 +238,13 @@ class RunningTotals:
     ) -> "RunningTotals":
         """Return the mechanism for `periods` periods, whose releases weight earlier periods as `shape` says.
 
-        If `shape` is None, the best shape for totals is used. `sigma` is the noise scale divided by the l2-sensitivity.
-        A user adds to at most `contributions` groups in at most `participations` periods. `failure` is the probability
-        that a group of one user alone is ever shown, or None if groups are public.
-
-        The weights are multiples of 2^-20. If the noise scale exceeds about 950 users, they are multiples of a larger
-        power of 2, because noise is drawn only up to a standard deviation of 10^9 such units.
+        - `sigma` is the noise scale divided by the l2-sensitivity.
+        - `shape`: None means the best shape for totals.
+        - `contributions` and `participations` are the most groups and the most periods to which a user adds.
+        - `failure` is the probability that a group of one user alone is ever shown; None if groups are public.
         """
+        # The weights are multiples of 2^-20. If the noise scale exceeds about 950 users, they are multiples of a larger
+        # power of 2, because noise is drawn only up to a standard deviation of 10^9 such units.
         chosen = shape or choose_shape(periods, Purpose.TOTALS, participations=participations)
         for bits in range(BITS, 0, -1):
             coefficients = rounded_coefficients(chosen, periods, bits)
@@ -295,12 +295,12 @@ class RunningTotals:
     def release(self, new_users: NDArray[np.int64], noise: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the released values in units of 2^-bits users, with a row per group and a column per period so far.
 
-        `new_users` has the number of new users of each group and period, and `noise` an independent draw of noise for
-        each. A released value is a weighted sum of a group's numbers of the present and earlier periods, plus noise.
-        The arithmetic is exact: numbers and noise of up to 2^42 fit into 64 bits.
+        `new_users` has the number of new users of each group and period, and `noise` an independent draw for each.
 
         Raises: `InvalidParameter` if the two arrays have different shapes.
         """
+        # A released value is a weighted sum of a group's numbers of the present and earlier periods, plus noise. The
+        # arithmetic is exact: numbers and noise of up to 2^42 fit into 64 bits.
         if new_users.shape != noise.shape:
             raise InvalidParameter("every group and period needs one draw of noise")
         first = np.array(self.coefficients[: new_users.shape[1]], dtype=np.int64)
@@ -327,10 +327,11 @@ class RunningTotals:
     def radii(self, confidence: Fraction, window: int | None = None) -> NDArray[np.float64]:
         """Return for every period a radius, in users: the estimate's error is smaller with probability `confidence`.
 
-        `window` is the number of periods that an estimate sums, or None for all so far. The error of an estimate is a
-        weighted sum of the noises of the releases, which are rounded normals. Rounding changes each release by at most
-        half a unit, so it changes the estimate by at most half the sum of the absolute weights.
+        `window` is the number of periods that an estimate sums, or None for all so far.
         """
+        # The error of an estimate is a weighted sum of the noises of the releases, which are rounded normals. Rounding
+        # changes each release by at most half a unit, so it changes the estimate by at most half the sum of the
+        # absolute weights.
         outside = float(1 - probability("confidence", confidence))
         return self._widen(-float(ndtri(outside / 2)), window)
 
@@ -343,15 +344,15 @@ class RunningTotals:
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the lower and upper ends, in users, of the intervals of all estimates from the `released` values.
 
-        Both arrays have a row per group and a column per period. `window` is the number of periods that an estimate
-        sums, or None for all. Each interval contains the exact number with probability `confidence`, given that its
-        group is shown.
-
-        For private groups `shown_from` has the period in which each group was first shown. The estimate of a group that
-        has just passed its threshold is more often too high than too low, so its interval extends further down.
+        - `released` and both results have a row per group and a column per period.
+        - `confidence` is the probability with which an interval holds, given that its group is shown.
+        - `window` is the number of periods that an estimate sums; None for all.
+        - `shown_from` has, for private groups, the period in which each group was first shown.
 
         Theorem: docs/running-totals.md, Proposition 3.
         """
+        # The estimate of a group that has just passed its threshold is more often too high than too low, so its
+        # interval extends further down.
         estimates = self.estimates(released, window)
         if shown_from is None or not estimates.size:
             radii = self.radii(confidence, window)[: estimates.shape[1]]
@@ -375,14 +376,15 @@ class RunningTotals:
     def thresholds(self) -> NDArray[np.float64]:
         """Return for every period the threshold, in users, above which the estimate of a private group is shown.
 
-        Let Delta be `contributions`, T the number of periods, and TV the total variation distance of the Gaussian use.
-        The estimate of a group that only one user has exceeds the threshold with probability at most failure (1 - TV) /
-        (Delta T). Summed over the Delta groups of a user and all T periods, this costs one outright failure (in which
-        everything may be revealed) of probability `failure`, in addition to the Gaussian use.
+        A group that only one user has is ever shown with probability at most `failure`.
 
         Theorem: docs/running-totals.md, Theorem 2.
         Raises: `InvalidParameter` if the groups are public.
         """
+        # Let Delta be `contributions`, T the number of periods, and TV the total variation distance of the Gaussian
+        # use. The estimate of a group that only one user has exceeds the threshold with probability at most failure (1
+        # - TV) / (Delta T). Summed over the Delta groups of a user and all T periods, this costs one outright failure
+        # of probability `failure`, in addition to the Gaussian use.
         if self.failure is None:
             raise InvalidParameter("public groups have no threshold, because every one of them is shown")
         shared = 1.0 - (2.0 * float(ndtr(0.5 / self.sigma)) - 1.0)
@@ -420,12 +422,12 @@ def least_selected(
 ) -> NDArray[np.float64]:
     """Return lower bounds on the totals of groups that were shown because their estimates exceeded `thresholds`.
 
-    The bound L allows for this selection: if a group's exact total is L or less, then, given that the group is shown,
-    its estimate is as high as the observed one with probability at most `tail`. With s the estimate's standard
-    deviation, from `deviations`, and N standard normal, L >= 0 solves P[N > (estimate - L) / s] = tail * P[N >
-    (threshold - L) / s]. The quotient of the two probabilities grows with L, so L is found by bisection. For an
-    estimate below its threshold L is 0.
+    `deviations` are the standard deviations of the estimates. If a group's exact total is at or below its bound, then,
+    given that the group is shown, its estimate is as high as the observed one with probability at most `tail`.
     """
+    # With s the standard deviation and N standard normal, the bound L >= 0 solves P[N > (estimate - L) / s] = tail *
+    # P[N > (threshold - L) / s]. The quotient of the two probabilities grows with L, so L is found by bisection. For an
+    # estimate below its threshold L is 0.
     tops, scale = np.broadcast_to(thresholds, estimates.shape), np.broadcast_to(deviations, estimates.shape)
     totals = np.maximum(estimates + float(ndtri(tail)) * scale, 0.0)
     near = estimates <= tops + _FAR * scale
@@ -455,12 +457,13 @@ def _estimating_row(coefficients: tuple[int, ...], bits: int) -> NDArray[np.floa
 def squared_sensitivity(coefficients: tuple[int, ...], participations: int = 1) -> int:
     """Return the squared l2-sensitivity of one group's releases, if a user adds 1 in each of `participations` periods.
 
-    `coefficients` are the weights of the present and earlier periods in a release, in units of 2^-bits; so the result
-    is in units of 4^-bits. It is the squared norm of the sum of the first `participations` columns of the lower
-    triangular Toeplitz matrix whose first column is `coefficients`.
+    `coefficients` are the weights of the present and earlier periods in a release, in units of 2^-bits. So the result
+    is in units of 4^-bits.
 
     Theorem: docs/running-totals.md, Theorem 1.
     """
+    # It is the squared norm of the sum of the first `participations` columns of the lower triangular Toeplitz matrix
+    # whose first column is `coefficients`.
     column = np.zeros(len(coefficients), dtype=object)
     for start in range(participations):
         column[start:] += np.array(coefficients[: len(coefficients) - start], dtype=object)
@@ -470,11 +473,11 @@ def squared_sensitivity(coefficients: tuple[int, ...], participations: int = 1) 
 def noise_units(coefficients: tuple[int, ...], sigma: float, contributions: int, participations: int) -> int:
     """Return the smallest whole noise scale at which the releases of all periods cost one Gaussian use of `sigma`.
 
-    `coefficients` are the weights of the present and earlier periods in a release, in units of 2^-bits. A user adds to
-    at most `contributions` groups in at most `participations` periods. The noise scale is in units of 2^-bits users:
-    sigma times the square root of contributions * `squared_sensitivity`, rounded up. Rounding up makes the noise
-    larger, so the releases cost no more than that Gaussian use.
+    `coefficients` are the weights of the present and earlier periods in a release. They and the result are in units of
+    2^-bits. A user adds to at most `contributions` groups in at most `participations` periods.
     """
+    # The noise scale is sigma times the square root of contributions * `squared_sensitivity`, rounded up. Rounding up
+    # makes the noise larger, so the releases cost no more than that Gaussian use.
     squared = Fraction(sigma) ** 2 * contributions * squared_sensitivity(coefficients, participations)
     least = math.isqrt(math.ceil(squared))
     return least if least * least >= squared else least + 1

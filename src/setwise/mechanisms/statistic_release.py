@@ -21,9 +21,12 @@ from setwise.mechanisms.two_phase import Counts
 class GroupTable:
     """The exact numbers of every group: the private input of `GroupStatistics`, which is never released.
 
-    `users` has the number of users of each group. The other fields have one entry for each measure: a column of whole
-    numbers that users add to groups. Each entry is looked up by group label. `totals` has the sum of the measure,
-    `numbers` how many users (or rows) add something, and `cells`, for quantiles, how many users add 0, 1, 2, ....
+    `users` has the number of users of each group. The other fields have one entry, looked up by group label, for each
+    measure (a column of whole numbers that users add to groups).
+
+    - `totals` has the sum of the measure.
+    - `numbers` is how many users (or rows) add something.
+    - `cells`, for quantiles, is how many users add 0, 1, 2, ....
     """
 
     users: Histogram
@@ -44,14 +47,15 @@ class GroupTable:
 class GroupReading:
     """The input for releasing statistics of groups: the exact numbers, the groups, and the source of noise.
 
-    `table` has the exact numbers, and `labels` are the groups whose statistics are released. The table has the measures
-    (columns) of all statistics side by side; `offsets` has the index of the first measure of each statistic. `found` is
-    the release that found the groups, or None if they are public. `confidence` is the probability with which an
-    interval holds, and `randomness` the source of the noise.
-
-    Quantiles of the same values are picked together. `picked` keeps their grid cells, keyed by the index of the first
-    of these quantiles among all statistics.
+    - `table` has the exact numbers.
+    - `labels` are the groups whose statistics are released.
+    - `offsets` has, for each statistic, the index of its first column in the table.
+    - `found` is the release that found the groups; None if they are public.
+    - `confidence` is the probability with which an interval holds.
+    - `picked` has the grid cells of quantiles picked so far, keyed by the first of the quantiles picked together.
     """
+
+    # Quantiles of the same values are picked together; the key is the index of the first of them among all statistics.
 
     table: GroupTable
     labels: tuple[Label, ...]
@@ -93,9 +97,11 @@ class StatisticRelease(ABC):
     """How one statistic is released for all groups: its noise, its cost for one group, and its estimates.
 
     A statistic reads `measures` columns of the table of exact sums. If `by_picks` is True, it is released by picks of
-    the exponential mechanism; otherwise noise is added to its sums. The noise scale comes from the planner, or from
-    mechanism uses (such as Gaussian noise of sigma 20) that an account registered.
+    the exponential mechanism; otherwise noise is added to its sums.
     """
+
+    # The noise scale comes from the planner, or from mechanism uses (such as Gaussian noise of sigma 20) that an
+    # account registered.
 
     __slots__ = ()
 
@@ -161,10 +167,10 @@ class StatisticRelease(ABC):
     def planning_error(self, scale: float, factor: float, discovery: ErrorEstimate | None) -> float:
         """Return the error of this statistic by which the planner compares kinds of noise; smaller is better.
 
-        A factor that is the same for all kinds of noise may be left out. `scale` is the noise scale, and `factor` the
-        typical error of the kind of noise at noise scale 1. `discovery` is the expected error of the release that finds
-        the groups (None if they are public).
+        `scale` is the noise scale, and `factor` the typical error at noise scale 1. `discovery` is the expected error
+        of the release that finds the groups (None if they are public).
         """
+        # A factor that is the same for all kinds of noise may be left out.
         del discovery
         return scale * factor
 

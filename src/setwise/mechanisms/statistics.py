@@ -155,15 +155,17 @@ class NoisyTotal(NoisySums):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoisyMean(NoisySums):
-    """A noisy sum divided by a noisy number of users, or of rows; one user has at most `rows` rows.
+    """A noisy sum divided by a noisy number of users, or of rows; a group costs two uses of the noise mechanism.
 
-    Every user or row adds at most `reach` to the sum, in absolute value. Both the sum and the number are released for
-    every group, so a group costs two uses of the noise mechanism. `noise` is the noise of the number; the noise scale
-    of the sum is `reach` times as large. The interval contains every ratio theta for which noise can explain sum -
-    theta * number. For Gaussian noise it is Fieller's interval.
+    - `reach` is the most that a user or row adds to the sum, in absolute value.
+    - `noise` is the noise of the number; the noise scale of the sum is `reach` times as large.
+    - `rows` is the most rows of one user.
 
     Theorem: Fieller54 for the interval.
     """
+
+    # The interval contains every ratio theta for which noise can explain sum - theta * number. For Gaussian noise it is
+    # Fieller's interval.
 
     reach: int
     noise: Counts
@@ -192,9 +194,8 @@ class NoisyMean(NoisySums):
     ) -> list[Estimate]:
         """Return a noisy mean with its interval for each pair of an exact sum and an exact number.
 
-        `totals` are the sums, and `numbers` the numbers of users or rows. Means are limited to [-reach, reach], where
-        reach is the most that a user or row adds to the sum. Each interval holds with probability `confidence`.
-        `randomness` is the source of the noise.
+        `totals` are the sums, and `numbers` the numbers of users or rows. Means are limited to the range of possible
+        means. Each interval holds with probability `confidence`.
         """
         ratio = self.ratio(confidence)
         of_sum, of_number = self.reaches
@@ -205,11 +206,11 @@ class NoisyMean(NoisySums):
     def interval_reach(self, number: int, confidence: Fraction) -> float:
         """Return an upper bound on the distance from a mean to the ends of its interval, in the units of the mean.
 
-        `number` is the noisy number of users or rows, and the interval holds with probability `confidence`. Let
-        explained(theta) bound the noise in (noisy sum) - theta * number. An end theta of the interval satisfies number
-        * |theta - mean| = explained(theta). So the bound is explained(reach) / number, because explained is largest at
-        the largest possible mean, `reach`.
+        `number` is the noisy number of users or rows, and the interval holds with probability `confidence`.
         """
+        # Let explained(theta) bound the noise in (noisy sum) - theta * number. An end theta of the interval satisfies
+        # number * |theta - mean| = explained(theta). So the bound is explained(reach) / number, because explained is
+        # largest at the largest possible mean, `reach`.
         return self.ratio(confidence).explained(float(self.reach)) / number
 
     def ratio(self, confidence: Fraction) -> NoisyRatio:
@@ -225,15 +226,17 @@ class NoisyMean(NoisySums):
 class NoisyVariance(NoisySums):
     """The variance of values y between -1 and 1, from noisy sums of y and of 2 y^2 - 1 and a noisy number of rows.
 
-    One user has at most `rows` rows. Both sums are in units of 1 / reach, so a row adds at most `reach` to each sum, in
-    absolute value, and 1 to the number. `noise` is the noise of the number; the noise scale of the sums is `reach`
-    times as large. A group costs three uses of the noise mechanism: two for the sums and one for the number.
+    - `reach` is the most that a row adds to each sum, in absolute value; both sums are in units of 1 / reach.
+    - `noise` is the noise of the number; the noise scale of the sums is `reach` times as large.
+    - `rows` is the most rows of one user.
 
-    Let m and t be the two sums divided by the number. The variance is (1 + t) / 2 - m^2, limited to between 0 and 1.
-    Its interval combines the intervals of m and t, each of which may miss with half of the allowed probability.
+    A group costs three uses of the noise mechanism.
 
     Theorem: docs/statistics.md, "Variances", for the sensitivities and the interval.
     """
+
+    # Let m and t be the two sums divided by the number. The variance is (1 + t) / 2 - m^2, limited to between 0 and 1.
+    # Its interval combines the intervals of m and t, each of which may miss with half of the allowed probability.
 
     measures: ClassVar[int] = 2
 
@@ -278,9 +281,10 @@ class NoisyVariance(NoisySums):
         """Return the variance of values y between -1 and 1, with its interval, from noisy sums and a noisy row count.
 
         `total` and `squares` are the noisy sums of y and of 2 y^2 - 1 in units of 1 / reach, and `count` is the noisy
-        number of rows. `ratio` computes the quotient of a sum and the number, with its interval. The interval of the
-        variance also covers rounding: each user's contribution to a sum was rounded by at most half a unit.
+        number of rows. `ratio` computes the quotient of a sum and the number, with its interval.
         """
+        # The interval of the variance also covers rounding: each user's contribution to a sum was rounded by at most
+        # half a unit.
         first, second = ratio.estimate(total, count), ratio.estimate(squares, count)
         assert first.interval is not None
         assert second.interval is not None
@@ -459,10 +463,11 @@ class OneQuantile(StatisticRelease):
 class GroupRelease:
     """The result of releasing statistics of groups.
 
-    `labels` are the groups, and `estimates` has for each group one estimate per statistic. `spent` are the mechanism
-    uses (guarantees with counts) that the release cost. `complete` is False if the release that found the groups may
-    have missed some; it is True if the groups are public. `users` has for each group the noisy number of users by which
-    it was found, or None if the group is public.
+    - `labels` are the groups.
+    - `estimates` has for each group one estimate per statistic.
+    - `spent` are the guarantees, with counts, that the release cost.
+    - `complete` is False if the release that found private groups may have missed some.
+    - `users` has for each group the noisy number of users by which it was found; None if the group is public.
     """
 
     labels: tuple[Label, ...]
@@ -477,11 +482,10 @@ class GroupRelease:
 class GroupStatistics:
     """The mechanism that releases `statistics` of groups, which `discovery` finds or the public `domain` lists.
 
-    `discovery` finds groups by their number of users; it is None if the groups are public. A user adds to at most
-    `contributions` groups (None: to any number). With `k`, at most k groups are found.
-
-    If `discovery` works in several rounds over the table, the caller runs the rounds first and passes the groups found
-    to `over`.
+    - `contributions` is the most groups to which a user adds (None: any number).
+    - `discovery` finds groups by their number of users; None if the groups are public. If it works in rounds, the
+      caller runs the rounds first and passes the groups found to `over`.
+    - `k` is the most groups that are found; None for any number.
 
     Theorem: the paper's count of uses for a joint release (lem:peeling_lap).
     """
@@ -554,10 +558,9 @@ class GroupStatistics:
         )
 
     def _uses(self, groups: int | None) -> tuple[Use, ...]:
-        """Return the mechanism uses (guarantees with counts) that the statistics of `groups` groups cost.
+        """Return the guarantees, with counts, that the statistics of `groups` groups cost (None: any number of groups).
 
-        `groups` is None if any number of groups may be released. The count of each use is the number of groups that one
-        user can change: the smaller one of `groups` and the contribution bound, the most groups to which one user adds.
+        The count is the number of groups that one user can change: the smaller one of `groups` and `contributions`.
 
         Raises: `InvalidParameter` if neither `groups` nor the contribution bound limits the groups of one user.
         """

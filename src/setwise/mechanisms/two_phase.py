@@ -25,15 +25,17 @@ from setwise.mechanisms.unknown_domain import UnknownGumbel
 class OrderedLeastSquares:
     """Adds Gaussian noise to the counts of labels in a public order, and fits the noisy counts to that order.
 
-    `order` has the labels from an earlier release, highest count first. The fit is the closest sequence that does not
-    rise, with negative counts raised to 0. It is post-processing, so only the noise costs privacy: one Gaussian use of
-    parameter `sigma` for each count that can differ between neighbouring tables.
-
-    A user adds at most `per_item` to each of at most `contributions` counts (None: any number). Counts share a part of
-    their noise if that makes the noise smaller at the same cost. Intervals are computed from the noise before the fit.
+    - `order` has the labels, highest count first, from an earlier release.
+    - `contributions` is the most counts to which a user adds (None: any number).
+    - `per_item` is the most that a user adds to a count.
+    - `sigma` is the parameter of the Gaussian use that each count costs that one user can change.
 
     Theorem: the paper's ordered least squares (algo:least_squares); docs/mechanisms.md, Theorem 1.
     """
+
+    # The fit is the closest sequence that does not rise, with negative counts raised to 0; it is post-processing.
+    # Counts share a part of their noise if that makes the noise smaller at the same cost. Intervals are computed from
+    # the noise before the fit.
 
     order: tuple[Label, ...]
     contributions: int | None
@@ -93,15 +95,14 @@ def _round(count: Fraction) -> int:
 def non_increasing(values: Sequence[int]) -> list[Fraction]:
     """Return the non-increasing, non-negative sequence closest to `values` in l2, as exact fractions.
 
-    Neighbouring values that rise are replaced by their mean until none rises, in O(k) steps; then negative values are
-    replaced by 0. The second step keeps the sequence closest, because clipping a non-increasing sequence at 0 leaves it
-    non-increasing.
-
     Theorem: BarlowBaBrBr72 (pool adjacent violators; bounded isotonic regression).
 
     >>> [str(value) for value in non_increasing([5, 1, 2, -2])]
     ['5', '3/2', '3/2', '0']
     """
+    # Neighbouring values that rise are replaced by their mean until none rises, in O(k) steps; then negative values are
+    # replaced by 0. The second step keeps the sequence closest, because clipping a non-increasing sequence at 0 leaves
+    # it non-increasing.
     blocks: list[tuple[int, int]] = []  # (sum, size) of each block; the means fall strictly
     for value in values:
         total, size = int(value), 1
@@ -130,9 +131,11 @@ class GaussianCounts:
     """Gaussian noise on counts, of standard deviation at most per_item * sigma.
 
     per_item is the most that one user adds to a count. The noise costs one Gaussian use of parameter sigma for each
-    count that can differ between neighbouring tables. If the labels were picked in an order before, the noisy counts
-    are replaced by the closest sequence that does not rise in that order.
+    count that one user can change.
     """
+
+    # If the labels were picked in an order before, the noisy counts are replaced by the closest sequence that does not
+    # rise in that order.
 
     sigma: Fraction
 
@@ -173,12 +176,13 @@ def guarantee_of(counts: Counts, reach: int) -> Guarantee:
 class TwoPhaseTopK:
     """The top k in two phases: `discovery` picks ranked labels with Gumbel noise, then the labels get noisy counts.
 
-    `counts` is the noise of the counts, and a user adds to at most `contributions` labels (None: any number). The
-    labels are fixed before the noise of the counts is drawn. So of j released counts only min(j, contributions) can
-    differ between neighbouring tables, and the counts cost that many uses.
+    `counts` is the noise of the counts, and a user adds to at most `contributions` labels (None: any number).
 
     Theorem: the paper's table of tasks (table:tasks); lem:peeling_lap for the number of uses.
     """
+
+    # The labels are fixed before the noise of the counts is drawn. So of j released counts only min(j, contributions)
+    # can differ between neighbouring tables, and the counts cost that many uses.
 
     discovery: KnownGumbel | UnknownGumbel
     counts: Counts

@@ -57,13 +57,12 @@ def exceedance(scale: Fraction, margin: int) -> Fraction:
 def difference_exceedance(scale: Fraction, margin: int) -> Fraction:
     """Return an upper bound on P[Z1 - Z2 > margin], where Z1 and Z2 are independent discrete Laplace noises of `scale`.
 
-    With q = exp(-1/scale), P[Z1 - Z2 = d] = ((1-q)/(1+q))^2 q^d (d + (1+q^2)/(1-q^2)) for d >= 0. Its sum beyond the
-    margin m is ((1-q)/(1+q))^2 q^(m+1) ((m + 1 + (1+q^2)/(1-q^2))/(1-q) + q/(1-q)^2). For wide noise this is about
-    exp(-t)(2 + t)/4 with t = m/scale.
-
     >>> float(difference_exceedance(Fraction(1), 0)) < 0.5
     True
     """
+    # With q = exp(-1/scale), P[Z1 - Z2 = d] = ((1-q)/(1+q))^2 q^d (d + (1+q^2)/(1-q^2)) for d >= 0. Its sum beyond the
+    # margin m is ((1-q)/(1+q))^2 q^(m+1) ((m + 1 + (1+q^2)/(1-q^2))/(1-q) + q/(1-q)^2). For wide noise this is about
+    # exp(-t)(2 + t)/4 with t = m/scale.
     low, high = _exp(1 / scale)
     spread = ((1 - low) / (1 + low)) ** 2
     center = (1 + high * high) / (1 - high * high)
@@ -81,8 +80,8 @@ def _exp(x: Fraction) -> tuple[Fraction, Fraction]:
 def fixed_margin(scale: Fraction, changeable: int, delta: Fraction) -> int:
     """Return the margin of a threshold without noise: the smallest m >= 0 with changeable * P[Z > m] <= delta.
 
-    The margin is the distance of the threshold above the largest count of a label that only one of two neighbouring
-    tables has. Z is discrete Laplace noise of this `scale` on a count. `changeable` is the largest number of such
+    Z is discrete Laplace noise of this `scale` on a count. The margin is the distance of the threshold above the
+    largest count of a label that only one of two neighbouring tables has. `changeable` is the largest number of such
     labels.
 
     Raises: `Unattainable` if m would exceed 2^61.
@@ -94,9 +93,9 @@ def fixed_margin(scale: Fraction, changeable: int, delta: Fraction) -> int:
 def noisy_margin(scale: Fraction, changeable: int, delta: Fraction) -> int:
     """Return the margin of a threshold with noise: the smallest m >= 0 with changeable * P[Z1 - Z2 > m] <= delta.
 
-    The margin is the distance of the threshold, before its noise, above the largest count of a label that only one of
-    two neighbouring tables has. Z1 and Z2 are independent discrete Laplace noises of this `scale`, on a count and on
-    the threshold. `changeable` is the largest number of such labels.
+    Z1 and Z2 are independent discrete Laplace noises of this `scale`, on a count and on the threshold. The margin is
+    the distance of the threshold, before its noise, above the largest count of a label that only one of two
+    neighbouring tables has. `changeable` is the largest number of such labels.
 
     Raises: `Unattainable` if m would exceed 2^61.
     """
@@ -125,17 +124,19 @@ def _smallest(holds: Callable[[int], bool]) -> int:
 class UnknownLaplace:
     """Adds Laplace noise to counts and releases the labels whose noisy count exceeds a threshold, with these counts.
 
-    A user adds to at most `contributions` labels, and at most `per_item` to each; the noise has scale per_item *
-    `scale`. `delta` is the probability that a label of one user alone is released.
-
-    If `limit` is None, every positive count is read and the threshold is fixed. With a `limit`, only the limit + 1
-    highest exact counts are read. The threshold is then `margin` + per_item above the lowest of them (or above 0 if
-    there are fewer), plus noise.
+    - `contributions` is the most labels to which a user adds, and `per_item` the most that a user adds to one.
+    - `scale`: the noise has scale per_item * `scale`.
+    - `delta` is the probability that a label of one user alone is released.
+    - `limit`: if set, only the limit + 1 highest exact counts are read, and the threshold depends on them (None: all
+      counts are read, and the threshold is fixed).
 
     Theorem: RogersSuPeDuLeKaSaAh20 (unkLap), with the margin of docs/intervals.md, Proposition 1, on the integers.
     Ensures: with a limit, (contributions/scale, delta)-DP. Without, `contributions` Laplace uses of epsilon 1/scale
     each, outside of an event of probability delta.
     """
+
+    # With a `limit` the threshold is `margin` + per_item above the lowest of the counts read (or above 0 if there are
+    # fewer), plus noise.
 
     contributions: int
     per_item: int = 1
@@ -167,9 +168,10 @@ class UnknownLaplace:
         """Distance, in units of a count, of the threshold above the largest count of a label that only one table has.
 
         "Only one table" means one of two neighbouring tables. With probability at least 1 - `delta`, no such label's
-        noisy count exceeds the threshold. With a `limit` on the number of labels, both the count and the threshold have
-        noise, so the distance bounds the difference of two noises.
+        noisy count exceeds the threshold.
         """
+        # With a `limit` on the number of labels, both the count and the threshold have noise, so the distance bounds
+        # the difference of two noises.
         if self.limit is None:
             return fixed_margin(self.noise.scale, self.contributions, self.delta)
         return noisy_margin(self.noise.scale, min(self.contributions, self.limit), self.delta)
@@ -184,13 +186,11 @@ class UnknownLaplace:
         return self.per_item + self.margin
 
     def guarantees(self) -> tuple[Use, ...]:
-        """Return the privacy cost of one release, as mechanism uses (guarantees with counts).
-
-        If there is no `limit` on the number of labels that take part, the threshold is fixed. The cost is then one use
-        of Laplace noise for each of the at most `contributions` labels of one user, and one use that reveals nothing
-        unless it fails, with probability `delta`. With a `limit`, the threshold depends on the data. Only one (epsilon,
-        delta)-DP use for the whole release is then proved.
-        """
+        """Return the privacy cost of one release, as guarantees with counts."""
+        # If there is no `limit`, the threshold is fixed. The cost is then one use of Laplace noise for each of the at
+        # most `contributions` labels of one user, and one use that reveals nothing unless it fails, with probability
+        # `delta`. With a `limit`, the threshold depends on the data. Only one (epsilon, delta)-DP use for the whole
+        # release is then proved.
         delta = float_above(self.delta)
         if self.limit is not None:
             return (Use(ApproxDP(epsilon=float_above(self.epsilon), delta=delta)),)
@@ -201,9 +201,10 @@ class UnknownLaplace:
         """Return the expected error of the counts, and the count that a label needs to be released, without data.
 
         `confidence` is the probability with which an interval holds, and with which a label with the count `detectable`
-        is released. With a `limit`, `detectable` is by how much the label's count must exceed the highest exact count
-        that does not take part (0 if there is none).
+        is released.
         """
+        # With a `limit`, `detectable` is by how much the label's count must exceed the highest exact count that does
+        # not take part (0 if there is none).
         if self.limit is None:
             return ErrorEstimate.of(self.noise, confidence, cutoff=self.cutoff)
         confidence = probability("confidence", confidence)
@@ -227,15 +228,18 @@ class UnknownLaplace:
 class TruncatedGaussian:
     """Adds truncated Gaussian noise to every positive count; releases the labels whose noisy count exceeds a cutoff.
 
-    A user adds at most `per_item` to each of at most `contributions` counts. The noise has parameter per_item * `sigma`
-    and is conditioned on {-bound, ..., bound}. `bound` is the smallest one for which an outright failure (in which
-    everything may be revealed) has probability at most `delta`. The cutoff is `bound` if `threshold` is TIGHT, and
-    bound + per_item if it is PAPER. Every positive count takes part, so no limit on the number of labels is needed.
+    - `contributions` is the most counts to which a user adds, and `per_item` the most that a user adds to one.
+    - `sigma`: the noise has parameter per_item * `sigma`.
+    - `delta` bounds the probability of an outright failure, in which everything may be revealed.
+    - `threshold`: the cutoff is `bound` if TIGHT, and bound + per_item if PAPER.
 
     Theorem: the paper's truncated Gaussian (algo:truncGauss); docs/truncated-gaussian-on-the-lattice.md for the
     integers.
     Ensures: delta-approximately contributions/(2 sigma^2)-zCDP; exactly, `contributions` truncated discrete Gaussians.
     """
+
+    # The noise is conditioned on {-bound, ..., bound}, where `bound` is the smallest one for which an outright failure
+    # has probability at most `delta`. Every positive count takes part, so no limit on the number of labels is needed.
 
     contributions: int
     per_item: int = 1
@@ -310,10 +314,11 @@ SMALLEST_SHARE = 1e-300
 def gaussian_margin(sigma: Fraction, share: Fraction) -> int:
     """Return a whole number m >= 0 with P[Z > m] <= `share`, for rounded Gaussian noise Z of deviation `sigma`.
 
-    m serves as the distance of a threshold above counts that must stay hidden. Z = round(X) > m means X >= m + 1/2. So
-    m + 1/2 must be at least sigma times the upper quantile of the standard normal at `share`. For safety the share is
-    rounded down and sigma up, and a factor covers the rounding error of the quantile.
+    m serves as the distance of a threshold above counts that must stay hidden.
     """
+    # Z = round(X) > m means X >= m + 1/2. So m + 1/2 must be at least sigma times the upper quantile of the standard
+    # normal at `share`. For safety the share is rounded down and sigma up, and a factor covers the rounding error of
+    # the quantile.
     least = float_above(sigma) * -float(ndtri(float_below(share))) * (1.0 + 1e-12) - 0.5
     return max(0, math.ceil(least))
 
@@ -322,17 +327,18 @@ def gaussian_margin(sigma: Fraction, share: Fraction) -> int:
 class UnknownGaussian:
     """Adds rounded Gaussian noise to every positive count; releases the labels whose noisy count exceeds a threshold.
 
-    A user adds at most `per_item` to each of at most `contributions` counts; the noise has standard deviation per_item
-    * `sigma`. `TruncatedGaussian` has a lower threshold. But the noise of this mechanism is Gaussian, so an account can
-    pay for it with uses registered as gaussian:SIGMA and approx:0,DELTA.
-
-    Proof: compare it with a Gaussian mechanism that adds noise to the labels of both neighbouring histograms. The
-    output is the same, unless a label that only one of the two has exceeds the threshold, which happens with
-    probability at most `delta`.
+    - `contributions` is the most counts to which a user adds, and `per_item` the most that a user adds to one.
+    - `sigma`: the noise has standard deviation per_item * `sigma`.
+    - `delta` is the probability that a label of one user alone is released.
 
     Theorem: docs/mechanisms.md, "why that composes".
     Ensures: `contributions` Gaussian uses, outside of an event of probability delta.
     """
+
+    # `TruncatedGaussian` has a lower threshold. But the noise of this mechanism is Gaussian, so an account can pay for
+    # it with uses registered as gaussian:SIGMA and approx:0,DELTA. Proof: compare it with a Gaussian mechanism that
+    # adds noise to the labels of both neighbouring histograms. The output is the same, unless a label that only one of
+    # the two has exceeds the threshold, which happens with probability at most `delta`.
 
     contributions: int
     per_item: int = 1
@@ -399,13 +405,17 @@ _LARGEST_OFFSET = 1 << 61
 class UnknownGumbel:
     """Releases at most k labels with the highest noisy counts above a noisy threshold, in order, without their counts.
 
-    Only the `limit` labels with the highest exact counts take part. Before its noise, the threshold is `offset` above
-    the next highest count (or above 0 if there is none). Counts and threshold get Gumbel noise. A user adds at most
-    `per_item` to each of at most `contributions` counts (None: any number).
+    - `limit`: only the `limit` labels with the highest exact counts take part.
+    - `contributions` is the most counts to which a user adds (None: any number), and `per_item` the most that a user
+      adds to one.
+    - `epsilon` is the bounded range of one pick.
 
     Theorem: DurfeeRo19, RogersSuPeDuLeKaSaAh20 (with min(contributions, limit) inside the logarithm).
     Ensures: outside of an event of probability delta, each pick is epsilon-BR; stopping at the threshold is a pick.
     """
+
+    # Before its noise, the threshold is `offset` above the next highest count (or above 0 if there is none). Counts and
+    # threshold get Gumbel noise.
 
     k: int
     limit: int
@@ -449,10 +459,11 @@ class UnknownGumbel:
     def offset(self) -> int:
         """Distance of the threshold above the count of rank limit + 1: tau + (tau/epsilon) ln(M/delta), rounded up.
 
-        tau is per_item and M is `changeable`. A label that only one of two neighbouring tables can show has a count of
-        at most tau plus the count of rank limit + 1. So its noisy count exceeds the noisy threshold with probability at
-        most 1/(1 + exp(rate (offset - tau))) < delta/M.
+        tau is per_item and M is `changeable`.
         """
+        # A label that only one of two neighbouring tables can show has a count of at most tau plus the count of rank
+        # limit + 1. So its noisy count exceeds the noisy threshold with probability at most 1/(1 + exp(rate (offset -
+        # tau))) < delta/M.
         gap = _log_odds(self.changeable / self.delta) / self.rate
         return self.per_item + ceil_divide(gap.numerator, gap.denominator)
 
@@ -479,10 +490,10 @@ class UnknownGumbel:
     def preview(self, confidence: Fraction = CONFIDENCE) -> ErrorEstimate:
         """Return the expected error of the ranking, and the count that a label needs to be released, without data.
 
-        `shortfall` bounds by how much a picked label's count is below the highest count not picked yet. `detectable` is
-        by how much a label's count must exceed the count of rank limit + 1 for the label to be released. Each holds
-        with probability `confidence`.
+        `detectable` is by how much a label's count must exceed the count of rank limit + 1 for the label to be
+        released. It holds, like `shortfall`, with probability `confidence`.
         """
+        # `shortfall` bounds by how much a picked label's count is below the highest count not picked yet.
         confidence = probability("confidence", confidence)
         rate = float(self.rate)
         # A count that exceeds the threshold by s ranks below it with probability 1/(1 + exp(rate s)).

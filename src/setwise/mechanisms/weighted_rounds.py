@@ -87,12 +87,12 @@ def user_weight(groups: int) -> int:
     """Return the weight that a user with `groups` groups gives to each of them in a round, in units of 2^-20.
 
     It is floor(2^20 / sqrt(groups)), so that a user's weights have l2 norm at most 1. A group is found if its noisy sum
-    of weights exceeds a threshold. The weight is computed as the integer square root of floor(2^40 / groups), which is
-    the same number.
+    of weights exceeds a threshold.
 
     >>> user_weight(1), user_weight(2), user_weight(4)
     (1048576, 741455, 524288)
     """
+    # It is computed as the integer square root of floor(2^40 / groups), which is the same number.
     return math.isqrt(WEIGHT_UNIT**2 // positive_integer("groups", groups))
 
 
@@ -108,10 +108,10 @@ def user_share(groups: int) -> int:
 def user_root(groups: int) -> int:
     """Return floor(2^14 / sqrt(groups)): the `user_weight` of a user with `groups` groups, in units of 2^-14.
 
-    Before the rounds that find groups, a survey releases the noisy sum of these numbers over all users and their
-    groups. The units are coarser than those of weights, because the noise of the survey is wider and noise can be drawn
-    only up to a largest width.
+    A survey before the rounds that find groups releases the noisy sum of these numbers over all users and their groups.
     """
+    # The units are coarser than those of weights, because the noise of the survey is wider and noise can be drawn only
+    # up to a largest width.
     return user_weight(groups) * USER_UNIT // WEIGHT_UNIT
 
 
@@ -123,9 +123,9 @@ _MOST_ROOTS = math.isqrt(USER_UNIT**2 * MOST_GROUPS) + 1
 class GroupWeights:
     """The exact sums of one round of discovery: the private input of `WeightedRounds`, which is never released.
 
-    In a round, each user divides a weight among their groups not found yet. `weights` has for each group the sum of
-    `user_weight` over its users. `roots` is the sum of `user_root`, and `shares` the sum of `user_share`, over all
-    pairs of a user and a group.
+    - `weights` has for each group the sum of `user_weight` over its users.
+    - `roots` is the sum of `user_root` over all pairs of a user and a group.
+    - `shares` is the sum of `user_share` over all pairs of a user and a group.
     """
 
     weights: Histogram
@@ -137,18 +137,15 @@ class GroupWeights:
 class Discovery:
     """The state of a search for private groups: what its rounds have released so far, all of it public.
 
-    `labels` are the groups found, and `found` has the number of groups that each round found. A round finds private
-    groups by noisy sums of users' weights. Three Gaussian uses are planned for all rounds together; `uses` has how many
-    of them each round spent.
-
-    A survey before the first round releases `users`, a noisy number of users, and `groups_per_user`, the estimated
-    number of groups of a user. Both are None before the survey. These two numbers decide `part`: the fraction, from 0
-    to 1, of the planned cost (as mu squared) that the rounds spend. The remaining fraction goes to the counts of the
-    groups.
-
-    `freed` is the estimated share of the weight of all users that was on the groups found by the last round. In the
-    next round users give this weight to their other groups.
+    - `labels` are the groups found, and `found` is how many of them each round found.
+    - `uses` is how many of the three planned Gaussian uses each round spent.
+    - `users` and `groups_per_user` are the noisy number of users and the estimated groups of a user; None before the
+      survey.
+    - `part` is the fraction of the planned cost, as mu squared, that the rounds spend; counting gets the rest.
+    - `freed` is the estimated share of all users' weight on the groups that the last round found.
     """
+
+    # In the next round users give the freed weight to their other groups.
 
     labels: tuple[Label, ...] = ()
     found: tuple[int, ...] = ()
@@ -168,24 +165,23 @@ class Discovery:
 class WeightedRounds:
     """Finds private groups in one to three rounds, whose privacy cost is fixed before the first round.
 
-    In a round every user divides a weight of l2 norm 1 among their groups that are not found yet. A group is found if
-    its sum of weights, plus Gaussian noise, exceeds a threshold (`round_threshold`). Before the first round a survey
-    estimates the number of users and their number of groups.
+    In a round, each user divides a weight among their groups not found yet; a group is found if its noisy sum of
+    weights exceeds a threshold.
 
-    The survey and all rounds together cost at most one Gaussian use of parameter `sigma`, which is 1 / sigma^2 as mu
-    squared. They also cost an outright failure (a group of one user alone is shown) of probability `delta`. The survey
-    gets a hundredth of the mu squared. The rest is planned as three Gaussian uses, whose mu squared have the ratio 1 :
-    4 : 16. A round spends either the next of these uses, or all remaining ones at once; the numbers released so far
-    decide (`_uses_of_next_round`).
-
-    `contributions` is the most groups in which one user counts in the statistics that are released afterwards.
-    `preview` assumes that users have this number of groups. If counts with Gaussian noise follow, the rounds may leave
-    a part of their mu squared to these counts (`_part`). `finding` is then the planned mu squared of the rounds divided
-    by that of rounds and counts together. It is None if the rounds spend their whole cost.
+    - `sigma` is the parameter of the one Gaussian use that all rounds cost together.
+    - `delta` is the probability that a group of one user alone is shown.
+    - `contributions` is the most groups in which one user counts in the statistics that follow.
+    - `finding` is the planned share of the rounds in the cost of rounds and counts; None if the rounds spend all.
 
     Theorem: docs/discovery.md, Theorem 1.
     Ensures: Gaussian uses with the sum of 1 / sigma^2 that `guarantees` states, and outright failures of `delta`.
     """
+
+    # Costs are measured as mu squared, 1 / sigma^2. A survey before the first round estimates the number of users and
+    # of their groups, for a hundredth of the cost. The rest is planned as three Gaussian uses, whose mu squared have
+    # the ratio 1 : 4 : 16. A round spends either the next of these uses, or all remaining ones; the numbers released so
+    # far decide (`_uses_of_next_round`). If counts with Gaussian noise follow, the rounds may leave a part of their mu
+    # squared to them (`_part`).
 
     sigma: Fraction
     delta: Fraction
@@ -218,8 +214,8 @@ class WeightedRounds:
     def sigmas(self) -> tuple[Fraction, ...]:
         """The parameters sigma of the three Gaussian uses that are planned for the rounds, largest sigma first.
 
-        A round finds private groups by noisy sums of users' weights. A sigma is a noise scale divided by the l2 norm of
-        one user's weights. The costs of the three uses, as mu squared (1 / sigma^2), have the ratio 1 : 4 : 16.
+        A sigma is a noise scale divided by the l2 norm of one user's weights. The costs of the three uses, as mu
+        squared (1 / sigma^2), have the ratio 1 : 4 : 16.
         """
         planned_cost = sum(_SHAPES) / (1 - _SURVEY)
         return tuple(float_root_above(self.sigma**2 * planned_cost / shape) for shape in _SHAPES)
@@ -227,19 +223,18 @@ class WeightedRounds:
     def sigmas_for(self, part: Fraction) -> tuple[Fraction, ...]:
         """Return the parameters sigma of the rounds' three Gaussian uses if only a part of the planned cost is spent.
 
-        A round finds private groups by noisy sums of users' weights. `part`, above 0 and at most 1, is the fraction of
-        the planned mu squared (1 / sigma^2) that the rounds spend. So each planned sigma (see `sigmas`) is divided by
-        sqrt(part). A sigma is a noise scale divided by the l2 norm of one user's weights.
+        `part`, above 0 and at most 1, is the fraction of the planned mu squared (1 / sigma^2) that the rounds spend. So
+        each planned sigma (see `sigmas`) is divided by sqrt(part).
         """
         return self.sigmas if part == 1 else tuple(float_root_above(sigma * sigma / part) for sigma in self.sigmas)
 
     def unspent(self, part: Fraction) -> Fraction:
         """Return the privacy cost, as mu squared, that the rounds do not spend and leave to the counting of groups.
 
-        A round finds private groups by noisy sums of users' weights. `part` is the fraction of the planned mu squared
-        that the rounds spend. The result is the sum of 1 / sigma^2 over the planned `sigmas`, minus the same sum over
-        the larger sigmas of `sigmas_for(part)`.
+        `part` is the fraction of the planned mu squared that the rounds spend.
         """
+        # The result is the sum of 1 / sigma^2 over the planned `sigmas`, minus the same sum over the larger sigmas of
+        # `sigmas_for(part)`.
         pairs = zip(self.sigmas, self.sigmas_for(part), strict=True)
         return sum((1 / (planned * planned) - 1 / (drawn * drawn) for planned, drawn in pairs), Fraction(0))
 
@@ -265,11 +260,10 @@ class WeightedRounds:
     def preview(self, confidence: Fraction = CONFIDENCE) -> ErrorEstimate:
         """Return how many users a private group needs to be found, in the field `detectable` of an `ErrorEstimate`.
 
-        A group with that number of users is found with probability `confidence`. Groups are found in rounds, by noisy
-        sums of users' weights. The number is for a single round that spends the whole cost, and for users who have
-        `contributions` groups each. A group may need fewer users if users have fewer groups, or if an earlier round
-        finds many of their groups.
+        A group with that number of users is found with probability `confidence`, if users have `contributions` groups
+        each and one round spends the whole cost.
         """
+        # A group may need fewer users if users have fewer groups, or if an earlier round finds many of their groups.
         confidence = probability("confidence", confidence)
         sigma, delta = combined_sigma(self.sigmas), sum(self.failures, Fraction(0))
         needed = round_threshold(sigma, delta) + 1 + _noise(sigma).radius(confidence)
@@ -280,8 +274,7 @@ class WeightedRounds:
         """Run the next round of the search: draw noise, and return `before` with the groups found added.
 
         `before` has the groups and numbers that earlier rounds released. `exact` has the exact sums of weights of the
-        groups that are not found yet. If the survey of users has not been made, it is made first. `randomness` is the
-        source of the noise.
+        groups that are not found yet. If the survey of users has not been made, it is made first.
 
         Raises: `InvalidParameter` if no round is left, or if `exact` holds a group that was found before.
         """
@@ -310,11 +303,11 @@ class WeightedRounds:
     def _survey(self, before: Discovery, exact: GroupWeights, randomness: Randomness) -> Discovery:
         """Return `before` with the survey's results: a noisy number of users, and a user's estimated number of groups.
 
-        `exact` has two exact sums over all pairs of a user and a group: of `user_share` and of `user_root`. A user with
-        n groups adds at most `USER_UNIT` to the first sum, and at most sqrt(n) times that to the second. Each sum gets
-        Gaussian noise of scale sqrt(2) * `survey_sigma` times the most that one user adds to it. So both together cost
-        one Gaussian use of parameter `survey_sigma`. `randomness` is the source of the noise.
+        `exact` has the sums of `user_share` and of `user_root` over all pairs of a user and a group.
         """
+        # A user with n groups adds at most `USER_UNIT` to the sum of shares, and at most sqrt(n) times that to the sum
+        # of roots. Each sum gets Gaussian noise of scale sqrt(2) * `survey_sigma` times the most that one user adds to
+        # it. So both together cost one Gaussian use of parameter `survey_sigma`.
         noise = self.survey_sigma * _ROOT
         [shares] = with_noise(np.array([exact.shares]), RoundedGaussianNoise(sigma=noise * USER_UNIT), randomness)
         [roots] = with_noise(np.array([exact.roots]), RoundedGaussianNoise(sigma=noise * _MOST_ROOTS), randomness)
@@ -326,10 +319,11 @@ class WeightedRounds:
     def _part(self, state: Discovery) -> Fraction:
         """Return the fraction, from 0 to 1, of the rounds' planned cost (as mu squared) that the rounds spend.
 
-        The rounds find private groups, and the counts that follow get the remaining fraction. The numbers of a survey
-        in `state` decide: the fewer groups users have on average, the less the rounds spend. The fraction is 1 if no
-        counts follow, or if there are so few users that the survey's noise hides their number.
+        The counts that follow the rounds get the rest. The survey's numbers in `state` decide: the fewer groups users
+        have on average, the less the rounds spend.
         """
+        # The fraction is 1 if no counts follow, or if there are so few users that the survey's noise hides their
+        # number.
         if self.finding is None or state.groups_per_user is None or self._doubt(state) >= _MOST_DOUBT:
             return Fraction(1)
         ratio = _FINDING_RATIO * Fraction(state.groups_per_user) / self.contributions
@@ -348,11 +342,12 @@ class WeightedRounds:
     def kept_contributions(self, state: Discovery) -> int:
         """Return the contribution bound, in groups per user, for counting the groups that were found.
 
-        It is about twice a user's average number of groups, and at most `contributions`. The average is the estimate of
-        a survey, in `state`, raised by three standard deviations of the survey's noise. The result is `contributions`
-        if there was no survey, or if there are so few users that the survey's noise hides their number. Only released
-        numbers are read.
+        It is about twice a user's average number of groups, which the survey in `state` estimated, and at most
+        `contributions`.
         """
+        # The estimate is raised by three standard deviations of the survey's noise. The result is `contributions` if
+        # there was no survey, or if there are so few users that the survey's noise hides their number. Only released
+        # numbers are read.
         if state.users is None or state.groups_per_user is None or (doubt := self._doubt(state)) >= _MOST_DOUBT:
             return self.contributions
         root = (math.sqrt(state.groups_per_user) + doubt * math.sqrt(MOST_GROUPS)) / (1.0 - doubt)
@@ -370,10 +365,10 @@ class WeightedRounds:
     def _uses_of_next_round(self, state: Discovery) -> int:
         """Return how many of the remaining Gaussian uses the next round of the search spends: one of them, or all.
 
-        If the round spends one use, the others are left to a further round. A further round pays off only if the groups
-        found so far have much of the users' weight, which users then give to their other groups. The released numbers
-        in `state` estimate this.
+        The released numbers in `state` decide whether a further round would pay off.
         """
+        # A further round pays off only if the groups found so far have much of the users' weight, which users then give
+        # to their other groups.
         remaining = len(_SHAPES) - sum(state.uses)
         if state.uses:
             return 1 if state.freed >= _FREED and remaining > 1 else remaining
@@ -388,13 +383,14 @@ class WeightedRounds:
 class DiscoveredCounts:
     """A mechanism that finds private groups in `rounds` and then counts the groups found with Gaussian noise.
 
-    A user counts towards at most `contributions` of the groups found, and adds at most `per_item` to each. Groups that
-    were not found do not use up this bound. The noise has standard deviation at most per_item * `sigma`.
-
-    If users have few groups on average, a bound below `contributions` is used, unless `keeps_bound` is True.
-    `keeps_bound` is for a bound that a private search found, because the answer states the share of (user, group) pairs
-    that this very bound leaves out.
+    - `contributions` is the most of the found groups towards which a user counts.
+    - `per_item` is the most that a user adds to a group.
+    - `sigma`: the noise has standard deviation at most per_item * `sigma`.
+    - `keeps_bound`: True if `contributions` must not be lowered when users have few groups on average.
     """
+
+    # `keeps_bound` is for a bound that a private search found, because the answer states the share of (user, group)
+    # pairs that this very bound leaves out.
 
     rounds: WeightedRounds
     contributions: int
@@ -420,14 +416,12 @@ class DiscoveredCounts:
         return min(self.rounds.kept_contributions(discovery), self.contributions)
 
     def over(self, discovery: Discovery) -> KnownGaussian:
-        """Return the mechanism that counts the groups in `discovery`, of which there must be at least one.
-
-        A user counts towards at most F groups: the smaller one of the number of groups found and `kept_contributions`.
-        So counting takes F Gaussian uses. Together they may cost, as mu squared, the planned contributions / sigma^2
-        plus what the rounds that found the groups left over (`WeightedRounds.unspent`). So the parameter of each use is
-        below `sigma`, and the noise smaller, if F is less than `contributions` or if the rounds left a part of their
-        cost.
-        """
+        """Return the mechanism that counts the groups in `discovery`, of which there must be at least one."""
+        # A user counts towards at most F groups: the smaller one of the number of groups found and
+        # `kept_contributions`. So counting takes F Gaussian uses. Together they may cost, as mu squared, the planned
+        # contributions / sigma^2 plus what the rounds that found the groups left over (`WeightedRounds.unspent`). So
+        # the parameter of each use is below `sigma`, and the noise smaller, if F is less than `contributions` or if the
+        # rounds left a part of their cost.
         changed = min(self.kept_contributions(discovery), len(discovery.labels))
         unspent = self.rounds.unspent(discovery.part)
         sigma = self.sigma
@@ -481,10 +475,10 @@ def round_threshold(sigma: Fraction, delta: Fraction) -> int:
     """Return the threshold, in units of 2^-20, that the noisy weight of a group must exceed for the group to be found.
 
     `sigma` is the noise scale divided by the l2 norm of one user's weights. With probability at least 1 - `delta`, no
-    group that only one user has is found. Proof: a user who alone has t groups gives each of them at most
-    user_weight(t). So the threshold is the maximum over t up to `MOST_GROUPS` of user_weight(t) + m(t), where noise
-    exceeds m(t) with probability at most delta / t.
+    group that only one user has is found.
     """
+    # Proof: a user who alone has t groups gives each of them at most user_weight(t). So the threshold is the maximum
+    # over t up to `MOST_GROUPS` of user_weight(t) + m(t), where noise exceeds m(t) with probability at most delta / t.
     wide = _noise(sigma).sigma
     return max(user_weight(t) + gaussian_margin(wide, delta / t) for t in range(1, MOST_GROUPS + 1))
 

@@ -110,9 +110,10 @@ def estimate_noise_scale(price: Price, first: float, epsilon: float) -> Estimate
     """Return an estimate of the smallest noise scale for which a release costs at most `epsilon`.
 
     Returns None if even the largest noise scale costs more. `price` maps a noise scale to an estimated epsilon. The
-    search starts at the noise scale `first`. Its second guess assumes that epsilon is inversely proportional to the
-    noise scale. Later guesses follow a secant of log epsilon as a function of log noise scale.
+    search starts at the noise scale `first`.
     """
+    # The second guess assumes that epsilon is inversely proportional to the noise scale. Later guesses follow a secant
+    # of log epsilon as a function of log noise scale.
     point, slope = math.log(_in_range(first)), 1.0
     before: tuple[float, float] | None = None
     for _ in range(CONFIG.most_estimates):
@@ -137,10 +138,11 @@ def smallest_noise_scale(price: Price, first: EstimatedScale, epsilon: float) ->
     """Return the smallest noise scale, within 0.3%, for which a release costs at most `epsilon`.
 
     Returns None if no noise scale in range is enough. `price` maps a noise scale to a certified epsilon, and the search
-    starts at the estimate `first`. Each next guess follows a secant of log epsilon as a function of log noise scale. It
-    lies between the largest scale known to be too small and the smallest scale known to be enough. Every scale tried
-    has four significant digits, so that plans are easy to read and to repeat.
+    starts at the estimate `first`.
     """
+    # Each next guess follows a secant of log epsilon as a function of log noise scale. It lies between the largest
+    # scale known to be too small and the smallest scale known to be enough. Every scale tried has four significant
+    # digits, so that plans are easy to read and to repeat.
     least, most = CONFIG.least_scale, math.inf
     best: float | None = None
     before: tuple[float, float] | None = None

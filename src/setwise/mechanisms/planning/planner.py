@@ -39,13 +39,13 @@ _WORTH_A_LOOK = 1.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """A plan: the chosen mechanism with its noise, its epsilon at the budget's delta, and its expected error.
+    """A plan: the chosen mechanism with its noise, its cost and its expected error.
 
-    `name` is the mechanism's name, followed by the kind of noise on the counts if labels are picked before they are
-    counted. `preview` is the expected error of the release. `merit` is this error as one number, by which plans are
-    compared (smaller is better). It is by how much a label's count must exceed its rivals, or a threshold, to be
-    released reliably, plus ten times the mean error of a count. `why` is a sentence that compares the plan with its
-    alternatives.
+    - `name` is the mechanism's name; it also names the noise of counts that follow picks of labels.
+    - `epsilon` is the cost of one release at the budget's delta.
+    - `preview` is the expected error of the release.
+    - `merit` is this error as one number, by which plans are compared (see `plan_merit`); smaller is better.
+    - `why` is a sentence that compares the plan with its alternatives.
     """
 
     mechanism: Mechanism
@@ -59,9 +59,8 @@ class Choice:
 def plan(bounds: Bounds, total: Total, confidence: Fraction = CONFIDENCE) -> Choice:
     """Return the best mechanism for a histogram or top k, with the least noise that the budget `total` allows.
 
-    `bounds` states the query: its k, its public labels and the limits on what one user contributes. The budget is split
-    between finding labels and counting them. `confidence` is the probability with which the error bounds stated in the
-    plan hold.
+    `bounds` states the query and the limits on what one user contributes. `confidence` is the probability with which
+    the stated error bounds hold.
 
     Ensures: the set-wise composition of the mechanism's guarantees is certified to be within (epsilon, delta). Of the
     mechanisms that can answer, the one with the smallest estimated error (`Choice.merit`) is taken.
@@ -85,14 +84,14 @@ def plan(bounds: Bounds, total: Total, confidence: Fraction = CONFIDENCE) -> Cho
 def _in_rounds(bounds: Bounds, total: Total, confidence: Fraction) -> Choice | None:
     """Return the plan that finds labels in several rounds of weighted votes and then counts them.
 
-    In a round, each user divides a weight among their labels, and a label is found if its noisy sum of weights exceeds
-    a threshold (module `weighted_rounds`). `bounds` states the query: its k, its public labels and the limits on what
-    one user contributes. `total` is the query's budget. `confidence` is the probability with which the error bounds
-    stated in the plan hold. Returns None if no noise in range is enough and `total` does not force rounds.
+    `bounds` states the query, and `confidence` is the probability with which the stated error bounds hold. Returns None
+    if no noise in range is enough and the budget `total` does not force rounds.
 
     Raises: `InvalidParameter` if rounds cannot answer the query, `Unattainable` if `total` forces rounds and no noise
     in range is enough.
     """
+    # In a round, each user divides a weight among their labels, and a label is found if its noisy sum of weights
+    # exceeds a threshold (module `weighted_rounds`).
     planned = plan_counts(bounds, total)
     if planned is None:
         if total.mechanism is not None:
@@ -115,9 +114,8 @@ def _in_rounds(bounds: Bounds, total: Total, confidence: Fraction) -> Choice | N
 def rough_plans(bounds: Bounds, total: Total, confidence: Fraction = CONFIDENCE) -> list[Choice]:
     """Return the plans among which `plan` chooses, best first, with estimated instead of certified epsilons.
 
-    The caller certifies the cost of the chosen plan together with that of other releases. `bounds` states the query:
-    its k, its public labels and the limits on what one user contributes. `total` is the query's budget. `confidence` is
-    the probability with which the error bounds stated in the plans hold.
+    `bounds` states the query, and `total` is its budget. `confidence` is the probability with which the stated error
+    bounds hold. The caller certifies the cost of the chosen plan together with that of other releases.
     """
     return [rough.choice for rough in _estimates(bounds, total, confidence)[0]]
 
@@ -138,10 +136,8 @@ class _Rough:
 def _estimates(bounds: Bounds, total: Total, confidence: Fraction) -> tuple[list[_Rough], tuple[BudgetSplit, ...]]:
     """Return (candidates, untried): plans with estimated noise, best first, and the budget splits that were not tried.
 
-    A split divides the budget `total` between finding labels and counting them. `bounds` states the query: its k, its
-    public labels and the limits on what one user contributes. A split is not tried if its rough error (`merit`) is more
-    than 1.5 times the smallest one. `confidence` is the probability with which the error bounds stated in the plans
-    hold.
+    `bounds` states the query, and `total` is its budget. A split is not tried if its rough error (`merit`) is more than
+    1.5 times the smallest one. `confidence` is the probability with which the stated error bounds hold.
 
     Raises: `InvalidParameter` if no mechanism can answer, `Unattainable` if no noise in range is enough.
     """
@@ -199,9 +195,8 @@ def _estimate_price(mechanism: Mechanism, delta: Fraction) -> float:
 def _price(split: BudgetSplit, bounds: Bounds, total: Total, priced: Priced) -> Price:
     """Return a function that maps a noise scale to the epsilon of one release by the mechanism that `split` names.
 
-    A split divides the budget `total` between finding labels and counting them. `bounds` states the query: its k, its
-    public labels and the limits on what one user contributes. `priced(mechanism, delta)` computes the epsilon of a
-    mechanism with its noise, certified or estimated.
+    `split` also divides the budget `total` between finding labels and counting them. `bounds` states the query.
+    `priced(mechanism, delta)` computes the epsilon of a mechanism, certified or estimated.
     """
     return lambda scale: priced(_build_mechanism(split, bounds, total, scale), total.delta)
 
@@ -211,10 +206,9 @@ def _calibrate(
 ) -> Choice | None:
     """Return the plan for `split` with the smallest noise scale that is certified to stay within the budget `total`.
 
-    Returns None if no noise scale in range stays within the budget. A split names a mechanism and divides the budget
-    between finding labels and counting them. The search starts at the estimate `first`. `bounds` states the query: its
-    k, its public labels and the limits on what one user contributes. `confidence` is the probability with which the
-    error bounds stated in the plan hold.
+    Returns None if no noise scale in range stays within it. `split` names a mechanism and divides the budget between
+    finding labels and counting them. The search starts at the estimate `first`. `bounds` states the query, and
+    `confidence` is the probability with which the stated error bounds hold.
     """
     scale = smallest_noise_scale(_price(split, bounds, total, _certify_price), first, float_below(total.epsilon))
     if scale is None:
@@ -226,12 +220,10 @@ def _calibrate(
 def _build_plan(
     split: BudgetSplit, mechanism: Mechanism, epsilon: float, bounds: Bounds, total: Total, confidence: Fraction
 ) -> Choice:
-    """Return the plan that uses `mechanism`, with the budget `total` divided as `split` says.
+    """Return the plan that uses `mechanism`, with its expected error and the budget `total` divided as `split` says.
 
-    A split divides a budget between finding labels and counting them. One release of the mechanism costs `epsilon` at
-    the budget's delta. The plan also states the mechanism's expected error for the query. `bounds` states the query:
-    its k, its public labels and the limits on what one user contributes. `confidence` is the probability with which the
-    stated error bounds hold.
+    One release costs `epsilon` at the budget's delta. `bounds` states the query, and `confidence` is the probability
+    with which the stated error bounds hold.
     """
     preview = _preview_error(mechanism, bounds, confidence)
     return Choice(
@@ -245,14 +237,13 @@ def _build_plan(
 
 
 def _preview_error(mechanism: Mechanism, bounds: Bounds, confidence: Fraction) -> ErrorEstimate:
-    """Return the expected error of `mechanism` for a query, from parameters alone.
+    """Return the expected error of `mechanism` for the query `bounds`, from parameters alone.
 
-    The result is `mechanism.preview(confidence)`, except if only the k highest counts of a noisy histogram are shown.
-    Then `shortfall` is by how much a label's count must exceed another count to be ranked above it. Over a known domain
-    `radius` is then also larger, because the highest noisy counts are selected. `bounds` states the query: its k, its
-    public labels and the limits on what one user contributes. `confidence` is the probability with which an interval
-    holds and a ranking is right.
+    `confidence` is the probability with which an interval holds and a ranking is right.
     """
+    # If only the k highest counts of a noisy histogram are shown, `shortfall` is by how much a label's count must
+    # exceed another count to be ranked above it. Over a known domain `radius` is then also larger, because the highest
+    # noisy counts are selected.
     preview = mechanism.preview(confidence)
     match mechanism:
         case KnownGumbel() | UnknownGumbel() | TwoPhaseTopK() | DiscoveredCounts() | WeightedRounds():
@@ -291,11 +282,10 @@ def reach_of(preview: ErrorEstimate) -> int:
 
 
 def _build_mechanism(split: BudgetSplit, bounds: Bounds, total: Total, scale: Fraction) -> Mechanism:
-    """Return the mechanism that the budget `split` names, with the noise scale `scale`.
+    """Return the mechanism that the budget split `split` names, with the noise scale `scale`.
 
-    A split divides the budget `total` between finding labels and counting them: it has the share of delta for the
-    threshold, and the ratio between the noise scales of counts and picks. `bounds` states the query: its k, its public
-    labels and the limits on what one user contributes. `scale` is in units of the most that one user adds to a count.
+    `split` divides the budget `total` between finding labels and counting them. `bounds` states the query. `scale` is
+    in units of the most that one user adds to a count.
     """
     changed = bounds.changeable or 0
     failure = total.delta * Fraction(split.share)
@@ -355,11 +345,11 @@ def _with_counts(
 def _why(best: Choice, others: list[Choice], unlikely: tuple[BudgetSplit, ...], bounds: Bounds, total: Total) -> str:
     """Return a sentence for people that compares the plan `best` with the next best plan.
 
-    The next best plan is the best of `others`, the other plans whose noise was estimated. If there are none, it is the
-    first of `unlikely`, the budget splits that were not worth an estimate. If `total` forces a mechanism, nothing is
-    compared. `bounds` states the query: its k, its public labels and the limits on what one user contributes. The
-    sentence depends on the query and its budget `total`, not on data.
+    The next best plan is the best of `others`, the other plans. If there are none, it is the first of `unlikely`, the
+    budget splits whose noise was not estimated. The sentence depends on the query `bounds` and its budget `total`, not
+    on data.
     """
+    # If `total` forces a mechanism, nothing is compared.
     text = f"{best.name}{' as asked' if total.mechanism else ''}: {_expectation(best.preview, total)}"
     text = f"{text} ({_confidence_in_words(best, bounds, total)})"
     if total.mechanism is not None or not (others or unlikely):

@@ -47,13 +47,13 @@ class MechanismName(StrEnum):
 class Bounds:
     """A histogram query, or with `k` a top-k query, and the bounds on what one user contributes to it.
 
-    A user counts towards at most `contributions` labels (None: any number) and adds at most `per_item` to each.
-    `domain` lists the labels if they are public, and is None if they are private. If they are private, only the `limit`
-    labels with the highest counts take part (None: the default number). A query without `contributions` can be answered
-    only if it is a top k, or over a known domain.
-
-    `weighable` says that the table to be read tells users apart. This is needed to find private labels in several
-    rounds, by sums of users' weights.
+    - `contributions` is the most labels towards which a user counts (None: any number; only for a top k or a known
+      domain).
+    - `per_item` is the most that a user adds to one label.
+    - `domain` lists the labels if they are public; None if they are private.
+    - `limit`: only this many private labels, those with the highest counts, take part (None: the default number).
+    - `weighable` says that the table tells users apart, so that private labels can be found by sums of users'
+      weights.
 
     Raises: `InvalidParameter` for values out of range, an empty domain, a limit next to a domain, or k above the
     domain's size or the limit.
@@ -113,10 +113,11 @@ class Bounds:
 class Total:
     """The (epsilon, delta) budget of one query, which the planner splits between finding labels and counting them.
 
-    `counts` is the noise on released counts; BEST lets the planner choose it. `mechanism` forces one mechanism; None
-    lets the planner choose it. `delta` may be 0 over a known domain, if the mechanism needs no delta. `from_accuracy`
-    says that epsilon was searched for such that counts reach a wanted accuracy. Counting then gets a larger share of
-    the budget than otherwise.
+    - `delta` may be 0 over a known domain, if the mechanism needs no delta.
+    - `counts` is the noise on released counts; BEST lets the planner choose it.
+    - `mechanism` forces one mechanism; None lets the planner choose it.
+    - `from_accuracy` says that epsilon was derived from a wanted accuracy of counts, so that counting gets a larger
+      share.
     """
 
     epsilon: Fraction

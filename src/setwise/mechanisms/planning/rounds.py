@@ -43,10 +43,11 @@ def can_find_in_rounds(bounds: Bounds, total: Total) -> bool:
     """Return whether rounds of weighted votes can find the groups of the query `bounds` with the budget `total`.
 
     In a round, each user divides a weight among their groups, and a group is found if its noisy sum of weights exceeds
-    a threshold. Rounds need private groups, a bound on the groups of one user, a positive delta and a table that tells
-    users apart. They cannot answer a top k or a query with a limit on the number of groups. They need Gaussian noise on
-    the counts, so `total` must not ask for Laplace noise or for no counts.
+    a threshold.
     """
+    # Rounds need private groups, a bound on the groups of one user, a positive delta and a table that tells users
+    # apart. They cannot answer a top k or a query with a limit on the number of groups. They need Gaussian noise on the
+    # counts, so `total` must not ask for Laplace noise or for no counts.
     return (
         bounds.weighable
         and bounds.domain is None
@@ -61,11 +62,12 @@ def can_find_in_rounds(bounds: Bounds, total: Total) -> bool:
 def prefers_rounds(bounds: Bounds, total: Total, *, counts_users: bool) -> bool:
     """Return whether groups are found in several rounds of weighted votes, instead of in one pass with equal weights.
 
-    In a round, each user divides a weight among their groups not found yet. Rounds are preferred if they are possible
-    for the query `bounds` and a user may contribute to enough groups: to at least 2, or to at least 5 if
-    `counts_users`. `counts_users` says that the query asks for numbers of users, which one pass releases at no further
-    cost. If the budget `total` forces a mechanism, the result is whether that mechanism is `WEIGHTED_ROUNDS`.
+    `bounds` states the query. Rounds are preferred if they are possible and a user may contribute to at least 2 groups,
+    or to at least 5 if `counts_users`. `counts_users` says that the query asks for numbers of users. If the budget
+    `total` forces a mechanism, that mechanism decides.
     """
+    # One pass releases numbers of users at no further cost. In a round, each user divides a weight among their groups
+    # not found yet.
     if total.mechanism is not None or not can_find_in_rounds(bounds, total):
         return total.mechanism is MechanismName.WEIGHTED_ROUNDS
     contributions = bounds.contributions or 1
@@ -75,9 +77,7 @@ def prefers_rounds(bounds: Bounds, total: Total, *, counts_users: bool) -> bool:
 def plan_counts(bounds: Bounds, total: Total) -> tuple[DiscoveredCounts, float] | None:
     """Return (mechanism, certified epsilon) for finding groups in rounds of weighted votes and counting them.
 
-    Returns None if no noise in range is enough. In a round, each user divides a weight among their groups not found
-    yet. `bounds` states the query: its k, its public groups and the limits on what one user contributes. `total` is the
-    query's budget.
+    Returns None if no noise in range is enough. `bounds` states the query, and `total` is its budget.
 
     Ensures: the set-wise composition of the mechanism's guarantees is certified to be within (epsilon, delta).
     Raises: `InvalidParameter` if rounds cannot answer the query.
@@ -99,14 +99,14 @@ def plan_counts(bounds: Bounds, total: Total) -> tuple[DiscoveredCounts, float] 
 
 
 def _counts(bounds: Bounds, total: Total, scale: Fraction) -> DiscoveredCounts:
-    """Return the mechanism that finds groups in rounds and then counts them, for a given noise of the counts.
+    """Return the mechanism that finds groups in rounds and then counts them with noise of deviation per_item * scale.
 
-    The noise of a count has standard deviation at most per_item * scale, where per_item is the most that one user adds
-    to a count. `bounds` limits what one user contributes. The counts cost contributions / scale^2, and the rounds cost
-    1 / sigma^2, both as mu squared. The sigma of the rounds is chosen so that the rounds have the share `FINDING_SHARE`
-    of the sum. If the budget `total` was derived from a wanted accuracy of the counts, the share is
-    `CLOSE_FINDING_SHARE`.
+    per_item is the most that one user adds to a count. `bounds` limits what one user contributes, and `total` is the
+    budget of the query.
     """
+    # The counts cost contributions / scale^2, and the rounds cost 1 / sigma^2, both as mu squared. The sigma of the
+    # rounds is chosen so that the rounds have the share `FINDING_SHARE` of the sum, or `CLOSE_FINDING_SHARE` if `total`
+    # was derived from a wanted accuracy of the counts.
     contributions = bounds.contributions or 1
     finding = CLOSE_FINDING_SHARE if total.from_accuracy else FINDING_SHARE
     ratio = math.sqrt((1 - finding) / (finding * contributions))
@@ -122,9 +122,8 @@ def _counts(bounds: Bounds, total: Total, scale: Fraction) -> DiscoveredCounts:
 def rough_rounds(bounds: Bounds, total: Total) -> WeightedRounds | None:
     """Return the mechanism that finds groups in rounds of weighted votes, at about the cost of the budget `total`.
 
-    Returns None if no noise in range is enough. In a round, each user divides a weight among their groups not found
-    yet. `bounds` states the query: its k, its public groups and the limits on what one user contributes. The cost is
-    only estimated here; the caller certifies it together with the cost of the statistics.
+    Returns None if no noise in range is enough. `bounds` states the query. The cost is only estimated here; the caller
+    certifies it together with the cost of the statistics.
     """
     delta = float_below(total.delta)
 

@@ -64,18 +64,18 @@ def plan_statistics(
 ) -> StatisticsChoice:
     """Return the mechanism that releases the statistics `wanted` with the smallest noise within the budget `total`.
 
-    `bounds` states the query: its k, its public groups and the limits on what one user contributes. The noise in the
-    entries of `wanted` is a placeholder that is replaced. Every statistic gets about the same share of the budget. So
-    the two noisy sums of a mean have a noise scale larger by sqrt(2), and the epsilon with which a quantile is picked
-    costs as much zCDP as one noisy sum. If `certified` is False, the noise scale is an estimate, increased by
-    `_ESTIMATE_MARGIN`. This takes a third of the time and is enough to say whether the statistics can be planned, but
-    nothing may be released with the estimated scale.
+    `bounds` states the query. The noise in the entries of `wanted` is a placeholder that is replaced. If `certified` is
+    False, the noise scale is an estimate: nothing may be released with it.
 
     Ensures: if `certified`, the set-wise composition of the mechanism's guarantees is certified to be within (epsilon,
     delta).
     Raises: `InvalidParameter` if `total` forces a mechanism or asks for no counts, `Unattainable` if no noise in range
     is enough.
     """
+    # Every statistic gets about the same share of the budget. So the two noisy sums of a mean have a noise scale larger
+    # by sqrt(2), and the epsilon with which a quantile is picked costs as much zCDP as one noisy sum. An estimated
+    # scale is increased by `_ESTIMATE_MARGIN`; it takes a third of the time and is enough to say whether the statistics
+    # can be planned.
     if total.mechanism is not None:
         raise InvalidParameter("a mechanism can be forced for one count or sum only: leave mechanism out")
     if total.counts is CountNoise.NONE:
@@ -143,9 +143,10 @@ def _first_scale(at_one: Sequence[Use], epsilon: float, delta: float) -> float:
 class _UnscaledPlan:
     """A plan for statistics of groups whose noise scale is not chosen yet.
 
-    `bounds` states the query: its k, its public groups and the limits on what one user contributes. `found` is the plan
-    that finds the groups, or None if they are public. `wanted` are the statistics to release, and `noise` is the kind
-    of noise on counts, sums and means.
+    - `bounds` states the query and the limits on what one user contributes.
+    - `found` is the plan that finds the groups, or None if they are public.
+    - `wanted` are the statistics to release.
+    - `noise` is the kind of noise on counts, sums and means.
     """
 
     bounds: Bounds
@@ -198,12 +199,10 @@ class _UnscaledPlan:
         return lambda scale: price(self.uses(scale), delta)
 
     def off(self, scale: float) -> float:
-        """Return the error of this plan at noise scale `scale` as one number; plans with a smaller number are better.
-
-        It is the sum of the logarithms of all errors: the lead that a group's count needs for the group to be found,
-        the errors of counts, sums and means, and the rank errors of quantiles. Terms that are the same for all plans
-        are left out.
-        """
+        """Return the error of this plan at noise scale `scale` as one number; plans with a smaller number are better."""
+        # It is the sum of the logarithms of all errors: the lead that a group's count needs for the group to be found,
+        # the errors of counts, sums and means, and the rank errors of quantiles. Terms that are the same for all plans
+        # are left out.
         total = 0.0
         if self.found is not None:
             total += math.log(max(1, reach_of(self.found.preview)))
@@ -216,15 +215,13 @@ class _UnscaledPlan:
 def _discoveries(bounds: Bounds, total: Total, wanted: Sequence[StatisticRelease]) -> Iterator[Sequence[Choice | None]]:
     """Yield lists of plans that find the groups, each plan with its share of the budget `total`.
 
-    The caller takes the first list in which some plan stays within the budget, and from this list the plan with the
-    smallest error of the statistics. `bounds` states the query: its k, its public groups and the limits on what one
-    user contributes. `wanted` are the statistics to release.
-
-    If all groups of a public domain are wanted, the only list is [None], because no groups have to be found. Otherwise
-    the last list has the plans that find groups in one pass. If discovery in rounds is preferred, a list with only that
-    plan comes before it. Its error cannot be compared with that of the other plans, because the number of users that a
-    group needs to be found in rounds depends on the table.
+    The caller takes the first list in which some plan stays within the budget, and from it the plan with the smallest
+    error of the statistics `wanted`. An entry None means that no groups have to be found. `bounds` states the query.
     """
+    # If all groups of a public domain are wanted, the only list is [None]. Otherwise the last list has the plans that
+    # find groups in one pass. If discovery in rounds is preferred, a list with only that plan comes before it: its
+    # error cannot be compared with that of the other plans, because the number of users that a group needs to be found
+    # in rounds depends on the table.
     if bounds.domain is not None and bounds.k is None:
         yield [None]
         return

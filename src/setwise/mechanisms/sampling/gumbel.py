@@ -19,13 +19,14 @@ _NEAR_ONE = np.uint64((1 << 64) - (1 << 44))
 
 
 def float_keys(shortfalls: NDArray[np.float64], words: NDArray[np.uint64]) -> NDArray[np.float64]:
-    """Return approximate noisy scores (keys) of candidates, from their scores and 64-bit random words.
+    """Return approximate noisy scores of candidates, from their scores and 64-bit random words.
 
-    `shortfalls` are rate * (score - highest score). If a candidate stands for a run of scores, its entry also includes
-    the logarithm of the run's weight (see `Runs`). A candidate's Gumbel noise is -ln(-ln(1 - V)), where V is a uniform
-    number in [0, 1] whose first 64 bits are the candidate's entry of `words`. The further bits are not drawn yet, so
-    the key is computed for the middle of all V that start with these bits.
+    `shortfalls` are rate * (score - highest score); for a candidate that stands for a run of scores, the logarithm of
+    the run's weight is added (see `Runs`). `words` are the first 64 bits of each candidate's random number.
     """
+    # A candidate's Gumbel noise is -ln(-ln(1 - V)), where V is uniform in [0, 1] and starts with the candidate's word.
+    # The further bits are not drawn yet, so the noisy score is computed for the middle of all V that start with the
+    # word.
     with np.errstate(divide="ignore"):  # words that round to V = 1 are recomputed in the next two lines
         exponentials = -np.log1p((words + 0.5) * -(2.0**-64))
     high = np.flatnonzero(words >= _NEAR_ONE)
@@ -38,15 +39,14 @@ def float_bounds(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return certified lower and upper bounds on the exact noisy scores, whose float approximations are `keys`.
 
-    `shortfalls` are rate * (score - highest score). If a candidate stands for a run of scores, its entry also includes
-    the logarithm of the run's weight (see `Runs`). `words` are the first 64 bits of the uniform numbers V that make the
-    noise. For V very close to 0 or 1 a bound is loose or infinite.
-
-    Why they hold: a key was computed for the middle of all V that start with the word, which is within 2^-65 of the
-    true V. The float of V is off by at most 2^-53 V, or by 2^-53 (1 - V) for words of at least `_NEAR_ONE`. If V
-    changes by dV, a noisy score changes by dV / ((1 - V) E), with E = -ln(1 - V). Each float operation is assumed to
-    have a relative error of 2^-50, many times its true error, and the logarithm of a run's weight one of 2^-46.
+    `shortfalls` are rate * (score - highest score), plus the logarithm of the run's weight for a run of scores (see
+    `Runs`). `words` are the first 64 bits of the uniform numbers V that make the noise. For V very close to 0 or 1 a
+    bound is loose or infinite.
     """
+    # Why they hold: a key was computed for the middle of all V that start with the word, which is within 2^-65 of the
+    # true V. The float of V is off by at most 2^-53 V, or by 2^-53 (1 - V) for words of at least `_NEAR_ONE`. If V
+    # changes by dV, a noisy score changes by dV / ((1 - V) E), with E = -ln(1 - V). Each float operation is assumed to
+    # have a relative error of 2^-50, many times its true error, and the logarithm of a run's weight one of 2^-46.
     near_one = words >= _NEAR_ONE
     below = (words + 0.5) * 2.0**-64
     above = (~words + 0.5) * 2.0**-64
@@ -73,10 +73,12 @@ def is_loose(words: NDArray[np.uint64]) -> NDArray[np.bool_]:
 class Runs:
     """Runs of evenly falling scores; in a Gumbel draw, each run is one candidate and is picked as a whole.
 
-    Run i has lengths[i] scores, each slopes[i] below the score before it. Its first score is the score of candidate i
-    in the draw. The weight of a run is the sum of exp(-rate * slope * j) over j = 0, 1, ... below its length. The run
-    is picked with a probability proportional to exp(rate * first score) times this weight.
+    Run i has lengths[i] scores, each slopes[i] below the score before it. Its weight is the sum of exp(-rate * slope *
+    j) over j = 0, 1, ... below its length.
     """
+
+    # A run's first score is the score of its candidate in the draw. The run is picked with a probability proportional
+    # to exp(rate * first score) times its weight.
 
     slopes: NDArray[np.int64]
     lengths: NDArray[np.int64]
@@ -84,9 +86,9 @@ class Runs:
     def float_logarithms(self, rate: float) -> NDArray[np.float64]:
         """Return the logarithm of each run's weight as a float, with an error of a few units in the last place.
 
-        The weight of a run is the sum of exp(-rate * slope * j) over j = 0, 1, ... below the run's length. A relative
-        error e of rate * slope changes the logarithm by at most e, so errors do not grow.
+        The weight of a run is the sum of exp(-rate * slope * j) over j = 0, 1, ... below the run's length.
         """
+        # A relative error e of rate * slope changes the logarithm by at most e, so errors do not grow.
         falls = self.slopes * rate
         with np.errstate(invalid="ignore"):
             ratios = np.expm1(-falls * self.lengths) / np.expm1(-falls)
@@ -112,13 +114,15 @@ class Runs:
 
 @dataclass(slots=True)
 class ExactKey:
-    """The exact noisy score (key) of one candidate, of which only the first random bits are drawn so far.
+    """The exact noisy score of one candidate, of which only the first random bits are drawn so far.
 
-    The key is computed from a uniform number V, which lies in [word, word + 1) / 2^bits. `index` is the candidate's
-    index, and `shortfall` is rate * (score - highest score). If the candidate stands for a run of scores, `weight` maps
-    a precision in bits to bounds on the logarithm of the run's weight (see `Runs`). The object is mutable, because
-    further bits are drawn only when a comparison needs them.
+    - `index` is the candidate's index.
+    - `shortfall` is rate * (score - highest score).
+    - `word` and `bits`: the uniform number V that makes the noise lies in [word, word + 1) / 2^bits.
+    - `weight` maps a precision in bits to bounds on the logarithm of the weight, if the candidate is a run of scores.
     """
+
+    # The object is mutable, because further bits are drawn only when a comparison needs them.
 
     index: int
     shortfall: Fraction
@@ -162,16 +166,16 @@ def gumbel_order(
     width: int = WORD,
     runs: Runs | None = None,
 ) -> NDArray[np.intp]:
-    """Return the indices of the k highest of scores + Gumbel(1/rate) noise, highest first.
+    """Return the indices of the k highest of scores + Gumbel(1/rate) noise, highest first (all if there are at most k).
 
-    All indices are returned if there are at most k scores. The law is exactly Plackett-Luce: each next index is drawn
-    among the remaining ones with probability proportional to exp(rate * score). With `runs`, each score is the first of
-    a run of falling scores, and the probability is proportional to the sum over the run. The noisy scores themselves
-    are never returned. `width` is the number of bits of a random word, and `randomness` the source of random words.
+    With `runs`, each score is the first of a run of falling scores that is picked as a whole. `width` is the number of
+    bits of each random word that is drawn.
 
     Theorem: DurfeeRo19 (one-shot Gumbel noise is the peeled exponential mechanism).
     Requires: rate > 0, k >= 1, |score| <= 2^62.
     """
+    # The law is exactly Plackett-Luce: each next index is drawn among the remaining ones with probability proportional
+    # to exp(rate * score), or to the sum over the run. The noisy scores themselves are never returned.
     k = min(k, len(scores))
     if k == 0:
         return np.empty(0, dtype=np.intp)

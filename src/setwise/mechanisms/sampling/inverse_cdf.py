@@ -36,8 +36,8 @@ class RoundedGaussian:
 def rounded_weights(law: RoundedGaussian, precision: int, negligible: int) -> tuple[list[FixedInterval], int]:
     """Return bounds on the weights W(0), W(1), ... of a rounded Gaussian, and on the sum of all later weights.
 
-    W(z) is the weight (unscaled probability) of z under `law`: the integral of exp(-x^2 / (2 variance)) from z - 1/2 to
-    z + 1/2. All bounds have `precision` bits after the point.
+    W(z) is the unscaled probability of z: the integral of exp(-x^2 / (2 variance)) from z - 1/2 to z + 1/2. All bounds
+    have `precision` bits after the point.
 
     Ensures: the bound on the later weights is below `negligible` units of 2^-precision.
     """
@@ -71,9 +71,10 @@ def _integral_beyond(x: Fraction, variance: Fraction, precision: int) -> int:
 class _Series:
     """Bounds on the series sum_m J_m A^m / (2m)! with A = z^2 / (4 v^2), for any integer z.
 
-    It serves to compute W(z), the weight of z under a rounded Gaussian of variance v, which is exp(-z^2 / (2v)) times
-    this sum. The integrals J_m (see `_integral`) do not depend on z and are computed once, with `precision` bits.
+    The unscaled probability of z under a rounded Gaussian of variance v is exp(-z^2 / (2v)) times this sum.
     """
+
+    # The integrals J_m (see `_integral`) do not depend on z and are computed once, with `precision` bits.
 
     def __init__(self, variance: Fraction, precision: int) -> None:
         self._variance, self._precision = variance, precision
@@ -164,10 +165,12 @@ class CutPoints:
     `width` is the number of bits of the random words that are looked up in the table. Every entry is certified, and
     entries do not decrease.
 
-    Ensures: the table leaves out only values x in the far tails. F(x) is 0 or 1 there, or the entry floor(F(x) 2^width)
-    is 0 or 2^width - 1. One entry of 0 and one of 2^width - 1 are kept if there are any, so that a word that does not
-    decide its draw always equals an entry.
+    Ensures: the table leaves out only values x in the far tails, where F(x) is 0 or 1, or its entry is 0 or 2^width -
+    1.
     """
+
+    # One entry of 0 and one of 2^width - 1 are kept if there are any, so that a word that does not decide its draw
+    # always equals an entry.
 
     smallest: int
     width: int
@@ -248,9 +251,8 @@ def _floors(tails: list[tuple[int, int]], total: FixedInterval, width: int) -> l
 def _floors_of_rest(tails: list[tuple[int, int]], total: FixedInterval, width: int) -> list[int] | None:
     """Return floor(2^width * (1 - tail / total)) for each of `tails`, or None if one of these floors is uncertain.
 
-    A tail is the weight of a distribution beyond some point, and `total` is the weight of all of it. They are known
-    only within intervals: each pair in `tails` has a lower and an upper bound on one tail. Tails are positive, even if
-    their lower bounds are 0.
+    A tail is the weight of a distribution beyond some point, and `total` is the weight of all of it. Each tail is given
+    by a lower and an upper bound. Tails are positive, even if their lower bounds are 0.
     """
     least, most = total
     one = 1 << width
@@ -348,11 +350,13 @@ def _refine_draw(law: Law, word: int, width: int, randomness: Randomness) -> int
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Lookup:
-    """A table of a distribution function, prepared to turn many random words into draws at once.
+    """A table of a distribution function, prepared to turn many random words into draws.
 
-    `floors` are the entries of the table, and `smallest` is the draw for a word below all of them. `guide` maps the
-    leading bits of a word (without its last `shift` bits) to the number of entries that are at most the word; -1 means
-    that the leading bits do not determine that number.
+    - `floors` are the entries of the table.
+    - `smallest` is the draw for a word below all entries.
+    - `guide` maps the leading bits of a word to the number of entries that are at most the word; -1 if they do not
+      determine it.
+    - `shift` is the number of bits of a word after the leading bits.
     """
 
     smallest: int
@@ -363,10 +367,11 @@ class _Lookup:
     def invert(self, words: NDArray[np.uint64], values: NDArray[np.int64]) -> NDArray[np.intp]:
         """Write the draw that each random word decides into `values`; return the indices of words that decide no draw.
 
-        A word decides no draw if it equals an entry of the table. An observer could time a few draws one by one, so for
-        few words the steps and memory accesses do not depend on the words. Of many draws only the total time is
-        observable, so these are looked up by the leading bits of the words, which is faster.
+        A word decides no draw if it equals an entry of the table.
         """
+        # An observer could time a few draws one by one, so for few words the steps and memory accesses do not depend on
+        # the words. Of many draws only the total time is observable, so these are looked up by the leading bits of the
+        # words, which is faster.
         if len(words) * len(self.floors) <= _SCAN:
             return self._scan(words, values)
         passed = self.guide[(words >> self.shift).view(np.int64)]
