@@ -199,7 +199,7 @@ class _UnscaledPlan:
         return lambda scale: price(self.uses(scale), delta)
 
     def off(self, scale: float) -> float:
-        """Return the error of this plan at noise scale `scale` as one number; plans with a smaller number are better."""
+        """Return the error of this plan at noise scale `scale` as one number; smaller is better."""
         # It is the sum of the logarithms of all errors: the lead that a group's count needs for the group to be found,
         # the errors of counts, sums and means, and the rank errors of quantiles. Terms that are the same for all plans
         # are left out.
