@@ -17,7 +17,7 @@ _WORTHWHILE = 0.75
 
 
 def suggest_parameters(query: Query, total: Total, *, weighable: bool = False) -> str:
-    """Return a sentence that says which count an item needs to be shown, and which parameters would lower it.
+    """Return a sentence that says how far an item's count must be above others to be shown, and how to lower that.
 
     `total` is the budget of the `query`. `weighable` is True if groups can be found in rounds (several noisy passes
     over the table). Returns "" if the items are public, if the answer has no detection threshold, or if planning fails.

@@ -24,12 +24,11 @@ from setwise.mechanisms.labels import NULL_TEXT, Label
 class SelectSource:
     """The private rows that a SELECT reads.
 
-    - `table` is the private table, and `joins` are the tables joined to it, with the columns that are compared.
-    - `derivation` is the list of steps that compute the rows from these tables: each step keeps some rows or adds
-      columns.
+    - `table` is the private table, and `joins` are the tables joined to it.
+    - `derivation` are the steps that compute the rows from these tables: each step keeps some rows or adds columns.
     - `schema` describes the columns of the resulting rows, and `columns` are their names; each is None if not known.
-    - `unique_by` are columns that tell the rows of one user apart: no two rows of a user have the same values in all of
-      them. The empty set means that every user has at most one row; None means that nothing is known.
+    - `unique_by` are columns in which no two rows of one user are all equal. Empty: every user has at most one row.
+      None: not known.
     """
 
     table: str
@@ -44,18 +43,16 @@ class SelectSource:
 class Core:
     """A SELECT that aggregates private rows, inside a statement: its `query`, and the rows that it reads (`source`).
 
-    - `name` is the name of the table of released rows: the noisy answer of the query, over which the remaining part of
-      the statement runs.
-    - `says_nothing_of_contributions` is True if neither the statement nor the catalog (the data holder's file of
-      declared tables) states a contribution bound (the largest number of groups in which one user is counted). If one
-      of them does, `contributions_source` says which: "statement" or "catalog".
+    - `name` is the name of the table of released rows (the noisy answer), which the remaining statement reads.
+    - `says_nothing_of_contributions` is True if nothing states the most groups in which one user counts.
+    - `contributions_source` says where that limit is stated: in the "statement" or in the "catalog" (the data holder's
+      file of declared tables).
     - `cataloged` are the statistics whose clipping bounds come from the catalog.
-    - `advice` has sentences about what the numbers leave out, how ratios can mislead, and what to ask instead.
-    - `has_null_groups` is True if rows in which a group column is null form groups whose key there is NULL, as in SQL.
-      Otherwise these rows are in no group, and `nulls_left_out` has the SQL of the group columns that may be null.
-    - `times` says for each group column whether its keys are periods of time, which become dates or times in the table
-      of released rows.
-    - `arguments` has, for each column that was computed for an aggregate, its name and the SQL from which it comes.
+    - `advice` has sentences about what the numbers leave out, and what to ask instead.
+    - `has_null_groups` is True if rows with a null in a group column form groups, as in SQL.
+    - `nulls_left_out` has the SQL of the group columns that may be null, if rows with a null are in no group.
+    - `times` says for each group column whether its keys are periods of time.
+    - `arguments` has the name of each column that was computed for an aggregate, and the SQL from which it comes.
     """
 
     name: str
@@ -176,11 +173,11 @@ class StatementSettings:
     """Facts that the SQL text of a statement may leave out.
 
     - `user` is the user column, and `today` the value of CURRENT_DATE.
-    - `contributions` is the contribution bound (the largest number of groups in which one user counts), None if none is
-      stated. `contributions_source` says where it comes from: "statement" (the SQL, or an argument given with it) or
-      "catalog" (the data holder's file of declared tables).
-    - `domain` are the public group keys that are given with the statement, None if none are given. `domains` maps
-      columns to the public group keys that the catalog declares for them.
+    - `contributions` is the most groups in which one user counts; None if it is not stated.
+    - `contributions_source` says where it is stated: in the "statement" or in the "catalog" (the data holder's file of
+      declared tables).
+    - `domain` are public group keys given with the statement, or None.
+    - `domains` maps columns to the public group keys that the catalog declares for them.
     - `declared` has the catalog's clipping bounds.
     """
 
@@ -215,12 +212,11 @@ def with_null_groups(query: Query) -> Query:
 
 
 def stated_bounds(core: Core, found_bounds: Mapping[str, object]) -> list[StatedBounds]:
-    """Return the bounds with which `core`, a SELECT over private rows, was answered.
+    """Return the bounds with which `core`, a SELECT over private rows, was answered, and where each came from.
 
-    These are the clipping bounds of its statistics and its contribution bound (the most groups in which one user
-    counts). Each entry says where its bounds came from: the statement, the catalog (the data holder's file of declared
-    bounds), or a private search. `found_bounds` has what a search found: the clipping bounds under the name of the
-    statistic or of its column, and the contribution bound under "contributions".
+    They are the clipping bounds of its statistics and the most groups in which one user counts. `found_bounds` has
+    those that a private search found: clipping bounds by statistic or column, and the number of groups under
+    "contributions".
     """
     stated: list[StatedBounds] = []
     for statistic in core.query.statistics:

@@ -53,14 +53,12 @@ _LONGEST_NAME = 60
 class CoreBuilder:
     """Splits `select`, which aggregates private rows, into a query that is charged and a SELECT over its released rows.
 
-    - Released rows are the noisy results of the query. The SELECT over them reads them from a table called `name`.
+    - `name` is the table name under which the SELECT reads the released rows (the noisy results of the query).
     - `select` cannot be used afterwards, because its nodes are modified and moved.
-    - `source` are the private rows of `select`, and `settings` has the user column and bounds.
-    - Errors are added to `problems`.
-    - `released` takes a scalar subquery in a condition on private rows, and returns a placeholder for its noisy value,
-      which is released before the private rows are read.
-    - `free_subquery` takes a scalar subquery beside aggregates (in the SELECT list, HAVING or ORDER BY), and returns it
-      rewritten so that it reads released rows only.
+    - `source` are the private rows, and `settings` has the user column and bounds.
+    - `problems` collects the errors.
+    - `released` replaces a scalar subquery in a condition on private rows by a placeholder for its noisy value.
+    - `free_subquery` rewrites a scalar subquery beside aggregates so that it reads released rows only.
     """
 
     def __init__(
@@ -243,11 +241,9 @@ class CoreBuilder:
         return text
 
     def _compute(self, expression: RowExpression, alias: str | None) -> str:
-        """Return the name of the private rows' column that holds the values of `expression`.
+        """Return the name of the private rows' column with the values of `expression`; add the column if there is none.
 
-        The column is added if there is none yet. A new column is named `alias`: the alias in the SELECT, or the SQL
-        text of the expression. The name is shortened if it is long, and gets a number if another column has it. If
-        `alias` is None, the name is "expression".
+        A new column is named after `alias` (None: "expression"), shortened and numbered where needed.
         """
         if expression in self._computed:
             return self._computed[expression]
@@ -440,10 +436,9 @@ class CoreBuilder:
     ) -> exp.Expr:
         """Return the expression `node` with groups and aggregates replaced by columns (g0, s0, ..) of released rows.
 
-        Released rows are the noisy results of the query. A new aggregate is added to the query's statistics. If the
-        argument of the aggregate is an expression such as x * y, its values become a column of the private rows. This
-        column is called `alias`, or after the SQL text of the expression if `alias` is None. If `aliases` is True,
-        names of result columns in `node` are resolved too.
+        Released rows are the noisy results of the query; a new aggregate is added to the query. `alias` names a column
+        that is computed for the aggregate's argument; None takes the SQL text. `aliases` says whether names of result
+        columns in `node` are resolved.
         Raises: `InvalidParameter` for a column that is neither grouped nor aggregated.
         """
         if aliases and type(node) is exp.Column and node.args.get("table") is None and node.name in self._aliases:

@@ -51,11 +51,11 @@ def parse_sql(
 ) -> Statement:
     """Parse the SQL `text` and return the statement, with the private queries that it consists of.
 
-    `user` is the user column, unless the OPTIONS clause names it. `contributions` (the largest number of groups in
-    which one user counts) and `domain` (the public group keys) apply to all its queries. `facts` has the names of the
-    tables and what the catalog declares for them. `columns` are the columns of the joined tables, or None; they are
-    needed only if `facts` has no schema. In `columns`, a column that several tables have is called TABLE.COLUMN.
-    `today` is the value of CURRENT_DATE, by default the current day in UTC.
+    - `user` is the user column, unless the OPTIONS clause names it.
+    - `contributions` is the most groups in which one user counts, and `domain` the public group keys, in all queries.
+    - `columns` are the columns of the joined tables, needed only if `facts` has no schema; None if not known.
+    - `facts` has the names of the tables and what the catalog declares for them.
+    - `today` is the value of CURRENT_DATE; None is the current day in UTC.
     Raises: `InvalidParameter`, naming everything that is not supported and, if possible, a statement to write instead.
 
     >>> from setwise.analytics.query import Query
@@ -119,9 +119,8 @@ def _refusal(
 ) -> str:
     """Return the error message for the refused statement `text`: all its `problems`, and a statement to write instead.
 
-    The suggested statement is the first of `corrections` that is accepted. If none is accepted, the message says so,
-    and suggests a count of users. If that count is refused too, the message has only the problems.
-    `settings`, `facts` and `columns` (or None) are those with which `text` was parsed.
+    `settings`, `facts` and `columns` (or None) are those with which `text` was parsed. If no correction is accepted,
+    the message suggests a count of users, or nothing if that is refused too.
     """
     message = "; ".join(problems)
     if any(problem.startswith("the table has no column") for problem in problems):

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 class Output:
     """A column of the result of a SQL statement, with the name `name`.
 
-    - `group` is the index of the group column that it shows, or `statistic` the index of the statistic.
-    - Both are None for a column that is computed from released (noisy) rows. For such a column, `interval` is True if
-      it has intervals, and `is_key` if it is computed from group keys alone.
-    - `time` is True for a group column of periods of time. A period is shown as the date or time at which it begins, as
-      DATE_TRUNC returns it.
+    - `group` is the index of the group column that it shows; None if it shows no group column.
+    - `statistic` is the index of the statistic that it shows; None if it shows no statistic.
+    - `interval` is True if a column computed from released (noisy) rows has intervals.
+    - `time` is True for a group column of periods of time, each shown as the time at which it begins.
+    - `is_key` is True if a computed column is computed from group keys alone.
     """
 
     name: str
@@ -51,11 +51,11 @@ class Estimated(TypedDict):
 
 
 class StatedBounds(TypedDict):
-    """The clipping bounds of a statistic, or the contribution bound of a query, and where they came from.
+    """Bounds with which a statement was answered, and where they came from.
 
-    If `of` is the name of a statistic, `low` and `high` are its clipping bounds. If `of` is "contributions", `high` is
-    the contribution bound (the most groups in which one user counts), and `low` is 1. `source` is "statement",
-    "catalog" (the data holder's file of declared bounds), or "found" for bounds that a private search found.
+    - `of` is the name of a statistic whose clipping bounds are `low` and `high`. It may also be "contributions": `high`
+      is then the most groups in which one user counts, and `low` is 1.
+    - `source` is "statement", "catalog" (the data holder's file of declared bounds), or "found" (by a private search).
     """
 
     of: str
@@ -73,13 +73,10 @@ class SqlAnswer(Exportable):
     """The rows of a SQL statement, and the `answer` from which they come, with its cost and its privacy promise.
 
     - `outputs` are the columns.
-    - `computed` are the rows if they were computed from released (noisy) rows; None if the released rows are the
-      result.
-    - `problem` says why rows could not be computed. Then the released rows are the result, because they were paid for.
-      It is "" if there was no problem.
-    - `bounds` has the bounds of every statistic with their source: the statement, the catalog (the data holder's file
-      of declared bounds), or a private search, which costs a tenth of epsilon.
-    - `notes` are sentences about computed rows: how sure the intervals of a ratio are, and what "unreliable" means.
+    - `computed` are rows computed from released (noisy) rows; None if the released rows are the result.
+    - `problem` says why rows could not be computed, so that the released rows are the result; "" if they could.
+    - `bounds` has the bounds of every statistic, and where they came from.
+    - `notes` are sentences about computed rows: how sure intervals are, and what "unreliable" means.
     - `advice` says how ratios can mislead, and what to ask instead; "" if the statement has no such ratios.
     """
 
@@ -174,12 +171,10 @@ class SqlAnswer(Exportable):
         return plot_chart(self.charts()[0], self.answer, None if path is None else str(path), self.notes)
 
     def charts(self) -> "list[Chart]":
-        """Return the charts that show the result's rows, one for each column of numbers.
+        """Return the charts that show the result's rows, one for each column of numbers; quantiles share one chart.
 
-        Statistics and columns with intervals come first. The bars are labelled by the group columns or, if none was
-        selected, by the first column with text or truth values. Several quantiles share one chart, because they have
-        the same unit. Without a column of numbers, the only chart shows the labels alone. Bars are in the order of the
-        rows, but if the labels are times, in the order of time.
+        Bars are in the order of the rows, but if their labels are times, in the order of time. Without a column of
+        numbers, the only chart shows the labels alone.
         """
         from setwise.analytics.present.plot import Bar, Chart, measure_of_bars
 

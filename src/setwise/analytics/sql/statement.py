@@ -43,14 +43,14 @@ LARGEST = 1e150
 class Statement:
     """A parsed SQL statement: the SELECTs that aggregate private rows (`cores`), and the SQL over their released rows.
 
-    - `shell` is the SQL over released (noisy) rows and public tables, which costs nothing; None if the released rows
-      themselves are the result.
     - `outputs` are the columns of the result, as far as they are known before `shell` runs.
+    - `user` is the user column.
+    - `shell` is the SQL over released (noisy) rows and public tables, which costs nothing; None if the released rows
+      are the result.
     - `scalars` are scalar subqueries whose released values stand in conditions of later SELECTs.
     - `has_public_values` is True if expressions over private rows have constants computed from public tables.
-    - `user` is the user column, and `explain` is True for EXPLAIN.
-    - `epsilon`, `delta` and `within` (the wanted half-width of intervals) come from the OPTIONS clause. Each is None if
-      the clause does not set it.
+    - `explain` is True for EXPLAIN.
+    - `epsilon`, `delta` and `within` (the wanted half-width of intervals) are from the OPTIONS clause; None if not set.
     """
 
     cores: tuple[Core, ...]
@@ -130,28 +130,26 @@ class Statement:
         return any(core.query.item is not None and core.query.domain is None for core in self.cores)
 
     def filled(self, *, finds_bounds: bool = True) -> "Statement":
-        """Return the statement with defaults filled into its queries: a label for null keys, and contribution bounds.
+        """Return the statement with defaults filled into its queries.
 
-        A query whose null keys form groups gets the label that stands for NULL. A query with private groups and no
-        contribution bound (the largest number of groups in which one user counts) gets `contributions="auto"`, so that
-        a private search finds the bound. A top k that only counts needs no bound and gets none. If `finds_bounds` is
-        False, no query gets "auto". This is for statements whose budget is a list of guarantees of single mechanisms,
-        which leaves nothing for a search.
+        Null keys that form groups get a label. If `finds_bounds` is True, queries with private groups that do not state
+        the most groups in which one user counts get `contributions="auto"`, so that a private search finds it.
         """
         cores = []
         for core in self.cores:
             query = with_null_groups(core.query) if core.has_null_groups else core.query
+            # Guarantees of single mechanisms, drawn from an account, leave nothing for a search.
             if finds_bounds and core.says_nothing_of_contributions:
                 query = with_contributions(query)
             cores.append(replace(core, query=query))
         return replace(self, cores=tuple(cores))
 
     def check_shell(self, schemas: Sequence[Schema | None], public: "Mapping[str, pa.Table] | None" = None) -> None:
-        """Raise `InvalidParameter` if DuckDB rejects the SQL over released (noisy) rows.
+        """Raise `InvalidParameter` if DuckDB rejects the SQL over released (noisy) rows; nothing is charged.
 
-        The SQL is run on empty tables, so that an error in it is found before anything is charged. `schemas` has, for
-        each SELECT that aggregates private rows, the columns of these rows, or None if they are not known. `public` are
-        the public tables by name; None means that there are none.
+        The SQL is run on empty tables. `schemas` has, for each SELECT that aggregates private rows, the columns of
+        these rows, or None if they are not known. `public` are the public tables by name; None means that there are
+        none.
         """
         tables = {core.name: _types(core, schema) for core, schema in zip(self.cores, schemas, strict=True)}
         for shell in self._shells:
@@ -162,9 +160,8 @@ class Statement:
     ) -> float | None:
         """Return the value of the scalar subquery with the index `place`, computed from released (noisy) `answers`.
 
-        `answers` are the answers of the SELECTs that ran before, and `public` the public tables by name (None: there
-        are none). Returns None if the value cannot be computed, is not one number, or exceeds `LARGEST` in absolute
-        value. A condition on None is unknown, as one on NULL is in SQL.
+        `answers` are those of the SELECTs that ran before, and `public` the public tables by name (None: no tables).
+        Returns None if the value cannot be computed, is not one number, or exceeds `LARGEST` in absolute value.
         """
         try:
             result = run_shell(self.scalars[place].sql, self._tables(answers), public)
@@ -386,12 +383,9 @@ def _interval(column: ShellColumn, row: Sequence[object], hidden: Mapping[str, i
 def _notes(
     answer: PrivateAnswer, columns: Sequence[ShellColumn], rows: Sequence[Mapping[str, RowCell]]
 ) -> tuple[str, ...]:
-    """Return sentences that explain the intervals and the marks in a result computed from released numbers.
+    """Return sentences that explain the intervals, and the cells marked unreliable, in a result computed from `answer`.
 
-    - For `columns` that are computed from several released numbers: the probability that all intervals of these numbers
-      hold, which is lower than the confidence of one interval.
-    - If a cell of `rows` is marked unreliable (noise may dominate it): what the mark means, unless `answer` says so.
-    - Which columns of numbers have no intervals.
+    `columns` and `rows` are those of the result.
     """
     notes = []
     for sources in sorted({column.sources for column in columns if column.sources > 1}):

@@ -47,13 +47,13 @@ class TableFacts:
     """Facts about the tables of a statement that its text does not state.
 
     - `public` and `private` are the names of the public tables and of the declared private tables.
-    - `declared` (clipping bounds), `domains` (public group keys) and `contributions` (the largest number of groups in
-      which one user counts) are what the catalog declares for the private table.
-    - `schema_of(table, joins)` returns the columns of the private table `table` with its joins; it is None if the table
-      is not open yet.
-    - `public_value` computes a scalar subquery over public tables; it is None if the tables are not open yet.
-    - `check` raises an error if a statement cannot be planned; it is None if the tables are not open yet. A statement
-      is suggested only if it passes.
+    - `declared` (clipping bounds), `domains` (public group keys) and `contributions` (the most groups in which one user
+      counts) are what the catalog declares for the private table.
+    - `schema_of(table, joins)` returns the columns of the private table `table` with its joins.
+    - `public_value` computes a scalar subquery over public tables.
+    - `check` raises an error if a statement cannot be planned. Only a statement that passes is suggested.
+
+    The last three are None if the tables are not open yet.
     """
 
     public: Collection[str] = ()
@@ -68,11 +68,12 @@ class TableFacts:
 
 @dataclass(frozen=True, slots=True)
 class _Free:
-    """A SELECT over released (noisy) rows and public tables, which costs no budget; `node` is its syntax node.
+    """A SELECT over released (noisy) rows and public tables, which costs no budget.
 
-    A SELECT that aggregates private rows is split in two: `core` is the aggregation, which is charged, and `node` is
-    the remaining SELECT over the released rows. `core` is None if the statement's SELECT reads no private rows itself.
-    `outputs` are the result columns if this is the outermost SELECT and `node` computes nothing, else None.
+    - `node` is its syntax node.
+    - `core` is the aggregation of private rows whose result it reads, split off from it; None if it reads no private
+      rows.
+    - `outputs` are the result columns if this is the outermost SELECT and `node` computes nothing; otherwise None.
     """
 
     node: exp.Expr
@@ -265,11 +266,8 @@ class StatementReader:
     def _released_columns(self, node: exp.Expr, known: Mapping[str, _Result]) -> ReleasedColumns | None:
         """Return the columns of `node`, an entry of FROM or IN, if it stands for released groups; None for other nodes.
 
-        Released groups are groups in the noisy answer of a private query. `node` stands for released groups in three
-        cases:
-        - It names a common table expression of `known` over released rows.
-        - It is a subquery that groups by columns other than the user column.
-        - It is a subquery without joins that reads released groups.
+        Released groups are groups in the noisy answer of a private query. `known` has the common table expressions by
+        name.
         """
         if self._is_known(node, known):
             result = known[node.name.lower()]
@@ -367,10 +365,8 @@ class StatementReader:
     def _source(self, select: exp.Expr, tables: Sequence[_Result | None], known: Mapping[str, _Result]) -> SelectSource:
         """Return the private rows that `select` reads: the rows of its first table, with the columns joined to them.
 
-        Columns are joined from plain tables, and from subqueries in JOIN whose rows each come from one user. They are
-        also joined from subqueries in expressions, if these are about the user of the row. `tables` are the tables of
-        FROM and JOIN (None after an error), and `known` the common table expressions by name. Column references in
-        `select` lose their qualifiers, such as t., in place.
+        `tables` are the tables of FROM and JOIN (None after an error), and `known` the common table expressions by
+        name. Column references in `select` lose their qualifiers, such as t., in place.
         """
         first, joins = select.args["from_"].this, list(select.args.get("joins") or ())
         _check_exists(select)
@@ -402,11 +398,11 @@ class StatementReader:
     def _with_subquery(
         self, node: exp.Expr, rows: SelectSource, scope: Scope, known: Mapping[str, _Result], reader: RowReader
     ) -> SelectSource:
-        """Return `rows` with further columns that hold the value of the subquery `node` for the user of each row.
+        """Return `rows` with columns that have the value of the subquery `node` for the user of each row.
 
-        In the SELECT, an expression over these columns replaces `node`. If the subquery is not about the user of the
-        row, `rows` is returned unchanged. `scope` has the names of tables and columns that the SELECT may use, `known`
-        the common table expressions, and `reader` converts expressions.
+        `node` is replaced by an expression over these columns. If it is not about the user of the row, `rows` is
+        returned unchanged. `scope` has the names that the SELECT may use, `known` the common table expressions, and
+        `reader` converts expressions.
         """
         subquery = user_subquery(node, scope, self._settings.user)
         if subquery is None:
@@ -535,11 +531,10 @@ class StatementReader:
         return tuple(name for name in self._public if name.lower() in names)
 
     def _free_subqueries(self, known: Mapping[str, _Result]) -> Callable[[exp.Expr], exp.Expr]:
-        """Return a function that rewrites a scalar subquery so that it reads released (noisy) rows only.
+        """Return a function that rewrites a scalar subquery beside aggregates so that it reads only released rows.
 
-        The subquery is in the SELECT list, HAVING or ORDER BY of a SELECT over private rows. If the subquery aggregates
-        private rows itself, it becomes a private query, which is charged together with the statement, and its noisy
-        result is read. `known` are common table expressions by name.
+        Released rows are noisy results. If the subquery aggregates private rows, it becomes a private query that is
+        charged with the statement. `known` are common table expressions by name.
         """
 
         def convert(node: exp.Expr) -> exp.Expr:

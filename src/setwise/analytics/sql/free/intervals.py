@@ -23,10 +23,10 @@ four products. Without a limit the SQL of a product of six counts would have 700
 class HiddenColumns:
     """The names of the hidden columns that say how precise a released column c is.
 
-    - `lower` and `upper` are the columns with the ends of the interval of c; both are None if c has no interval.
-    - `unreliable` is the column that is true where noise may dominate c.
+    - `lower` and `upper` have the ends of the interval of c; both are None if c has no interval.
+    - `unreliable` is true in rows where noise may dominate c.
     - `sources` is the number of released statistics from which c is computed.
-    - `table` is the name in FROM of the table that has these columns; None if FROM has only one table.
+    - `table` is the table in FROM that has these columns; None if FROM has only one table.
     """
 
     lower: str | None
@@ -117,16 +117,14 @@ def _scalar(select: exp.Expr, value: exp.Expr) -> exp.Expr:
 def unreliable_condition(node: exp.Expr, ends_of: ColumnEnds) -> exp.Expr | None:
     """Return a condition, as a syntax node, that is true in rows where noise may dominate the value of `node`.
 
-    The condition is true in a row in each of these cases:
-    - A statistic from which the value is computed is marked unreliable.
-    - The value contains a quotient whose divisor has an interval that contains 0.
-    - The value contains a quotient whose interval is at least twice as wide as the quotient is large.
-    `ends_of` maps a column to its hidden columns (the ends of its interval, and the mark). Returns None if `node`
-    depends on no statistic, and also for aggregates and window functions, which read other rows.
+    `ends_of` maps a column to its hidden columns (the ends of its interval, and whether it is unreliable). Returns None
+    if `node` depends on no statistic, and for aggregates and window functions, which read other rows.
     """
     scalars = _scalar_selects(node)
     if has_aggregate(node) or node.find(exp.Window) is not None or scalars is None:
         return None
+    # Noise may dominate if a statistic in the value is unreliable, or if a quotient has a divisor whose interval
+    # contains 0 or an interval at least twice as wide as the quotient is large.
     flags: list[exp.Expr] = [hidden.column(hidden.unreliable) for hidden in statistics_in(node, ends_of)]
     for select in scalars:
         flag = unreliable_condition(select.expressions[0].unalias(), statistic_ends)
@@ -155,14 +153,8 @@ _INCREASING = ("ROUND", "FLOOR", "CEIL", "CEILING")
 def interval_ends(node: exp.Expr, ends_of: ColumnEnds) -> tuple[exp.Expr, exp.Expr] | None:
     """Return syntax nodes for the lower and upper end of the interval of `node`; None if `node` has no interval.
 
-    `node` is an expression over released (noisy) rows, and `ends_of` maps a column to the columns with the ends of its
-    interval.
-    - A statistic has its own interval. Rounding, a cast, and a sum or product with a constant are monotone, so they are
-      applied to both ends, and the interval keeps its confidence.
-    - A sum, difference, product or quotient of two numbers with intervals gets its interval by interval arithmetic. It
-      contains the result whenever both intervals contain their numbers.
-    - A quotient has no interval in rows where the divisor's interval contains 0. A product or quotient has no interval
-      if the ends of its two numbers have more than `_LARGEST_OPERANDS` syntax nodes.
+    `node` is an expression over released (noisy) rows, and `ends_of` maps a column to the hidden columns with the ends
+    of its interval. In rows where the interval of a divisor contains 0, both ends are null.
     """
     match node:
         case exp.Paren():
@@ -249,11 +241,9 @@ def _ends_or_constant(node: exp.Expr, ends_of: ColumnEnds) -> Ends | None:
 def _of_two_intervals(node: exp.Expr, ends_of: ColumnEnds) -> Ends | None:
     """Return the interval of `node`, a sum, difference, product or quotient of two numbers that have intervals.
 
-    The interval contains every result that numbers from the two intervals can have (interval arithmetic). `ends_of`
-    maps a column to its hidden columns, which have the ends of its interval.
-    Returns None if one of the two numbers has no interval, or if the SQL of a product or quotient would be too long.
-    Otherwise the returned ends are null in each row in which an end of the two intervals is null, or in which the
-    interval of the divisor contains 0.
+    It contains every result that numbers from the two intervals can have. `ends_of` maps a column to its hidden
+    columns, which have the ends of its interval. Returns None if one of the numbers has no interval, or if the SQL
+    would be too long. The returned ends are null in rows where the interval of the divisor contains 0.
     """
     first, second = (_ends_or_constant(side, ends_of) for side in (node.this, node.args["expression"]))
     if first is None or second is None:

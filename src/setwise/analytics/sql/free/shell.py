@@ -40,10 +40,11 @@ _HAS_COMMON_TABLES = "has common tables"
 class ShellColumn:
     """A result column of a `Shell`, the SELECT over released (noisy) rows.
 
-    `lower` and `upper` are the names of hidden columns with the ends of its interval; both are None if it has no
-    interval. `unreliable` is the name of a hidden column that is true in rows where noise may dominate the value; None
-    if the column depends on no statistic. `sources` is the number of released statistics from which the interval is
-    computed. `is_key` is True if the column is computed from group keys alone, so that its values are labels.
+    - `lower` and `upper` name the hidden columns with the ends of its interval; both are None if it has no interval.
+    - `unreliable` names the hidden column that is true in rows where noise may dominate the value; None if the column
+      depends on no statistic.
+    - `sources` is the number of released statistics from which the interval is computed.
+    - `is_key` is True if the column is computed from group keys alone.
     """
 
     name: str
@@ -58,9 +59,9 @@ class ShellColumn:
 class Shell:
     """A SELECT over released (noisy) rows and public tables: `sql` is its DuckDB SQL text. It costs no budget.
 
-    `columns` are the columns of the result; None if they are known only after the SQL has run. `public` are the names
-    of the public tables that it reads. `chooses_rows` is True if a WHERE, HAVING, QUALIFY or LIMIT may leave out rows
-    because of their noisy numbers.
+    - `columns` are the columns of the result; None if they are known only after the SQL has run.
+    - `public` are the names of the public tables that it reads.
+    - `chooses_rows` is True if it may leave out rows because of their noisy numbers.
     """
 
     sql: str
@@ -72,16 +73,15 @@ class Shell:
 def shell_of(tree: exp.Expr, public: Sequence[str], most_keys: int) -> Shell:
     """Return the part of a statement that runs over released (noisy) rows, as DuckDB SQL text in a `Shell`.
 
-    `tree` is the syntax tree of this part, and `public` are the names of the public tables that it reads. Each result
-    column that depends on a statistic gets hidden columns: whether noise may dominate the value and, if it has an
-    interval, the two ends. There are no hidden columns if `tree` is neither a SELECT nor several SELECTs united with
-    UNION ALL, or if it has more than `_MOST_PRODUCTS` products and quotients. `most_keys` is the largest number of
-    group columns of a private query of the statement.
+    `tree` is the syntax tree of this part, and `public` are the names of the public tables that it reads. `most_keys`
+    is the largest number of group columns of a private query of the statement. If possible, result columns get hidden
+    columns that say how precise they are.
     """
     columns = None
     selects = _united_selects(tree)
     tree.meta[_HAS_COMMON_TABLES] = tree.find(exp.CTE) is not None
     chooses = _chooses_by_noise(tree, most_keys)
+    # Without this limit the SQL of the ends of intervals could become very long.
     if selects and _count_products(tree) <= _MOST_PRODUCTS:
         for select in selects:
             _expand_stars(select, tree)
@@ -157,10 +157,8 @@ def _have_equal_columns(selects: Sequence[exp.Expr]) -> bool:
 def _passed_selects(select: exp.Expr, tree: exp.Expr) -> list[exp.Expr]:
     """Return the inner SELECTs from which `select` reads, if each of its rows comes from exactly one of their rows.
 
-    The inner SELECTs are those of a subquery in FROM, or of a common table expression of the statement `tree` that FROM
-    names: one SELECT, or several united with UNION ALL. The list is empty if `select` joins, groups or removes
-    duplicates, or if an inner SELECT removes duplicates. It is also empty if the common table expression is read in
-    several places, because hidden columns that are added for one place would show up in the other.
+    They are the SELECTs of a subquery or of a common table expression in FROM; UNION ALL gives several. `tree` is the
+    whole statement. The list is empty if the rows may not correspond one to one, as after a join.
     """
     source = select.args.get("from_")
     if source is None or any(select.args.get(clause) for clause in ("group", "distinct", "joins")):
@@ -169,11 +167,10 @@ def _passed_selects(select: exp.Expr, tree: exp.Expr) -> list[exp.Expr]:
 
 
 def _selects_of(table: exp.Expr, tree: exp.Expr) -> list[exp.Expr]:
-    """Return the inner SELECTs that make up `table`, an entry of a FROM clause.
+    """Return the inner SELECTs that make up `table`, an entry of a FROM clause, if hidden columns may be added to them.
 
-    `table` is a subquery, or names a common table expression of the whole statement `tree`. The list is empty for a
-    plain table, a PIVOT, a set operation other than UNION ALL, an inner SELECT with DISTINCT, an alias that renames
-    columns, and a common table expression whose hidden columns could show (`_names_columns`).
+    `table` is a subquery, or names a common table expression of the whole statement `tree`. The list is empty for other
+    tables, and wherever hidden columns could show.
     """
     inner = None
     if table.args.get("pivots"):
@@ -195,8 +192,7 @@ def _selects_of(table: exp.Expr, tree: exp.Expr) -> list[exp.Expr]:
 def _names_columns(read: exp.Expr) -> bool:
     """Return whether the SELECT that has the table `read` in its FROM names every column that it reads from it.
 
-    A common table expression that is read in several places can get hidden columns only if all its readers do. In a
-    reader with a * or a NATURAL JOIN the hidden columns would show. A row that is read as a whole has them as well.
+    If it does not (it has a * or a NATURAL JOIN), columns that are added to the table would show in its result.
     """
     select = read.find_ancestor(exp.Select, exp.CTE)
     if not isinstance(select, exp.Select) or read.args.get("pivots") or read.alias_column_names:
@@ -212,12 +208,8 @@ def _names_columns(read: exp.Expr) -> bool:
 def _expand_stars(select: exp.Expr, tree: exp.Expr) -> None:
     """Replace each plain * of `select`, in place, by the columns of the subquery or CTE in its FROM.
 
-    That inner query is one SELECT, or several united with UNION ALL; its own stars are replaced first. `tree` is the
-    whole statement. A * stays in these cases:
-    - `select` joins, groups or removes duplicates, or reads no such inner query (see `_passed_selects`).
-    - The * has options such as EXCEPT.
-    - The columns of the inner query are not known: a column has no name, two have the same name, a * is left, or the
-      SELECTs of a UNION ALL have unequal numbers of columns.
+    The stars of that inner query are replaced first. `tree` is the whole statement. A * is left as it is if its columns
+    are not known, or if rows of `select` and of the inner query do not correspond one to one.
     """
     passed = _passed_selects(select, tree)
     for inner in passed:
@@ -240,9 +232,10 @@ def _expand_stars(select: exp.Expr, tree: exp.Expr) -> None:
 class _ColumnPrecision:
     """How precise a result column of one SELECT over released (noisy) rows is.
 
-    `flag` is a condition that is true in rows in which noise may dominate the value; None if the column depends on no
-    statistic. `ends` are the two ends of the column's interval, None if it has none. `sources` is the number of
-    released statistics from which the interval is computed.
+    - `flag` is a condition that is true in rows in which noise may dominate the value; None if the column depends on no
+      statistic.
+    - `ends` are the two ends of the column's interval; None if it has no interval.
+    - `sources` is the number of released statistics from which the interval is computed.
     """
 
     flag: exp.Expr | None
@@ -253,9 +246,8 @@ class _ColumnPrecision:
 def _with_ends(selects: Sequence[exp.Expr], tree: exp.Expr) -> tuple[ShellColumn, ...]:
     """Add hidden columns to SELECTs that are united with UNION ALL, in place; return the visible columns.
 
-    The hidden columns hold the ends of intervals, and whether noise may dominate a value. They are null in a SELECT
-    whose column has no interval, or depends on no statistic. `selects` have equal numbers of columns, and the first
-    SELECT names the columns. `tree` is the whole statement, whose common table expressions the SELECTs may read.
+    The hidden columns have the ends of intervals, and whether noise may dominate a value. `selects` have equal numbers
+    of columns. `tree` is the whole statement, whose common table expressions the SELECTs may read.
     """
     if _COLUMNS in selects[0].meta:  # of a common table expression that another part of the statement reads as well
         known: tuple[ShellColumn, ...] = selects[0].meta[_COLUMNS]
@@ -370,9 +362,8 @@ def _holds_keys(selects: Sequence[exp.Expr], place: int, tree: exp.Expr) -> bool
 def _hidden_columns(select: exp.Expr, tree: exp.Expr) -> ColumnEnds:
     """Return a function that maps each column that `select` reads to its hidden columns, or to None if it has none.
 
-    Hidden columns (`HiddenColumns`) hold the ends of a value's interval, and whether noise may dominate it. A column
-    that depends on no statistic has none. `tree` is the whole statement. If `select` passes on the rows of an inner
-    SELECT, hidden columns are added to that SELECT, in place.
+    Hidden columns say how precise a statistic is. If `select` reads an inner SELECT, they are added to that SELECT, in
+    place. `tree` is the whole statement.
     """
     source = select.args.get("from_")
     if source is None or any(select.args.get(clause) for clause in ("group", "distinct")):
@@ -388,9 +379,9 @@ def _hidden_columns(select: exp.Expr, tree: exp.Expr) -> ColumnEnds:
 def _columns_of(table: exp.Expr, tree: exp.Expr) -> ColumnEnds | None:
     """Return a function that maps a column of `table`, an entry of a FROM clause, to its hidden columns.
 
-    Hidden columns hold the ends of a value's interval, and whether noise may dominate it. They are added to the inner
-    SELECTs of `table`, in place. Returns None if `table` has no released rows, or if one row of `table` may come from
-    several released rows. `tree` is the whole statement.
+    Hidden columns say how precise a statistic is. They are added to the inner SELECTs of `table`, in place. Returns
+    None if `table` has no released rows, or if one of its rows may come from several released rows. `tree` is the whole
+    statement.
     """
     if isinstance(table, exp.Table) and table.name.startswith("core_"):
         return statistic_ends
@@ -406,12 +397,10 @@ def _columns_of(table: exp.Expr, tree: exp.Expr) -> ColumnEnds | None:
 
 
 def _joined_columns(select: exp.Expr, tree: exp.Expr) -> ColumnEnds:
-    """Return a function that maps a column of `select`, which joins tables, to its hidden columns.
+    """Return a function that maps a column of `select`, which joins tables, to its hidden columns, or to None.
 
-    Hidden columns hold the ends of a statistic's interval, and whether noise may dominate it. A join keeps them,
-    because each of its rows has the columns of one row of each table, or nulls. A column without a qualifier belongs to
-    the only table that has a statistic of this name. Columns in USING, and all columns of a NATURAL JOIN, have no
-    hidden columns; a NATURAL JOIN would compare hidden columns as well. `tree` is the whole statement.
+    Hidden columns say how precise a statistic is. Columns in USING, and all columns of a NATURAL JOIN, have none.
+    `tree` is the whole statement.
     """
     joins = select.args["joins"]
     if any(str(join.args.get("method") or "").upper() == "NATURAL" for join in joins):

@@ -13,9 +13,8 @@ from setwise.errors import InvalidParameter
 class LeftKey:
     """A key column of a table that is joined by LEFT JOIN; in SQL, this column is null in rows without a match.
 
-    The joined rows have only one column for both sides of the key. It is called `column`, and has the value of the
-    earlier table in every row. `match_column` is the name of the column that is 1 in rows with a match, and null in
-    other rows.
+    - `column` is the column of the joined rows that has the key of the earlier table, in every row.
+    - `match_column` is the column that is 1 in rows with a match, and null in other rows.
     """
 
     column: str
@@ -27,13 +26,12 @@ class Scope:
     """The names of tables and columns that the expressions of a SELECT over private rows may use.
 
     - `tables` maps the alias of each table to its name.
-    - `columns` are the columns of the private rows after the joins of plain tables, or None if they are not known.
-    - `joined` has the columns of joined per-user subqueries (each of their rows comes from the rows of one user). It
-      maps (alias, column) to the name of that column in the joined rows.
-    - `ambiguous` are the columns that both the private rows and a joined subquery have.
+    - `columns` are the columns of the joined rows, or None if they are not known.
+    - `joined` maps (alias, column) of a joined subquery about single users to the column's name in the joined rows.
+    - `ambiguous` are the columns that both the private rows and such a subquery have.
     - `left_keys` maps (alias, column) to the key of a LEFT JOIN that the SELECT reads from the joined table.
 
-    Aliases and columns are in lower case in `ambiguous` and in the keys of `joined` and `left_keys`.
+    All aliases and columns are in lower case in `ambiguous` and in the keys of `joined` and `left_keys`.
     """
 
     tables: dict[str, str]
@@ -92,13 +90,10 @@ class Scope:
 
 
 def _replace_left_key(node: exp.Expr, key: LeftKey) -> None:
-    """Replace the column `node` by an expression that is null in rows for which the LEFT JOIN of `key` has no match.
-
-    The values of `node` IS NULL and COUNT(`node`) depend only on whether there is a match. In these two, the expression
-    is therefore the column `key.match_column` alone. It does not read the key, which may be the user column, so that a
-    service that refuses to compute with the user column can still answer.
-    """
+    """Replace the column `node` by an expression that is null in rows for which the LEFT JOIN of `key` has no match."""
     parent = node.parent
+    # IS NULL and COUNT depend only on the match. They do not read the key, which may be the user column, so that a
+    # service that refuses to compute with the user column can still answer.
     is_counted = isinstance(parent, exp.Anonymous) and str(parent.this).upper() == "COUNT"
     match = exp.column(key.match_column, quoted=True)
     if is_counted or (isinstance(parent, exp.Is) and isinstance(parent.args["expression"], exp.Null)):
@@ -114,9 +109,8 @@ def _replace_left_key(node: exp.Expr, key: LeftKey) -> None:
 def qualifier_of(node: exp.Expr, aliases: Iterable[str]) -> str | None:
     """Return which of `aliases` the qualifier of the column `node` means; None if it has none, or means no alias.
 
-    BI tools write the database and the schema before the table, as in "db"."public"."films"."title". So the qualifier
-    "db.public.films" also means the alias films, and the qualifier "films" the alias public.films. Case is ignored
-    unless an alias has the same spelling as the qualifier.
+    BI tools write the database and the schema before the table, so the qualifier db.public.films also means the alias
+    films, and the qualifier films the alias public.films.
     Raises: `InvalidParameter` if the qualifier means several aliases.
     """
     parts = [node.args.get(part) for part in ("catalog", "db", "table")]
@@ -129,8 +123,7 @@ def qualifier_of(node: exp.Expr, aliases: Iterable[str]) -> str | None:
 def matching_name(written: str, names: Iterable[str]) -> str | None:
     """Return which of `names` the table name `written` means; None if it means none of them.
 
-    An equal name comes first, then a name that differs only in case. Otherwise one of the two must end with the other
-    after a dot, as db.films ends with films.
+    An equal name is preferred to one that differs in case, or that has more or fewer parts before a dot.
     Raises: `InvalidParameter` if `written` means several names.
 
     >>> matching_name("db.public.films", ["films", "people"]), matching_name("films", ["public.films"])
@@ -191,11 +184,8 @@ def _drop_qualifiers(node: exp.Expr) -> None:
 def unqualify(select: exp.Expr, tables: dict[str, str], columns: Sequence[str] | None) -> None:
     """Replace every column reference in a SELECT, such as t.x, by the column's name in the joined rows, in place.
 
-    `tables` maps aliases to table names. `columns` are the columns of the joined rows, or None if they are not known.
-    - If several tables have a column x, `columns` calls them TABLE.x, and a reference must be qualified.
-    - A name that differs only in case from exactly one column means that column, as in DuckDB and PostgreSQL.
-    - A name in double quotes that no column has becomes a text constant if it is compared with a column, as in
-      GoogleSQL.
+    `tables` maps aliases to table names. `columns` are the columns of the joined rows, or None if they are not known; a
+    column x that several tables have is called TABLE.x there.
     Raises: `InvalidParameter` for an unqualified x that several tables have, or a qualifier that is not an alias.
     """
     for node in list(own_nodes(select)):

@@ -25,12 +25,11 @@ def join_public_lists(
     public_name: Callable[[exp.Expr], str | None],
     read: ReadExpression,
 ) -> list[Join]:
-    """Replace each IN or EXISTS over a public table in `select` by a condition on a column of a join, in place.
+    """Replace each IN or EXISTS over a public table in `select` by a condition on a joined column; return the joins.
 
-    Returns these joins. Each adds a column that says whether a row has a match in the public table. `tables` maps the
-    aliases of `select` to names of tables. `public_name(node)` returns the name of the public table that an entry of
-    FROM stands for, or None. `read` converts a condition on the public table's rows into a row expression (a value
-    computed from each row).
+    - `tables` maps the aliases of `select` to names of tables.
+    - `public_name(node)` returns the name of the public table that an entry of FROM stands for, or None.
+    - `read` converts a condition on the public table's rows into a row expression (a value computed from each row).
     Raises: `InvalidParameter` for a subquery over a public table that is not supported.
     """
     joins: list[Join] = []
@@ -62,12 +61,12 @@ def _inner_select(node: exp.Expr) -> exp.Expr | None:
 def _public_list(
     node: exp.Expr, table: str, tables: Mapping[str, str], number: int, read: ReadExpression
 ) -> tuple[Join, exp.Expr]:
-    """Return (join, condition) for `node`, an IN or EXISTS whose SELECT reads the public table `table`.
+    """Return (join, condition) that together replace `node`, an IN or EXISTS over the public table `table`.
 
-    The join adds a column that says whether a row has a match in the public table. The condition is a syntax node over
-    that column, and replaces `node`. `tables` maps the aliases of the SELECT around `node` to names of tables. `number`
-    makes the name of the column unique in that SELECT. `read` converts a condition over the public table into a row
-    expression (a value computed from each row).
+    - The join adds a column that says whether a row has a match; the condition reads that column.
+    - `tables` maps the aliases of the SELECT around `node` to names of tables.
+    - `number` makes the name of the added column unique.
+    - `read` converts a condition on the public table's rows into a row expression (a value computed from each row).
     Raises: `InvalidParameter` for a subquery that is not supported.
     """
     inner = _inner_select(node)

@@ -23,9 +23,9 @@ ReadExpression = Callable[[exp.Expr], RowExpression]
 class FromClause:
     """The tables that a SELECT reads, and the joins between them.
 
-    `tables` maps each table's alias (its name if it has no alias) to its name, in the order of FROM. In rows for which
-    a LEFT JOIN finds no match, a key column of the joined table is null. `left_keys` has the keys that the SELECT reads
-    from a joined table, by (alias, column) in lower case.
+    - `tables` maps each table's alias (its name if it has no alias) to its name, in the order of FROM.
+    - `left_keys` maps (alias, column), in lower case, to a key column that the SELECT reads from a table joined by LEFT
+      JOIN. Such a column is null in rows without a match.
     """
 
     tables: dict[str, str]
@@ -36,9 +36,8 @@ class FromClause:
 def read_tables(select: exp.Expr, read: ReadExpression) -> FromClause:
     """Return the tables that `select` reads, and their joins.
 
-    Conditions of an inner join that are not equalities are moved from ON to WHERE, in place. Such a condition of a LEFT
-    JOIN is not moved: it restricts the rows of the joined table, and `read` converts it into a row expression (a value
-    computed from each row).
+    Conditions of an inner join that are not equalities are moved from ON to WHERE, in place. `read` converts those of a
+    LEFT JOIN into row expressions (values computed from each row).
     Raises: `InvalidParameter` if FROM is missing or a join is not supported.
     """
     source = select.args.get("from_")
@@ -98,12 +97,10 @@ def _reads_key(node: exp.Expr, alias: str, aliases: Sequence[str], keys: Mapping
 
 
 def private_first(select: exp.Expr, place: int) -> None:
-    """Swap the public table in FROM of `select` with the private table of a JOIN, in place.
+    """Swap the public table in FROM of `select` with the private table of a JOIN, in place; the rows stay the same.
 
-    `place` is the number of that JOIN, counted from 1. FROM then names the private table. The rows of the SELECT stay
-    the same, because all joins up to that JOIN are inner joins, or the first is a RIGHT JOIN of the private table,
-    which becomes a LEFT JOIN.
-    Raises: `InvalidParameter` if one of these joins is a LEFT JOIN.
+    `place` is the number of that JOIN, counted from 1.
+    Raises: `InvalidParameter` if a LEFT JOIN makes the swap impossible.
     """
     joins = select.args["joins"]
     if place == 1 and str(joins[0].args.get("side") or "").upper() == "RIGHT":
@@ -141,9 +138,10 @@ def _join(
 ) -> Join:
     """Return the join that the syntax node `join` states, of the table `name` with the alias `alias`.
 
-    `earlier` maps the aliases of the tables before it to their names. Conditions of an inner join that are not
-    equalities of two columns are added to `moved`. In a LEFT JOIN, `read` converts such conditions into row expressions
-    (values computed from each row).
+    - `earlier` maps the aliases of the tables before it to their names.
+    - `read` converts conditions in ON of a LEFT JOIN that are no equalities into row expressions (values computed from
+      each row).
+    - `moved` gets such conditions of an inner join, for WHERE.
     Raises: `InvalidParameter` if the join is of another kind, or its condition is not supported.
     """
     side, kind = str(join.args.get("side") or "").upper(), str(join.args.get("kind") or "").upper()
@@ -181,9 +179,9 @@ def _own_condition(
 ) -> RowExpression | None:
     """Return the conditions `parts` in ON of a LEFT JOIN as one row expression (a value computed from each row).
 
-    All columns must belong to the joined table, which has the alias `alias`. `earlier` maps the aliases of earlier
-    tables to their names, and `read` converts a syntax node. Returns None if `parts` is empty.
-    Raises: `InvalidParameter` if a condition names a column of another table.
+    `alias` is the joined table, and `earlier` maps the aliases of earlier tables to their names. `read` converts a
+    syntax node. Returns None if `parts` is empty.
+    Raises: `InvalidParameter` if a condition names a column of another table than `alias`.
     """
     for column in [column for part in parts for column in part.find_all(exp.Column)]:
         if qualifier_of(column, [*earlier, alias]) != alias:
@@ -211,9 +209,9 @@ def without_qualifiers(node: exp.Expr) -> exp.Expr:
 def _equal(node: exp.Expr, alias: str, earlier: dict[str, str]) -> Key | None:
     """Return the pair of columns (a `Key`) that `node`, an equality in ON, compares; None for another condition.
 
-    One column belongs to the joined table with the alias `alias`, the other to an earlier table; either may come first.
-    `earlier` maps the aliases of earlier tables to their names.
-    Raises: `InvalidParameter` if one of the two columns has no qualifier, or has the qualifier of an unknown table.
+    One column is of the joined table `alias`, the other of an earlier table. `earlier` maps the aliases of earlier
+    tables to their names.
+    Raises: `InvalidParameter` if one of the two columns has no qualifier, or the qualifier of an unknown table.
     """
     if type(node) is not exp.EQ:
         return None
