@@ -222,7 +222,8 @@ def main() -> None:
         status = app(standalone_mode=False, prog_name="setwise")
         sys.stdout.flush()
     except SetwiseError as error:
-        _fail(_with_option_names(str(error)), error.exit_code)
+        is_report = command_words.get()[:1] == ("run",)  # a report has entries, not options
+        _fail(str(error) if is_report else _with_option_names(str(error)), error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
         _fail("interrupted", _INTERRUPTED)
     except OSError as error:  # only writing the output raises it here: other files have their own messages

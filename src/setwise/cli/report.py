@@ -144,13 +144,24 @@ def _show(ran: "ReportRun", *, as_json: bool) -> None:
         return
     rows = [
         ("promise", joint_promise(ran.report, ran.priced)),
-        ("cost", f"{epsilon_at_delta(ran.priced.promise.upper, ran.report.delta, 4)} for all together"),
+        ("cost", f"{epsilon_at_delta(ran.priced.promise.upper, ran.report.delta, 4)} for all together{_stored(ran)}"),
     ]
     for question in ran.report.questions:
         answer, places = ran.answers[question.name], [without_password(place) for place in question.to]
         rows.append((question.name, _rows_in_words(answer, places)))
     rows += [("page", ran.report.html)] if ran.report.html else []
     print_table(f"{ran.report.title}, {ran.key}", rows)
+
+
+def _stored(ran: "ReportRun") -> str:
+    """Return a clause that says how many questions an earlier run with the same key answered; "" if there are none."""
+    stored = len(ran.answers) - ran.charged
+    if stored <= 0:
+        return ""
+    if ran.charged == 0:
+        return f", charged before: nothing was charged now, and the answers stored under the key {ran.key!r} are shown"
+    answers = "1 answer was" if stored == 1 else f"{stored} answers were"
+    return f"; {answers} stored by an earlier run with this key, and cost nothing now"
 
 
 def _rows_in_words(answer: "Answered", places: "Sequence[str]") -> str:

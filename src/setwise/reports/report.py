@@ -17,6 +17,7 @@ from setwise.analytics.sql.parser import TableFacts, parse_sql
 from setwise.analytics.sql_question import SqlQuestion
 from setwise.analytics.tables.domain import read_domain
 from setwise.errors import InvalidParameter
+from setwise.reports.refusals import name_question
 
 _BESIDE = ("public", "private")
 """The entries that name tables which SQL may join."""
@@ -238,6 +239,12 @@ def _question(entry: Any, tables: _ReportTables) -> ReportQuestion:  # noqa: ANN
         raise InvalidParameter("a question is a table: write [[questions]] above its words")
     if "name" not in entry:
         raise InvalidParameter("a question has no name: it is needed for its key and its answer")
+    with name_question(entry["name"]):
+        return _named_question(entry, tables)
+
+
+def _named_question(entry: Mapping[str, Any], tables: _ReportTables) -> ReportQuestion:
+    """Return the question in `entry`, which has a name; errors do not mention the name yet."""
     name, title = entry["name"], entry.get("title", "")
     if not isinstance(title, str):
         raise InvalidParameter(f"the title of {name!r} must be text, not {title!r}")

@@ -26,6 +26,7 @@ from setwise.reports.outputs import (
     write_series,
     write_whole,
 )
+from setwise.reports.refusals import name_question
 from setwise.reports.report import Report, ReportQuestion
 
 Step = Callable[[str], None]
@@ -37,13 +38,15 @@ class ReportRun:
     """The result of running a `report`: the joint price of its questions, and the answers by question name.
 
     `priced` has the plan of each question, and the certified cost of all of them together. `key` is the name of the
-    run; an interrupted run continues if the report is run again under the same key.
+    run; an interrupted run continues if the report is run again under the same key. `charged` is the number of
+    questions that this run charged; the answers to the others are those that an earlier run with this key stored.
     """
 
     report: Report
     key: str
     priced: Priced
     answers: dict[str, Answered]
+    charged: int
 
     def to_dict(self) -> dict[str, Any]:
         """Return the run as a JSON object: the report's name, its privacy promise and the answers by question name."""
@@ -86,12 +89,14 @@ def run_report(report: Report, *, key: str, ledger: str, step: Step = lambda _: 
         step("pricing the questions together")
         priced = _price_questions(report, question_sessions)
         account = _account(report, key, priced, opened)
+        charges_before = account.status().charges
         answers: dict[str, Answered] = {}
         for number, ((session, question), total) in enumerate(
             zip(question_sessions, priced.totals, strict=True), start=1
         ):
             step(f"asking {question.name} ({number} of {len(question_sessions)})")
-            private_answer = session.paid_by(account).ask(question.query, total, key=question.name)
+            with name_question(question.name):
+                private_answer = session.paid_by(account).ask(question.query, total, key=question.name)
             sql_question = question.sql_question
             answer: Answered = (
                 private_answer
@@ -101,10 +106,11 @@ def run_report(report: Report, *, key: str, ledger: str, step: Step = lambda _: 
             answers[question.name] = answer
             for to in question.to:
                 write_answer(answer, to, key)
+        charged = account.status().charges - charges_before
         for view, output in zip(views, report.live, strict=True):
             for to in output.to:
                 write_series(view, to)
-    ran = ReportRun(report, key, priced, answers)
+    ran = ReportRun(report, key, priced, answers, charged)
     if report.json is not None:
         write_whole(Path(report.json), (json.dumps(ran.to_dict(), ensure_ascii=False, indent=1) + "\n").encode())
     if report.html is not None:
@@ -131,6 +137,12 @@ def _parse_question(question: ReportQuestion, session: Session, report: Report) 
 
     Raises: `InvalidParameter` if the SQL has several SELECTs over private rows.
     """
+    with name_question(question.name):
+        return _read_question(question, session, report)
+
+
+def _read_question(question: ReportQuestion, session: Session, report: Report) -> tuple[Session, ReportQuestion]:
+    """Return what `_parse_question` returns; errors do not name the question yet."""
     # A question needs a budget to be planned. It is not used, because the questions are priced together.
     budget: BudgetWords = {"epsilon": report.epsilon, "delta": report.delta}
     if question.select is None:
@@ -148,7 +160,14 @@ def _price_questions(report: Report, question_sessions: QuestionSessions) -> Pri
     questions = [question for _, question in question_sessions]
     schemas = [session.schema for session, _ in question_sessions]
     user = question_sessions[0][0].protected_column
-    return price(questions, user=user, schemas=schemas, epsilon=report.epsilon, delta=report.delta)
+    try:
+        return price(questions, user=user, schemas=schemas, epsilon=report.epsilon, delta=report.delta)
+    except InvalidParameter:
+        # One of the questions cannot be planned at any budget. Planning each alone finds the one to name.
+        for question, schema in zip(questions, schemas, strict=True):
+            with name_question(question.name):
+                price([question], user=user, schemas=[schema], epsilon=report.epsilon, delta=report.delta)
+        raise
 
 
 def _account(report: Report, key: str, priced: Priced, ledger: Ledger) -> Account:

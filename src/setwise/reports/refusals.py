@@ -1,0 +1,66 @@
+"""Refusals of a report's questions: each names its question, and speaks of entries of the report."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from setwise.errors import BadRequest
+
+_ENTRIES = (
+    *("contributions", "domain", "item", "value", "low", "high", "bounds", "clip", "at", "step", "k", "where"),
+    *("per-user", "per-item", "null-item", "epsilon", "delta", "discover", "mechanism"),
+)
+"""Options of the command line that are entries of a report, with underscores in place of dashes."""
+
+_TYPES = re.compile(r"--type \S+=\w+(?: --type \S+=\w+)*")
+_OPTION = re.compile(rf"(?<![\w-])--?({'|'.join(_ENTRIES)})(?![\w-])(?: (auto\b|\d[\w.-]*\d|\d))?")
+_SQL_CLAUSE = " (max_groups_contributed in SQL)"
+
+
+@contextmanager
+def name_question(name: str) -> Iterator[None]:
+    """Context manager that adds the `name` of a question to errors, and writes options as entries of the report."""
+    try:
+        yield
+    except BadRequest as refusal:
+        message = in_report_words(str(refusal))
+        if repr(name) not in message:
+            message = f"question {name!r}: {message}"
+        raise type(refusal)(message).needing(refusal.needed_types) from None
+
+
+def in_report_words(message: str) -> str:
+    """Return an error message with entries of a report in place of options of the command line.
+
+    A statement to paste, which follows "write: ", stays as it is.
+
+    >>> in_report_words("add --contributions auto (max_groups_contributed in SQL), or list the groups with --domain")
+    'add contributions = "auto", or list the groups with domain'
+    >>> in_report_words("add --type n=integer --type at=date")
+    'add types = {n = "integer", at = "date"} at the top of the report'
+    """
+    sentence, write, statement = message.partition("; write: ")
+    sentence = sentence.replace(_SQL_CLAUSE, "").replace("auto for bounds", 'bounds = "auto"')
+    sentence = _TYPES.sub(_write_types, sentence)
+    return _OPTION.sub(_write_entry, sentence) + write + statement
+
+
+def _write_types(options: re.Match[str]) -> str:
+    """Return the entry `types` of a report that says the same as the options --type COL=KIND."""
+    kinds = (word.rpartition("=") for word in options[0].split() if word != "--type")
+    return f"types = {{{', '.join(f'{_key(name)} = {chr(34)}{kind}{chr(34)}' for name, _, kind in kinds)}}}" + (
+        " at the top of the report"
+    )
+
+
+def _key(name: str) -> str:
+    """Return the name of a column as a key of TOML: in quotes unless it has only letters, digits, _ and -."""
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _write_entry(option: re.Match[str]) -> str:
+    """Return an option of the command line as an entry of a report, with its value if the option has one."""
+    entry, value = option[1].replace("-", "_"), option[2]
+    if value is None:
+        return entry
+    return f'{entry} = "auto"' if value == "auto" else f"{entry} = {value}"
