@@ -288,11 +288,8 @@ def _check_labels(column: Column, aggregation: Aggregation, place: int) -> None:
 
 
 def _type_name(column: Column) -> str:
-    """Return the name of the type of `column` for an error message.
-
-    The name is the column's kind, such as text, for most columns. The kinds OTHER and IDENTIFIER say too little, so a
-    column of these kinds is described by its SQL type.
-    """
+    """Return the name of the type of `column` for an error message: its kind, such as text, or its SQL type."""
+    # the kinds OTHER and IDENTIFIER say too little
     return f"{column.native or 'unknown'}" if column.kind in (Kind.OTHER, Kind.IDENTIFIER) else column.kind
 
 

@@ -168,9 +168,9 @@ class Engine(ABC):
     def check(self, aggregation: Aggregation) -> None:
         """Raise if the table's metadata shows that `aggregation` cannot be answered; called before budget is charged.
 
-        Raises: `UnknownColumn` or `UnsuitableTable` if a column is missing or has the wrong type, or if the table was
-        redefined after it was opened. Also for a prepared dataset (random ranks of users' items) that was made for
-        other aggregations, or whose source has changed.
+        Raises: `UnknownColumn` or `UnsuitableTable` if a column is missing or has the wrong type, if the table was
+        redefined after it was opened, or if a prepared dataset (random ranks of users' items) is out of date or was
+        made for other aggregations.
         """
         self._check_definition()
         if self._manifest is None:
@@ -444,8 +444,8 @@ class SqlEngineQuery(ABC):
     def _keep_pairs(self) -> str | None:
         """Return the SQL name of a temporary table of pairs (u, labels): each user u with each group that u keeps.
 
-        The first call stores the pairs, so that later rounds of the search for groups need not read the table again.
-        Returns None if the engine stores no pairs, which is the default.
+        The first call stores the pairs, so that later rounds of the private search for groups need not read the rows
+        again. None, the default, means that the engine stores no pairs.
         """
         return None
 

@@ -332,11 +332,11 @@ class StatementBuilder:
         return (f"WITH {', '.join(parts)} " if parts else "") + " UNION ALL ".join(lines)
 
     def _spread_measure(self, aggregation: Aggregation, place: int, salt: str | None, sums: Sequence[str]) -> str:
-        """Return the part of the `statistics` SQL for one measure by which a user adds to several cells (integers).
+        """Return SQL for one measure of `aggregation` by which a user adds several integers, called cells, to a group.
 
-        `place` is the position of the measure in `aggregation`, `salt` the SQL expression for random choices, and
-        `sums` names columns that are 0 here. The column users is the number of distinct values in a group or, for a
-        measure with a `weight`, the sum of the units that users give to a cell.
+        The SQL is a part of `statistics`. `place` is the position of the measure, `salt` the SQL expression for random
+        choices, and `sums` names columns that are 0 here. The column users is the number of distinct values in a group
+        or, for a measure with a `weight`, the sum of the units that users give to a cell.
         """
         measure = aggregation.measures[place]
         labels, value = label_columns(aggregation), self._measures(aggregation).row_name(measure)
@@ -369,8 +369,7 @@ class StatementBuilder:
         """Return SQL in which each user divides the `weight` of a measure among the cells (integers) of their rows.
 
         It is for engines that support MATERIALIZED. `place` is the measure's position in `aggregation`, `salt` the SQL
-        expression by which a user's groups are chosen (None: all groups), and `none` the SQL of further columns, which
-        are 0.
+        expression by which a user's groups are chosen (None: all groups), and `none` the SQL of further columns, all 0.
         """
         measure = aggregation.measures[place]
         labels, value = label_columns(aggregation), self._measures(aggregation).row_name(measure)
@@ -538,8 +537,8 @@ def label_columns(aggregation: Aggregation) -> str:
 def _counted_groups(aggregation: Aggregation, columns: Iterable[str]) -> list[str]:
     """Return the SQL text of each of `columns` for a SELECT that has one row per user and group.
 
-    w<i> is what a user adds by measure i of `aggregation`. If the measure depends on all groups of a user (their
-    number, or the greatest value), the text is a window function. Any other text is the column's name.
+    w<i> is the number that a user adds by measure i of `aggregation`. If this number depends on all groups of a user,
+    the text is a window function. Any other text is the column's name.
     """
     spanning = {}
     for place, measure in enumerate(aggregation.measures):
@@ -592,7 +591,7 @@ def probe(builder: StatementBuilder, aggregation: Aggregation, sample_rows: str)
 def rows_rarely_repeat(row_count: int | None, pairs: int, added: bool = False) -> bool:
     """Return whether a query should number rows instead of grouping them, because few rows repeat a (user, item) pair.
 
-    `row_count` is the number of rows of a sample, or None if it is empty. `pairs` is the number of its distinct pairs.
-    `added` says that values of the rows are summed. Only speed depends on the result.
+    `row_count` is the number of rows of a sample, or None for an empty sample. `pairs` is the number of distinct pairs
+    in it. `added` says that the query also sums values of the rows. The result changes only the speed of the query.
     """
     return row_count is not None and row_count <= (MOST_ADDED_ROWS_PER_PAIR if added else MOST_ROWS_PER_PAIR) * pairs

@@ -216,8 +216,7 @@ def distinct(names: tuple[str, ...]) -> bool:
 def _characters(encoding: str) -> dict[int, str] | None:
     """Return the character of each byte 0 to 255 in a single-byte `encoding`; None for other encodings.
 
-    None also for an encoding that is not ASCII for bytes below 128. A byte without a character maps to a lone
-    surrogate.
+    None, too, if bytes below 128 are not ASCII. A byte without a character maps to a lone surrogate.
     """
     all_bytes = range(256)
     try:

@@ -38,8 +38,8 @@ class Layout:
     - `separator` is the byte between cells.
     - `crlf` says whether lines end in CR LF.
     - `block` is the number of bytes that are read together.
-    - `step` is the number of bytes that are first read on to find the end of a record that exceeds a block; it is
-      doubled as often as needed.
+    - `step` is the number of bytes that are read after a block in which a record does not end. It is doubled until the
+      end is found.
     - `longest` is the greatest number of bytes of a record. Longer records are left out, as malformed records are.
     """
 
@@ -282,13 +282,12 @@ class _Lines:
 
     - `ends` is the byte position after the line.
     - `odd` is True if the line has an odd number of quotes.
-
-    Each of the others is a list of two such arrays. The first supposes that every line begins outside a quoted cell,
-    and the second that every line begins inside one. The second is missing if no line is odd.
-
     - `sound` is True if all quotes of the line open or close a cell properly.
     - `separators` is the number of separators outside quotes.
     - `bare` is True if a carriage return outside quotes does not end the line.
+
+    The last three are lists of two arrays. The first supposes that every line begins outside a quoted cell, and the
+    second that every line begins inside one. The second is missing if no line is odd.
     """
 
     def __init__(self, block: Bytes, layout: Layout) -> None:

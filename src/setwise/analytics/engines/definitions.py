@@ -186,9 +186,8 @@ def _comparable(column: exp.Expression, constant: exp.Expression, kinds: ColumnK
 def _column_name(expression: exp.Expression, kinds: ColumnKinds) -> str | None:
     """Return the name, as the table spells it, of the column that `expression` names.
 
-    `kinds` maps the table's columns to their types. A column of exactly this spelling is preferred. Otherwise upper and
-    lower case are not distinguished. Returns None if no column matches, if several match, or if `expression` is not a
-    column.
+    None if no column matches, if several match, or if `expression` is not a column. `kinds` maps the table's columns to
+    their types. Case is ignored, unless a column has exactly this spelling.
     """
     while isinstance(expression, exp.Paren):
         expression = expression.this

@@ -96,8 +96,8 @@ class DerivedTable:
     def _observed_columns(self) -> list[set[str]]:
         """Return a list with one set of column names for each derivation step: what this step or a later one reads.
 
-        A set names columns of the table before its step, and may have names that this table lacks. If `outputs` is
-        None, a column that the analyst's statement does not name is in no set.
+        A set names columns of the table before its step, and may have names that this table lacks. If `outputs` (the
+        columns that a query reads) is None, a column that the analyst's statement does not name is in no set.
         """
         observed = set(self.outputs) if self.outputs is not None else self._named_columns()
         before = []

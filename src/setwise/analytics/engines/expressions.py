@@ -196,9 +196,9 @@ class Measures:
         return sources
 
     def _excess_places(self) -> list[int]:
-        """Return the i of the columns v<i> of which a further column holds the part of each number beyond `_FINE_END`.
+        """Return the i of the columns v<i> for which a second column has the part of each number beyond `_FINE_END`.
 
-        These are the columns from which a search finds clipping bounds, except integers of the table.
+        A search for clipping bounds reads these columns. Integers of the table need no second column.
         """
         sources = [measures[0] for measures in self._sources().values()]
         return [place for place, first in enumerate(sources) if first.doubling and not self._is_whole(first)]

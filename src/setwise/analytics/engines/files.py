@@ -414,8 +414,8 @@ def open_csv(files: Sequence[TableFile], form: CsvFormat) -> tuple[CsvFile, ...]
 def check_headers(files: Sequence[str], headers: Sequence[tuple[str, ...] | str]) -> tuple[str, ...]:
     """Return the column names that all files share, in the order of the first file that is not empty.
 
-    `files` are their names. `headers` has the column names of each file, () for an empty file, or a text that says why
-    the header cannot be read.
+    `files` are the names of the files, for messages. `headers` has, for each file, its column names, () if it is empty,
+    or a text that says why they cannot be read.
     Raises: `UnsuitableTable` if a header cannot be read, headers have different names, or all files are empty.
     """
     named = [(file, header) for file, header in zip(files, headers, strict=True) if header != ()]

@@ -295,8 +295,7 @@ def _region() -> str | None:
 def _filesystem() -> "FileSystem":
     """Return Arrow's client for the object store that the environment variables AWS_* name.
 
-    The same client is returned until one of these variables changes. The key of the cache is a digest of the variables,
-    so that the cache holds no secret.
+    A new client is made only when one of these variables changes.
     """
     variables = sorted((name, value) for name, value in os.environ.items() if name.startswith("AWS_"))
     return _client(hashlib.sha256(repr(variables).encode()).hexdigest())

@@ -135,10 +135,9 @@ class CellCounts(Mapping[Label, NDArray[np.int64]]):
 def arrow_group_table(table: "pa.Table", aggregation: Aggregation) -> GroupTable:
     """Return the users, sums and cell counts (users per integer) of every group, from an Arrow result.
 
-    `table` is the result of the SQL statement of `StatementBuilder.statistics` for `aggregation`. It has many rows but
-    few distinct labels. So Arrow encodes the labels by numbers, and each label is converted to a Python object only
-    once.
+    `table` is the result of the SQL statement of `StatementBuilder.statistics` for `aggregation`.
     """
+    # There are many rows but few distinct labels, so each label is converted to a Python object only once.
     encoded = [_encode_column(table.column(name)) for name in label_names(aggregation)]
     distinct, places = encoded[0]
     number = len(distinct)
@@ -168,8 +167,8 @@ def _group_table(
 ) -> GroupTable:
     """Return the users, sums and cell counts (users per integer) of every group, from the numbers of a result.
 
-    It is the result of the SQL of `StatementBuilder.statistics` for `aggregation`, and `columns` are its columns by
-    name. `groups` maps each label to the number of its group. `places` has the number of each row's group.
+    `columns` are the columns of numbers, by name, in a result of `StatementBuilder.statistics` for `aggregation`.
+    `groups` maps each label to the number of its group. `places` has the number of the group of each row.
     """
     labels = list(groups)
     of_groups = np.flatnonzero(columns["measure"] == -1)

@@ -159,8 +159,8 @@ class _Compiler:
     def _unit_key(self, user: str, part: RowExpression) -> Value:
         """Return the SQL of a text that identifies a unit of privacy, such as one day of one user.
 
-        `part` gives the value, such as the day, that is added to the column `user`. Two texts are equal only if both
-        the users and the values are equal.
+        The text is made of the value of `part`, such as the day, and of the column `user`. Two texts are equal only if
+        both the values and the users are.
         """
         value = self.value(part)
         if value.kind not in (Kind.TEXT, Kind.INTEGER, Kind.DATE, Kind.BOOLEAN):

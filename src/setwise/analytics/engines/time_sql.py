@@ -80,7 +80,7 @@ _NO_TIME = (
 
 
 class TimeCompiler:
-    """Compiler of dates, times and parts of them, in values computed from each row, to SQL in the engine's `dialect`.
+    """Compiles dates, times and their parts, computed from each row of a table, to SQL in one engine's `dialect`.
 
     `schema` has the columns of the table. `condition` returns the SQL of a condition. Methods raise `InvalidParameter`
     for a value that is neither a date nor a time.

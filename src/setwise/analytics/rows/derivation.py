@@ -143,12 +143,12 @@ class SortKey:
 class UserWindow:
     """A column, called `name`, that a window function computes over the rows of one user.
 
-    - `function` is the window function, and `argument` its argument. None for COUNT(*), and for functions without one.
+    - `argument` is None for COUNT(*), and for functions without an argument.
     - `keys` are the expressions of PARTITION BY, and `order` those of ORDER BY.
     - `offset` is the distance in rows of LAG and LEAD.
-    - `preceding` is the number of rows before the current row that an aggregate covers beside it. With None, it covers
-      the whole partition or, if there is an `order`, all rows up to the current row and those that are equal to it in
-      `order`.
+    - `preceding` is the number of rows before the current row that an aggregate covers in addition to the current row.
+      With None, it covers the whole partition or, if there is an `order`, all rows up to the current row and those that
+      are equal to it in `order`.
     """
 
     name: str
@@ -525,8 +525,9 @@ def _window_uses(window: UserWindow, user: str) -> Iterator[tuple[RowExpression,
 def _computed_with(expression: RowExpression, *, is_number: bool) -> Iterator[tuple[str, bool]]:
     """Yield (column name, flag) for each occurrence of a column in `expression`.
 
-    The flag is True if the column is used as a number: if `is_number` says that the value of `expression` is, and the
-    column stands by itself, or only inside arithmetic and function calls. It is False inside a condition or CASE.
+    The flag says whether the column is used as a number. It is True if the value of `expression` is used as a number
+    (`is_number`), and the column stands by itself, or only inside arithmetic and function calls. It is False inside a
+    condition or CASE.
     """
     number = is_number and isinstance(expression, ColumnValue | Arithmetic | ConstantValue | Call)
     if isinstance(expression, ColumnValue):

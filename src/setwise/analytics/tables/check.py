@@ -91,8 +91,8 @@ def _with_place(declared: CsvOptions, file: TableFile, separator: str, ending: s
 def _with_names(declared: CsvOptions, rows: Sequence[tuple[Row, int]]) -> CsvOptions:
     """Return the options `declared`, completed by the lines to skip and by whether a header line names the columns.
 
-    `rows` are the records of a sample of the file, each with the number of its last line. The first record with as many
-    cells as most records may be the header. Otherwise column names are suggested.
+    `rows` are the records of a sample of the file, each with the number of its last line. If the first record with as
+    many cells as most records does not look like a header, column names are suggested.
     """
     if declared.columns is not None:
         return replace(declared, header=False)
@@ -355,8 +355,8 @@ class TableCheck:
     def save(self) -> Path:
         """Write a description file (column types and CSV options) beside the table's first file, and return its path.
 
-        Raises: `InvalidParameter` if it is unclear which number of a date is the day, or whether a comma or point
-        stands between thousands. Also if the table is in an object store, or if the description cannot be written.
+        Raises: `InvalidParameter` if the table is in an object store, if the file cannot be written, or if the cells
+        leave a doubt: which number of a date is the day, or whether a comma or point stands between thousands.
         """
         unclear = [*map(commas_note, self.commas), *(thousands_note(name) for name in self.unchosen)]
         if unclear:

@@ -65,11 +65,10 @@ class HolderScan:
         """Warn of rows and cells of the tables in `question` that the question will not read.
 
         `question` is SQL, or a text with the names of the columns and joined tables. A table that cannot be scanned
-        causes no warning.
+        causes no warning. If Python is set to raise warnings as errors, the warning is raised.
 
         Raises: `UnsuitableTable` if a table has no readable line, at most half of a column's cells can be read, or
-        dates that do not begin with the year are compared as text. Also raises the warning itself if Python is set to
-        raise warnings as errors.
+        dates that do not begin with the year are compared as text.
         """
         if self._stopped:
             return
@@ -95,8 +94,8 @@ class HolderScan:
     ) -> tuple[set[tuple[str, str]], list[ScanNote]]:
         """Return (columns, notes): columns of the table `name` that `question` names, and notes about their cells.
 
-        A column is a pair of table name and column name; the column name is "" for the table as a whole. There are no
-        notes if all columns were scanned for earlier questions. Both are empty if the table cannot be read.
+        A column is a pair of table name and column name, which is "" for the table as a whole. There are no notes if
+        all columns were scanned for earlier questions. Both results are empty if the table cannot be read.
         """
         try:
             if name not in self._names:

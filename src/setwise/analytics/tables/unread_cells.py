@@ -50,11 +50,12 @@ def named_columns(names: Sequence[str], question: str) -> list[str]:
 
 
 def unread_cells(table: TableToScan, question: str) -> list[ScanNote]:
-    """Return notes about lines, rows and cells of a table that a query will skip or misread, each with a remedy.
+    """Return notes about what a query will skip or misread in a table, each with a remedy.
 
-    Skipped are malformed CSV lines, cells that cannot be read as their column's kind, and rows without a user. Misread
-    are words such as NULL, and numbers that are compared as text. `question` is the text of the query; only the columns
-    that it names and the user column are checked.
+    - Skipped are malformed CSV lines, cells that cannot be read as their column's kind, and rows without a user.
+    - Misread are words such as NULL, if they are taken for values, and numbers and dates that are compared as text.
+
+    `question` is the text of the query. Only the user column and columns that `question` names are checked.
     """
     from setwise.analytics.engines.duckdb.cell_counts import text_samples
     from setwise.analytics.engines.duckdb.opening import untyped_table

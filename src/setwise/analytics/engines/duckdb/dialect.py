@@ -37,9 +37,8 @@ def sql_text(value: str) -> str:
 class DuckDBDialect(Dialect):
     """DuckDB's SQL dialect; all methods return SQL text.
 
-    `texts` names those of the columns u (the user) and g0, g1, ... (labels) that have texts. If other of these columns
-    stand for texts, they have 64-bit hashes of the texts, which sort faster. Both forms rank a user's items by the
-    hashes, so that the user keeps the same items.
+    `texts` names those of the columns u (the user) and g0, g1, ... (labels) that hold texts. A text column that it does
+    not name holds 64-bit hashes of its texts, which sort faster. A user keeps the same items in both cases.
     """
 
     types: ClassVar = {
@@ -54,6 +53,7 @@ class DuckDBDialect(Dialect):
     }
     materializes = True
 
+    # Items are ranked by the hashes of texts in both cases (text_codes.py).
     def __init__(self, texts: Sequence[str] = ()) -> None:
         self._texts = texts
 

@@ -505,10 +505,10 @@ def _iceberg_constants(
     projection: Any,  # noqa: ANN401 - of pyiceberg
     schema: pa.Schema,
 ) -> dict[str, pa.Scalar]:
-    """Return the constant values, by column name, of columns that the data file `file` need not store.
+    """Return the values, by column name, of the columns that are constant in the data file `file`.
 
-    `table` and `file` are pyiceberg's objects. `projection` is its schema of the columns to read, and `schema` the same
-    schema in Arrow's form.
+    The file need not store these columns. `table` and `file` are pyiceberg's objects. `projection` is its schema of the
+    columns to read, and `schema` is that schema in Arrow's form.
     """
     identity = _module("pyiceberg.transforms", "iceberg").IdentityTransform
     names = {int(cell.field_id): cell.name for cell in projection.fields}

@@ -45,8 +45,8 @@ class OneSortBuilder(StatementBuilder):
     def choose_items(self, aggregation: Aggregation, pairs: str, salt: str, columns: str = "n") -> str:
         """Return SQL for the labels and `columns` of the items that users keep, one row per user and item.
 
-        `pairs` is the SQL of all pairs of user and item. A user keeps `aggregation.contributions` items, in the order
-        that the SQL expression `salt` makes random.
+        `pairs` is the SQL of all pairs of user and item. A user keeps the first `aggregation.contributions` items, in
+        an order that the SQL expression `salt` makes random.
         """
         if any(measure.groups or measure.peak for measure in aggregation.measures):
             return super().choose_items(aggregation, pairs, salt, columns)  # it needs a window over users anyway

@@ -76,13 +76,12 @@ class PostgresqlDialect(Dialect):
     def number(self, column: Column, least: str, most: str) -> str:
         """Return a SQL expression for a numeric column as a float, clipped to `least` .. `most`; null for NaN.
 
-        `least` and `most` are SQL constants. PostgreSQL fails on quotients that underflow and on decimals beyond the
-        range of floats, so numbers nearer to 0 than 1e-150 become 0, and decimals are clipped before they are
-        converted.
+        `least` and `most` are SQL constants. Numbers nearer to 0 than 1e-150 become 0.
         """
         name = self.name(column.name)
         if column.kind is Kind.INTEGER:
             return f"CASE WHEN {name} IS NOT NULL THEN GREATEST(LEAST(CAST({name} AS float8), {most}), {least}) END"
+        # PostgreSQL fails on quotients that underflow, and on decimals beyond the range of floats.
         if column.kind is Kind.DECIMAL:
             near = f"CAST(ROUND(GREATEST(LEAST({name}, {most}), {least}), 150) AS float8)"
         else:

@@ -203,12 +203,9 @@ class SparkEngineQuery(SqlEngineQuery):
         return f"(SELECT salt FROM {self._views.add('secret', salt)})"
 
     def _hint(self) -> str:
-        """Return the optimizer hint (SQL text) that sends all rows of a user to one partition.
-
-        The number of partitions grows with the size of the table. In a partition that is too large, grouping and
-        sorting take longer for each row, and data spills to disk.
-        """
+        """Return the optimizer hint (SQL text) that sends all rows of a user to one partition."""
         size = int(str(self._table.sized_like._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
+        # In a partition that is too large, grouping and sorting take longer for each row, and data spills to disk.
         parts = max(PARTS_PER_CORE * self._session.sparkContext.defaultParallelism, size // PART_BYTES)
         return "/*+ REPARTITION(u) */ " if size > MOST_BYTES else f"/*+ REPARTITION({parts}, u) */ "
 
