@@ -31,25 +31,27 @@ class AllowedColumns:
         return next((column for column in (name, plain) if column in self._names), None)
 
     def check(self, word: str, name: str, listed: tuple[str, ...], *, exists: bool) -> None:
-        """Raise `UnknownColumn` if the column `name` does not exist, or is not allowed in the request field `word`.
+        """Raise `UnknownColumn` if a request may not use the column `name`.
 
-        `word` is a field such as "item" or "value", `listed` are the columns of the dataset that the steward allows in
-        that field, and `exists` is whether there is a column `name` at all. Columns of public tables (those without
-        users) are always allowed. A missing column and one that is not listed get the same message, so that nobody can
-        find out which other columns the table has.
+        - `word`: the request field with the column, such as "item" or "value"
+        - `listed`: the columns that the steward allows in that field
+        - `exists`: whether there is a column `name` at all
+
+        Columns of public tables (tables without users) are always allowed.
         """
         column = self.dataset_column(name)
         if not exists or (column is not None and column not in listed):
             names = ", ".join(map(repr, listed)) or "none"
+            # A missing column and one that is not listed get the same message, so that nobody can find out which other
+            # columns the table has.
             raise UnknownColumn(f"{word} must be one of the columns allowed here ({names}), not {name!r}")
 
     def check_derivation(self, derivation: Derivation) -> None:
         """Raise `UnknownColumn` unless the steward allows every column of the dataset that `derivation` computes with.
 
         A derivation is the list of steps by which SQL computes each user's rows. A column that is allowed only as a
-        value may occur in arithmetic, but not in a condition or a group key, because rows would then be filtered or
-        grouped by it. The column that identifies users (or units of privacy) may only group or join each user's own
-        rows, because computing with it could single out a user.
+        value may occur in arithmetic, but not in a condition or a group key. The column that identifies users may only
+        group or join each user's own rows.
         """
         dataset = self._dataset
         for name, is_number in columns_computed_with(derivation):

@@ -125,10 +125,8 @@ class Engines:
     def pin(self, dataset: Dataset, versions: Mapping[str, str] | None = None) -> Dataset:
         """Return `dataset` with the version to read added to the name of each table, as in `events@7`.
 
-        Delta and Iceberg folders and objects in an object store have versions. `versions` maps names of tables to
-        versions; None takes the current ones. The name of a table stays as it is if the table has no versions, or was
-        registered with one. A dataset that was pinned before is returned unchanged, so that versions are looked up once
-        per question.
+        `versions` maps names of tables to versions; None takes the current ones. The name of a table stays as it is if
+        the table has no versions, or was registered with one.
 
         Raises `EngineFailed` if a current version cannot be found out.
         """
@@ -185,11 +183,10 @@ class Engines:
         return self._schemas[place]
 
     def version(self, dataset: Dataset) -> str:
-        """Return a text that changes when the dataset's table changes.
+        """Return a text that changes when the dataset's table changes, and that an analyst may see a digest of.
 
         The text has the versions of lake tables (Delta, Iceberg), or the inodes and modification times of files. It is
-        "" for a table on a server, whose changes are not known. Sizes and contents of files are left out because they
-        are private: an analyst sees a digest of this text in the key of a question.
+        "" for a table on a server, whose changes are not known.
         """
         pinned = self.pin(dataset)
         if pinned != dataset:
@@ -207,13 +204,8 @@ class Engines:
     def content_version(self, dataset: Dataset) -> str | None:
         """Return a text that differs whenever the rows of the dataset's table, or of its public tables, may differ.
 
-        The text has the versions of lake tables (Delta, Iceberg) and objects, and the sizes, times and inodes of files.
-        It is private, because sizes are, and is only compared inside this replica. Public tables are tables without
-        users.
-
-        Returns None if rows could change while the text stays the same. This is so for tables on a server, for tables
-        in a database file (its log is another file), and for files written less than two seconds ago (two writes may
-        have the same time).
+        Public tables are tables without users. The text has sizes of files, which are private, so no analyst may see
+        it. Returns None if rows could change while the text stays unchanged, as for tables on a server.
         """
         if dataset.engine is not EngineKind.DUCKDB:
             return None
@@ -296,9 +288,9 @@ class Engines:
     ) -> Iterator[Engine]:
         """Yield an engine on a dataset's table, or on the table that SQL derives from it by `joins` and `derivation`.
 
-        `joins` are the public tables (those without users) that SQL joins to it, and `derivation` the steps by which
-        SQL computes each user's rows. After the `with` block the engine is closed or kept for a later query. It is kept
-        if it has no joins and derivation, did not fail, reads the newest version of the table, and if there is room.
+        `joins` are the public tables (those without users) that SQL joins to the dataset's table, and `derivation` has
+        the steps by which SQL computes each user's rows. After the `with` block, the engine is closed or is used again
+        by a later query.
 
         Raises `EngineFailed` if the table cannot be opened.
         """
@@ -332,17 +324,16 @@ class Engines:
     def borrow_to_check(
         self, dataset: Dataset, joins: tuple[Join, ...] = (), derivation: Derivation = NOT_DERIVED
     ) -> Iterator[Engine]:
-        """Yield an engine to read metadata with; each dataset has at most one such engine in use at a time.
+        """Yield an engine to read metadata with, on a dataset's table or on a table that SQL derives from it.
 
-        The engine is on the dataset's table, or on the table that SQL derives from it: `joins` are the public tables
-        (those without users) that SQL joins to it, and `derivation` the steps by which SQL computes each user's rows.
-
-        A second caller waits until the first one has returned its engine, which can then be used again. Without this,
-        under load every question would open and close an engine, which takes several times as long as a small answer.
-        Engines that running queries use are not counted here.
+        `joins` are the public tables (those without users) that SQL joins to the dataset's table, and `derivation` has
+        the steps by which SQL computes each user's rows. At most one such engine per dataset is in use at a time: a
+        second caller waits until the first caller has returned it.
         """
         with self._lock:
             checking = self._checking[dataset.name]
+        # Waiting is cheaper: under load every question would open and close an engine, which takes several times as
+        # long as a small answer.
         with checking, self.borrow(dataset, joins, derivation) as engine:
             yield engine
 
@@ -369,9 +360,8 @@ class Engines:
     def _unit_steps(self, dataset: Dataset) -> Derivation:
         """Return the steps (operations on rows) that add a column of units of privacy, such as each day of a user.
 
-        The values of the column identify the units. There are no steps if the unit is the user, whose column exists
-        already. The steps are applied to every table that is opened for this dataset, so that every question bounds and
-        protects these units.
+        The values of the column identify the units. There are no steps if the unit is the user, because the user column
+        exists already.
         """
         if dataset.unit == USER:
             return NOT_DERIVED
@@ -386,9 +376,10 @@ class Engines:
     def _open_joined(self, dataset: Dataset, joins: tuple[Join, ...], derivation: Derivation) -> Engine:
         """Return a new engine on the table that SQL derives from the table of `dataset` by `joins` and `derivation`.
 
-        `joins` are the public tables (those without users) that SQL joins to it; the steps of `derivation` compute each
-        user's rows from the joined rows of that user. Raises `EngineFailed` if a table cannot be opened, and
-        `UnknownColumn` or `InvalidParameter` for a wrong join.
+        `joins` are public tables (without users), and `derivation` has the steps by which SQL computes each user's
+        rows.
+
+        Raises `EngineFailed` if a table cannot be opened, and `UnknownColumn` or `InvalidParameter` for a wrong join.
         """
         joinable = JoinableTables(public={name: self._locate(table, dataset.engine) for name, table in dataset.public})
         try:
@@ -430,10 +421,10 @@ class Engines:
         return addresses[0]
 
     def source(self, dataset: Dataset) -> DataIdentity:
-        """Return the `DataIdentity` of the table of `dataset`, so that datasets on the same rows share a cap.
+        """Return the identity of the rows of `dataset`, by which datasets on the same rows share a cap (joint budget).
 
-        A cap is the joint budget of a dataset's accounts. A file is identified by its path after links are followed,
-        and a table on a server by its full name and, on PostgreSQL, by the tables under a view. Passwords are left out.
+        A file is identified by its path after links are followed, and a table on a server by its full name without
+        passwords. A view on PostgreSQL is identified by the tables under it.
         """
         located = self._locate(dataset.table, dataset.engine)
         if Path(located).is_absolute() or is_stored(located):
@@ -524,7 +515,10 @@ class Engines:
 def _content_state(located: str) -> str | None:
     """Return a text that differs whenever the rows of the table at the path or URL `located` may differ.
 
-    Returns None if the rows could change while the text stays the same; `Engines.content_version` lists these cases.
+    Returns None if rows could change while the text stays unchanged. This is so for a table in a database file (its log
+    is another file), for an object without a version, and for files written less than two seconds ago (two writes may
+    have the same time).
+
     Raises `UnsuitableTable` or `OSError` if there is no such table.
     """
     if "::" in located:

@@ -27,15 +27,14 @@ _LARGEST_RESULT = 50_000
 class ExactResults:
     """Cache of exact histograms and statistics, so that unchanged tables are not read again for the same aggregation.
 
-    The key of a result names the account, the dataset, the version of its tables and the aggregation. It names the
-    account so that nobody can tell by the time of an answer whether another analyst has asked the same question.
-    Whether a result is cached, and which earlier results are dropped to make room, depends on the largest size that the
-    aggregation allows (`most_numbers`) and never on the rows. Otherwise the time of a second answer would reveal how
-    many groups a table has. If a contribution bound makes the engine choose at random which contributions of a user
-    count, every answer from the cached result has the same choice. This changes no guarantee, because every guarantee
-    holds for each fixed choice.
+    Each account has its own results, so that the time of an answer does not tell whether another analyst has asked the
+    same question. What is cached or dropped depends on `most_numbers`, the largest size that an aggregation allows, and
+    never on the rows.
     """
 
+    # A contribution bound may make the engine choose at random which contributions of a user count; every answer from a
+    # cached result then has the same choice. This changes no guarantee, because every guarantee holds for each fixed
+    # choice. If room depended on the rows, the time of a second answer would reveal how many groups a table has.
     def __init__(self, most: int = _MOST_NUMBERS, largest: int = _LARGEST_RESULT) -> None:
         self._results = RememberedResults(most=most, largest=largest)
         self._lock = threading.Lock()
@@ -79,9 +78,8 @@ def most_numbers(aggregation: Aggregation, limit: int | None) -> int | None:
 def _cells(measure: Measure) -> int:
     """Return the most numbers that an exact result (before noise) can have for `measure` in one group.
 
-    A measure says which number of each user is added up in a group, such as the user's rows or the sum of a column.
-    There are 2 numbers, the sum over users and a count, unless the engine counts users by value. Then there is one
-    count for each possible value or, if values are put into bins whose ends double, for each bin.
+    A measure says which number of each user is added up in a group. It has 2 numbers, the sum over users and a count,
+    unless the engine counts users by value: then there is one count for each possible value or bin of values.
     """
     if measure.doubling:
         return 2 * DOUBLINGS + 1

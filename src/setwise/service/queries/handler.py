@@ -83,11 +83,11 @@ _LONGEST_ROWS = 64 << 10
 class CheckedPart:
     """One query over private rows, checked against the columns that the steward allows.
 
-    A question has one such query; only a SQL statement may have several, one for each SELECT that aggregates private
-    rows. In `query`, bounds that the request left out have the dataset's values. `schema` has the columns of the table
-    that it reads, and `where` is its filter, parsed for that schema, or None. `joins` are the public tables (those
-    without users) that SQL joins to the dataset, and `derivation` the steps by which SQL computes each user's rows;
-    both are empty for a question that is not in SQL.
+    - `query`: the query, with the dataset's values for bounds that the request left out
+    - `schema`: the columns of the table that the query reads
+    - `where`: the parsed filter, or None
+    - `joins`: the public tables (tables without users) that SQL joins to the dataset; empty without SQL
+    - `derivation`: the steps by which SQL computes each user's rows; empty without SQL
     """
 
     query: Query
@@ -101,9 +101,10 @@ class CheckedPart:
 class CheckedQuestion:
     """A question that was checked: its account is the person's own, and the steward allows its columns and bounds.
 
-    `account` pays `budget` for the question. `dataset` names the versions of its lake tables (Delta, Iceberg) and
-    objects that are read, as `Engines.pin` returns it. `parts` are its queries over private rows, in the order in which
-    they are run. `statement` is the parsed SQL, or None if the question was not asked in SQL.
+    - `dataset`: the dataset, with the versions of its lake tables (Delta, Iceberg) and objects that are read
+    - `account`: the account, which pays `budget`
+    - `parts`: the queries over private rows, in the order in which they are run
+    - `statement`: the parsed SQL, or None if the question was not asked in SQL
     """
 
     dataset: Dataset
@@ -157,12 +158,11 @@ class CheckedQuestion:
 class Preview:
     """The plan of a question, and whether its account could pay for it now.
 
-    `left` is the remaining budget of the account as mechanism uses. `shortage` is None if the account can pay.
-    Otherwise it is a sentence that says what the account, or the cap of its dataset (the joint budget of all its
-    accounts), lacks to pay for the plan; it also suggests a smaller budget that can be paid, if one is found. The cap
-    can be paid by two rules: from a Gaussian wallet (a budget in mu squared), or as a sum of epsilons. A charge that
-    only one of the two rules can pay ends the other rule for all accounts. `warning` is then a sentence that says so,
-    and None otherwise.
+    - `left`: the remaining budget of the account, as mechanism uses
+    - `shortage`: what the account or the cap (joint budget) of its dataset lacks, and perhaps a budget that can be
+      paid; None if the account can pay
+    - `warning`: which way of paying the cap, from a Gaussian wallet (mu squared) or as a sum of epsilons, the charge
+      would end for all accounts; None if it ends neither
     """
 
     plan: Plan
@@ -206,8 +206,8 @@ class QuestionService:
     def answer(self, running: RunningQuery) -> str:
         """Check, plan, charge and run the query `running`, and return its stored answer as JSON text.
 
-        Raises a `SetwiseError` if the question is not valid, `BudgetExhausted` if the account cannot pay, and
-        `RunsElsewhere` if another replica has answered the query or is running it. After the charge it raises
+        Before the charge, raises a `SetwiseError` if the question is not valid, `BudgetExhausted` if the account cannot
+        pay, and `RunsElsewhere` if another replica has answered the query or is running it. After the charge, raises
         `AnswerWithheld` if the query cannot be answered, and the errors of the engine and of the ledger's database.
         """
         checked = self._check(running.identity, running.question, running.key)
@@ -233,11 +233,13 @@ class QuestionService:
     def _answer_one(
         self, checked: CheckedQuestion, planned: ExecutablePlan, running: RunningQuery, payer: TimedAccount
     ) -> str:
-        """Charge and run the question `checked`, which has one query over private rows, and return the stored answer.
+        """Charge and run the question `checked`, which has one query over private rows.
 
-        The answer is JSON text. `planned` is the plan of the question (mechanism, noise and cost), and `running` has
-        the query's slot and timing. `payer` is the account, which is charged before the query waits for an engine slot
-        (the right to read a table).
+        Returns the stored answer as JSON text.
+
+        - `planned`: the plan of the question (mechanism, noise and cost)
+        - `running`: the query's slot (its right to read a table) and timing
+        - `payer`: the account, which is charged before the query waits for a slot
         """
         (part,) = checked.parts
         budget = checked.budget
@@ -263,11 +265,13 @@ class QuestionService:
     def _answer_parts(
         self, checked: CheckedQuestion, planned: JointPlan, running: RunningQuery, payer: TimedAccount
     ) -> str:
-        """Charge a statement with several SELECTs over private rows once, run them all, and return the stored answer.
+        """Charge a statement with several SELECTs over private rows once, and run them all.
 
-        `planned` has the plans of the SELECTs of `checked`, and `running` the query's slot and timing. `payer` is the
-        account, which is charged before the query waits for an engine slot (the right to read a table). All results are
-        in one answer, as JSON text.
+        Returns the stored answer as JSON text.
+
+        - `planned`: the plans of the SELECTs of `checked`
+        - `running`: the query's slot (its right to read a table) and timing
+        - `payer`: the account, which is charged before the query waits for a slot
         """
         statement, dataset = checked.statement, checked.dataset
         assert statement is not None, "only SQL has several queries over private rows"
@@ -303,8 +307,7 @@ class QuestionService:
         """Return a reader of the dataset's table, or of a table that SQL derives from it by `joins` and `derivation`.
 
         `joins` are public tables (without users), and `derivation` has the steps by which SQL computes each user's
-        rows. The question `checked` names the dataset. The reader reads within the engine slot (the right to read a
-        table) of the query `running`.
+        rows. The reader reads while the query `running` holds its engine slot (the right to read a table).
         """
         account = checked.account.name
         return TableReader(
@@ -314,9 +317,8 @@ class QuestionService:
     def statement(self, request: Mapping[str, Any], key: str) -> Statement | None:
         """Return the parsed SQL of `request`, the JSON object of a stored request that was charged under `key`.
 
-        The SQL is parsed for the columns of the table versions that the charge recorded. Returns None if the request is
-        not in SQL, or if this release of the program refuses the SQL. Also returns None if a version of a lake table
-        (Delta, Iceberg) no longer exists, because its columns are then not known.
+        The SQL is parsed for the table versions that the charge recorded. Returns None if the request is not in SQL, if
+        this release of the program refuses the SQL, or if a recorded version no longer exists.
         """
         if request["query"]["kind"] != "sql":
             return None
@@ -329,9 +331,8 @@ class QuestionService:
     def _pin(self, dataset: Dataset, account: str, key: str | None) -> Dataset:
         """Return the dataset with the versions of its lake tables that the charge of `account` under `key` recorded.
 
-        Lake tables are Delta and Iceberg tables. If there is no such charge, or `key` is None, the versions are the
-        current ones. A retry thus reads the versions that were paid for, so that its answer is about the same rows even
-        if new ones were written since.
+        Lake tables are Delta and Iceberg tables. The versions are the current ones if there is no such charge, or if
+        `key` is None. A retry thus answers about the rows that were paid for.
         """
         current = self._engines.pin(dataset)
         if key is None or current == dataset:
@@ -382,11 +383,10 @@ class QuestionService:
         return StoredAnswer(text=job.answer, statement=statement, public=public)
 
     def render_rows(self, job: Job, renderers: WorkerPool) -> dict[str, str]:
-        """Return the rows of the query `job`, asked in SQL, as JSON texts by field.
+        """Return the rows of the query `job`, asked in SQL, as JSON texts by field; {} if the query is not in SQL.
 
-        The fields are `columns`, `rows`, `row_problem` and `row_notes`; a field without a value is left out. The result
-        is empty if the query is not in SQL. Texts that are not large are cached, because lists and polls show them
-        often. The worker pool `renderers` computes the texts of large answers.
+        The fields are `columns`, `rows`, `row_problem` and `row_notes`; a field without a value is left out. The worker
+        pool `renderers` computes the texts of large answers.
         """
         with self._lock:
             remembered: dict[str, str] | None = self._rows.get(job.id)
@@ -407,10 +407,9 @@ class QuestionService:
     def _check(self, identity: Identity, question: Question, key: str | None = None) -> CheckedQuestion:
         """Return `question` with its account, its dataset and its checked queries; no row is read.
 
-        `identity` is the person who asks. If the account was charged under `key` before, lake tables (Delta, Iceberg)
-        are read at the versions of that charge; with None, or without such a charge, at the current versions. Raises
-        `UnknownAccount`, `UnknownName`, `InvalidParameter`, `InvalidFilter` or `UnknownColumn`, with the name of the
-        request field at fault.
+        `identity` is the person who asks. If `key` was charged before, lake tables (Delta, Iceberg) are read at the
+        versions of that charge, otherwise at the current versions. Raises `UnknownAccount`, `UnknownName`,
+        `InvalidParameter`, `InvalidFilter` or `UnknownColumn`, with the name of the request field at fault.
         """
         with at_field("account"):
             account = self._accounts.own(identity, question.account)
@@ -517,10 +516,9 @@ class QuestionService:
     ) -> tuple[str | None, str | None]:
         """Return (shortage, warning) for the preview of the question `checked`, each a sentence or None.
 
-        The shortage says what the account lacks to pay for the plan `planned`; it is None if the account can pay. The
-        cap of the dataset (the joint budget of its accounts) can be paid by two rules: from a Gaussian wallet (a budget
-        in mu squared), or as a sum of epsilons. The warning says which rule the charge would end for all accounts. It
-        is None if the charge ends neither, or if the account cannot pay.
+        The shortage says what the account lacks to pay for the plan `planned`. The warning says which way of paying the
+        dataset's cap (joint budget), from a Gaussian wallet (mu squared) or as a sum of epsilons, the charge would end
+        for all accounts. It is None if the charge ends neither, or if the account cannot pay.
         """
         uses = planned.plan.uses
         shortage = checked.account.shortage(uses)

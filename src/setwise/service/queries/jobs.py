@@ -44,14 +44,16 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A charged query as a row of the database.
+    """A charged query as a row of the database. Times are in seconds since 1970.
 
-    `person` asked it and `account` paid for it under the idempotency `key`. `request` is the request body as JSON text.
-    `state` says whether it is running or how it ended. `created_at` is the time at which the row was inserted, in
-    seconds since 1970, and `progress` goes from 0 to 1. `attempt` counts how often a replica has begun to run the
-    query, and `heartbeat_at` is the time at which the `replica` that runs it last reported, in seconds since 1970.
-    `cancelled_by` is the person who asked to stop the query, `answer` the JSON text of its answer, and `problem` the
-    JSON text of its error; each is None if there is none.
+    - `person`: who asked the query
+    - `account`: the account that paid, under the idempotency `key`
+    - `request`: the request body as JSON text
+    - `attempt`: how often a replica has begun to run the query
+    - `replica`: the replica that runs the query, which last reported at `heartbeat_at`
+    - `progress`: the share of the work that is done, from 0 to 1
+    - `cancelled_by`: who asked to stop the query, or None
+    - `answer`, `problem`: the JSON texts of the answer and of the error, or None
     """
 
     id: str
@@ -89,13 +91,10 @@ _FINISH = (
 
 
 class Jobs:
-    """The store of charged queries.
+    """The store of charged queries, one database row per query. A query that is refused before its charge has no row.
 
-    A query gets a row when it is charged; a query that is refused has none. The replica that inserts the row, or that
-    raises its `attempt` by a compare-and-swap, runs the query, so that only one replica does. If two replicas
-    nevertheless run one query, because the first was slow and not dead, the ledger keeps the answer that was stored
-    first, and both replicas show that answer. A row that is lost in a power cut is inserted again when somebody asks
-    under the same key, because the charge and the answer are in the ledger, on disk.
+    A replica runs a query if it has inserted the row or has raised its `attempt` by a compare-and-swap, so that only
+    one replica runs it. A row that is lost in a power cut is inserted again when somebody asks under the same key.
     """
 
     def __init__(self, database: Database, *, replica: str, heartbeat_seconds: float, clock: Clock = time.time) -> None:
@@ -132,9 +131,8 @@ class Jobs:
     def begin(self, *, person: str, account: str, key: str, request: str) -> tuple[Job, bool]:
         """Insert the row of a query that was just charged; return the query, and whether this replica shall run it.
 
-        This replica shall not run the query if another replica has inserted the row meanwhile and runs or has answered
-        the query. `person` asked the query, `account` paid for it under the idempotency `key`, and `request` is the
-        request body as JSON text.
+        The second value is False if another replica has inserted the row meanwhile. `person` asked the query, `account`
+        paid for it under the idempotency `key`, and `request` is the request body as JSON text.
         """
         now = self._clock()
         fresh = Job(

@@ -87,10 +87,9 @@ class BothSlots:
 class QueryTiming:
     """The engine slot, the deadline and the cancellation of one query.
 
-    The time at which the engine finishes depends on private rows. Everything that an analyst can observe of a query
-    that has read data (its answer, the refund of unused budget, its failure) therefore happens at a padded time:
-    `step`, 2 `step`, 4 `step`, ... seconds after the request. `slots` are the engine slots, and `seconds` is the
-    longest time for which the query may hold one.
+    An engine slot is the right to read a table; `slots` are all slots, and `seconds` is the longest time for which the
+    query may hold one. The query's answer, refund or failure leaves at a padded time: `step`, 2 `step`, 4 `step`, ...
+    seconds after the request. The time at which the engine finishes would reveal something about private rows.
     """
 
     def __init__(
@@ -133,9 +132,8 @@ class QueryTiming:
     def stop(self, reason: str) -> None:
         """Stop the query; may be called from any thread.
 
-        The query then raises `EngineFailed` with the message `reason`. This also ends its wait for an engine slot (the
-        right to read a table), its reading of the table, and its wait for a padded time (1, 2, 4, ... steps after the
-        request). If it is stopped twice, the first reason stays.
+        The query then raises `EngineFailed` with the message `reason`, whether it waits or reads the table. If it is
+        stopped twice, the first reason stays.
         """
         with self._lock:
             self._stop = self._stop or reason
@@ -200,12 +198,9 @@ class QueryTiming:
                 self._sleep(remaining)
 
     def raise_if_cancelled(self) -> None:
-        """Raise `EngineFailed` if the query was stopped.
-
-        It is also called after the wait for a padded time (1, 2, 4, ... steps after the request), so that a query can
-        be stopped until then. If a query could no longer be stopped once the engine has finished, stopping and
-        repeating it under one charge would reveal when the engine finishes.
-        """
+        """Raise `EngineFailed` if the query was stopped, also if the engine has already finished."""
+        # Also called after the wait for a padded time. If a query could not be stopped once the engine has finished,
+        # stopping and repeating it under one charge would reveal when the engine finishes.
         if self._stop is not None:
             raise EngineFailed(self._stop)
 
@@ -232,12 +227,13 @@ class SqlSelect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """A question as a request body states it, parsed once: `query` asks about `dataset`, and `account` pays.
+    """A question as a request body states it.
 
-    `budget` is what the question may spend, or None if the SQL states its own budget. `text` is the body as JSON
-    without the fields that were left out. It is stored with the query, shown to everybody who may see the query, and
-    compared when a key is used again. `is_delta_open` is True if the body of a question in SQL has an epsilon and no
-    delta; the SQL then decides which delta it needs.
+    - `query`: what is asked about the dataset `dataset`
+    - `account`: the account that pays
+    - `budget`: what the question may spend, or None if the SQL states its own budget
+    - `text`: the body as JSON, without fields that were left out; everybody who may see the query sees it
+    - `is_delta_open`: True if a question in SQL has an epsilon and no delta, so that the SQL decides its delta
     """
 
     dataset: str
@@ -256,10 +252,12 @@ class RunsElsewhere(Exception):
 class RunningQuery:
     """One query from its request to its answer, as this replica runs it.
 
-    `identity` is the person who asked the `question` under the idempotency `key`. `timing` has the query's engine slot
-    (the right to read a table), deadline and padded times (1, 2, 4, ... steps after the request), and `jobs` is the
-    store of charged queries. `job` is the row of the query in that store, or None until the query is charged. `task` is
-    done when the query has ended.
+    - `identity`: the person who asked the `question` under the idempotency `key`
+    - `timing`: the query's engine slot (the right to read a table), its deadline and the times at which answers may
+      leave
+    - `jobs`: the store of charged queries
+    - `job`: the query's row in that store, or None until the query is charged
+    - `task`: done when the query has ended
     """
 
     identity: Identity
@@ -276,11 +274,10 @@ class RunningQuery:
         return self.identity.person.name, self.question.account, self.key
 
     def resume(self) -> None:
-        """Look up the row of the query in the job table, and claim the query for this replica if no replica runs it.
+        """Claim the query for this replica, if it was charged before and no replica runs it.
 
-        Does nothing if the query was not charged before. Raises `RunsElsewhere` if there is nothing to run here,
-        because the query was answered or another replica runs it, and `KeyConflict` if the query's idempotency key was
-        used for another request.
+        Does nothing if the query was not charged before. Raises `RunsElsewhere` if the query was answered or another
+        replica runs it, and `KeyConflict` if the query's idempotency key was used for another request.
         """
         _, account, key = self.place
         self.job, is_ours = self.jobs.resume(account=account, key=key, request=self.question.text)
@@ -302,9 +299,11 @@ class RunningQuery:
 class Runner:
     """The queries that this replica runs.
 
-    The function `answer` checks, plans, charges and runs a query, and returns the text of the stored answer. `jobs` is
-    the store of charged queries, `metrics` counts how queries end, and `store` are the threads for short work with the
-    database. `slots` are the replica's engine slots (rights to read a table), which updates of live series use too.
+    - `answer`: the function that checks, plans, charges and runs a query, and returns the stored answer as text
+    - `jobs`: the store of charged queries
+    - `metrics`: the counters of how queries end
+    - `store`: the threads for short work with the database
+    - `slots`: the replica's engine slots (rights to read a table)
     """
 
     def __init__(

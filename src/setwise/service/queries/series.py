@@ -57,12 +57,12 @@ def _overdue_message(seconds: float) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningUpdate:
-    """An update of a live series that this replica runs. `person` asked for it.
+    """An update of a live series (noisy user counts, released period by period) that this replica runs.
 
-    A live series is a set of noisy user counts that is charged once and released period by period. Periods that ended
-    before the day `until` are released; None means today in UTC. `timing` has the update's engine slot (the right to
-    read a table), deadline and padded times (1, 2, 4, ... steps after the request). The result of `task` is a tuple
-    with the first days of the periods that were released.
+    - `person`: who asked for the update
+    - `until`: periods that ended before this day are released; None means today in UTC
+    - `timing`: the update's engine slot (the right to read a table), its deadline and the times at which it may end
+    - `task`: its result has the first days of the periods that were released
     """
 
     person: str
@@ -99,12 +99,11 @@ class SeriesService:
         self._running: dict[str, RunningUpdate] = {}
 
     def open(self, identity: Identity, body: Mapping[str, Any]) -> LiveSeries:
-        """Open the live series that the request body `body` describes, charge its account once, and return the series.
+        """Open the live series that the request `body` describes, charge its account once, and return the series.
 
-        A live series is a set of noisy user counts that is charged once and released period by period. The account must
-        be one that the person of `identity` may spend from. Raises `UnknownAccount`, `UnknownName`, `UnknownColumn`,
-        `InvalidFilter` or `InvalidParameter` with the name of the field at fault, and `BudgetExhausted` if the account
-        cannot pay.
+        A live series is a set of noisy user counts that is released period by period. The person of `identity` must be
+        allowed to spend from the account. Raises `UnknownAccount`, `UnknownName`, `UnknownColumn`, `InvalidFilter` or
+        `InvalidParameter` with the name of the field at fault, and `BudgetExhausted` if the account cannot pay.
         """
         words = dict(body)
         with at_field("account"):
@@ -168,12 +167,12 @@ class SeriesService:
     async def update(self, identity: Identity, name: str, until: str | None, threads: Threads) -> tuple[str, ...]:
         """Release the ended periods of the live series `name` that were not released before; return their first days.
 
-        `identity` is the person who asks for the update. A period has ended if its last day is before the day `until`;
-        None means today in UTC. `threads` look the series up. The update itself runs in a thread of its own, waits for
-        an engine slot (the right to read a table) as queries do, and is stopped after `query_seconds`.
+        - `identity`: the person who asks for the update
+        - `until`: the day before which a period has to end; None means today in UTC
+        - `threads`: the threads that look the series up
 
-        Its releases, or its failure, become visible only at a padded time (1, 2, 4, ... times a fixed step after the
-        request), which hides how long the engine took. A second request for the same update waits for the first one.
+        The result becomes visible at a padded time (1, 2, 4, ... times a fixed step after the request), which hides how
+        long the engine took. A second request for the same update waits for the first one.
 
         Raises `TooManyRequests` if another update of the series is running, or too many updates are, and `EngineFailed`
         if the update was cancelled or took too long.
@@ -187,11 +186,10 @@ class SeriesService:
         return await asyncio.shield(running.task)
 
     async def cancel_update(self, identity: Identity, name: str, threads: Threads) -> bool:
-        """Stop the update of the series `name` that this replica runs; return False if it runs none.
+        """Stop the update of the live series `name` that this replica runs; return False if it runs none.
 
-        The stopped update releases nothing more. The next update releases the same numbers as this one would have.
-        `threads` run the short work with the database. Raises `UnknownName` if the person of `identity` may not see the
-        live series (noisy user counts, released period by period).
+        A later update releases the numbers that this update would have released. `threads` run the short work with the
+        database. Raises `UnknownName` if the person of `identity` may not see the series.
         """
         await threads.run(self.visible, identity, name)
         running = self._running.get(name)
@@ -224,9 +222,8 @@ class SeriesService:
     def _start(self, person: str, series: LiveSeries, dataset: Dataset, until: str | None) -> RunningUpdate:
         """Start an update of the live `series` in a thread of its own, and return the running update.
 
-        `dataset` is the dataset whose rows the series counts. Periods that ended before the day `until` are released;
-        None means today in UTC. `person` is the name of the person who asked for the update. Raises `TooManyRequests`
-        if too many updates are running.
+        Rows of `dataset` are counted, and periods that ended before the day `until` are released; None means today in
+        UTC. `person` asked for the update. Raises `TooManyRequests` if too many updates are running.
         """
         if len(self._running) >= self._settings.waiting:
             raise TooManyRequests("too many updates are waiting; try again in 1 s")
@@ -252,10 +249,10 @@ class SeriesService:
     def _run(self, series: LiveSeries, dataset: Dataset, until: str | None, timing: QueryTiming) -> tuple[str, ...]:
         """Run an update of the live `series`, and return the first days of the released periods.
 
-        `dataset` is the dataset whose rows the series counts. Periods that ended before the day `until` are released;
-        None means today in UTC. `timing` has the update's engine slot (the right to read a table), deadline and padded
-        times (1, 2, 4, ... steps after the request). The numbers are stored at a padded time after the data was read,
-        because everybody who may see the series sees them at once. A failure is raised at a padded time as well.
+        - `dataset`: the dataset whose rows are counted
+        - `until`: periods that ended before this day are released; None means today in UTC
+        - `timing`: the engine slot (the right to read a table), and the padded times at which numbers are stored or a
+          failure is raised, so that they do not show how long reading took
         """
 
         def wait_before_release() -> None:
@@ -294,10 +291,11 @@ class SeriesService:
     ) -> SeriesView:
         """Return the released numbers of the live series called `name`; no private row is read.
 
-        `window` is the number of periods that each number covers; None means running totals of users per item. `items`
-        are the items to return; an empty list means all. With `top`, only that many items are returned: the largest of
-        the period that begins on the day `on`, or of the last period if `on` is None. Raises `UnknownName` if the
-        person of `identity` may not see the live series (noisy user counts, released period by period).
+        - `window`: the number of periods that each number covers; None means running totals of users per item
+        - `items`: the items to return; empty means all
+        - `top`: how many items to return, the largest in the period that begins on the day `on` (None: the last period)
+
+        Raises `UnknownName` if the person of `identity` may not see the series.
         """
         return self.visible(identity, name).view(window=window, items=items, top=top, on=on)
 
@@ -318,10 +316,9 @@ class SeriesService:
     def _state_address(self, dataset: Dataset, name: str, recorded: str = "") -> str:
         """Return the address of the private state (counted users and noise) of the live series `name`.
 
-        The state is a file if DuckDB reads the table of `dataset`, whose rows the series counts; otherwise it is in the
-        database with the table. `recorded` is the address in the ledger, without a password, or "" for a new series. A
-        series whose recorded state is a file keeps that file. Raises `InvalidParameter` if the state is a file and the
-        service has no folder for states.
+        The state is a file if DuckDB reads the table of `dataset`; otherwise it is in the database with the table.
+        `recorded` is the address in the ledger, or "" for a new series. Raises `InvalidParameter` if the state is a
+        file and the service has no folder for states.
         """
         if dataset.engine is not EngineKind.DUCKDB and not (recorded and is_file(recorded)):
             return self._engines.address(dataset.engine)
@@ -353,8 +350,7 @@ class LentTable:
         """Return an Arrow table with one row for each pair of a user and a group in which the user has a row.
 
         `aggregation` has the group columns and the filter. Column u is the user as text; columns g0, g1, ... are the
-        labels of the group. Contributions are not bounded here: the state of the live series (noisy user counts,
-        released period by period) decides which pairs count.
+        labels of the group. A user may have any number of groups.
         """
         with self._engines.borrow(self._dataset) as engine, self._timing.using(engine):
             return engine.user_groups(aggregation)

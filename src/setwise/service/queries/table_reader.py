@@ -28,8 +28,8 @@ _LARGEST_DOMAIN = 10_000
 class TimedAccount:
     """An account that charges a query before it waits for an engine slot, and stores its answer at a padded time.
 
-    An engine slot is the right of one query to read a table. `timing` has the query's slot and padded times (1, 2, 4,
-    ... steps after the request). `record_charge` is called when the charge is on disk, before the wait for a slot.
+    An engine slot is the right to read a table. `timing` has the query's slot and its padded times (1, 2, 4, ... steps
+    after the request). `record_charge` is called when the charge is on disk.
     """
 
     def __init__(self, account: Account, timing: QueryTiming, record_charge: Callable[[], None]) -> None:
@@ -50,11 +50,10 @@ class TimedAccount:
         return receipt
 
     def settle(self, receipt: Receipt, *, answer: str, returned: Sequence[Use] = ()) -> str:
-        """Wait for a padded time (`QueryTiming`), store `answer`, and return the JSON text that is stored.
+        """Store `answer` at a padded time (1, 2, 4, ... steps after the request), and return the stored JSON text.
 
         `receipt` is the receipt of the charge, and `returned` are unused mechanism uses that are refunded to the
-        account. The padded time (1, 2, 4, ... steps after the request) hides how long reading the private rows took.
-        Raises `EngineFailed` if the query was cancelled before that time.
+        account. Raises `EngineFailed` if the query was cancelled before the padded time.
         """
         self._timing.wait_for_padded_time()
         self._timing.raise_if_cancelled()
@@ -64,10 +63,11 @@ class TimedAccount:
 class TableReader:
     """Reads the table of a dataset for one query, with an engine that is borrowed for each call.
 
-    If the question is in SQL, `joins` are the public tables (those without users) that it joins to the dataset, and
-    `derivation` the steps by which it computes each user's rows. A query that waits for its engine slot (the right to
-    read a table) holds no engine, so that there are never many more engines than slots. Exact results (before noise)
-    that `account` has paid for before are taken from the cache `results` while the tables have not changed.
+    - `joins`: the public tables (tables without users) that SQL joins to the dataset
+    - `derivation`: the steps by which SQL computes each user's rows
+    - `results`: a cache of exact results (before noise) that `account` has paid for before
+
+    The query borrows no engine while it waits for its engine slot (the right to read a table).
     """
 
     def __init__(
