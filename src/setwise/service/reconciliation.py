@@ -103,13 +103,9 @@ def _recorded_definitions(ledger: Ledger, name: str) -> list[str]:
 def record_sources(ledger: Ledger, datasets: Datasets, engines: Engines, *, names: set[str] | None = None) -> None:
     """Record in `ledger` which files or tables each of `datasets` reads, as its engine in `engines` finds them now.
 
-    Two kinds of datasets need this: a dataset that an earlier version of the program registered has no such record, and
-    a dataset on a folder may read other files than when it was recorded. Earlier records are kept. `names` are the
-    names of the datasets to record; None means all.
-
-    A dataset whose definition differs from the one in the ledger is skipped, because a record would hide the change. A
-    dataset is logged if it cannot be recorded, because its table is gone or its data has another cap (the joint budget
-    of a dataset's accounts). Verification of the ledger then reports it.
+    `names` are the names of the datasets to record; None means all. Earlier records are kept. A dataset whose
+    definition differs from the one in the ledger is skipped. A dataset that cannot be recorded is logged, and
+    verification of the ledger then reports it.
     """
     for name, definition in datasets.definitions().items():
         if names is not None and name not in names:

@@ -48,15 +48,19 @@ _SMALLER_QUESTION = "ask for fewer items or contributions, a larger delta, or na
 class Service:
     """The stores, pools and settings of one replica; routes and pages get it from the application by `service_of`.
 
-    `threads` run short work with the database, and `rendering` the work of making large responses. `unsent` limits how
-    many large responses one person may have that are not sent yet, and `probe` tests whether the database answers.
-    `people`, `datasets`, `question_budgets` and `jobs` (the charged queries) are stores in `database`; `ledger` has the
-    accounts, and `accounts` checks which of them a person may see. `authenticator` identifies callers by token or
-    cookie, and `sign_on` signs people on with an OpenID provider (None: no single sign-on). `engines` is the pool of
-    engines, which read tables. There are three pools of worker processes: `calculators` for composing mechanism uses,
-    `planners` for planning questions, and `renderers` for computing the rows of large answers. `questions` checks and
-    answers questions, `series` manages live series (user counts that are released period by period), and `runner` runs
-    queries in threads. `metrics` has the counters and gauges for Prometheus, and `upkeep` runs scheduled tasks.
+    - `threads`, `rendering`: run short work with the database, and the work of making large responses
+    - `unsent`: limits how many large responses one person may have that are not sent yet
+    - `probe`: tests whether the database answers
+    - `metrics`: the counters and gauges for Prometheus
+    - `authenticator`: identifies callers by token or cookie
+    - `sign_on`: signs people on with an OpenID provider, or None
+    - `ledger`, `accounts`: the ledger of accounts, and the check of which accounts a person may see
+    - `people`, `datasets`, `question_budgets`: stores in `database`
+    - `engines`: the pool of engines, which read tables
+    - `calculators`, `planners`, `renderers`: worker processes that compose mechanism uses, plan questions, and compute
+      the rows of large answers
+    - `questions`: checks and answers questions
+    - `series`: manages live series (user counts that are released period by period)
     """
 
     settings: Settings

@@ -139,8 +139,8 @@ class PacedResponse(Response):
     """A response whose large body is sent in pieces, as fast as its reader takes them.
 
     `limit` is the number of large responses that each person may have that are not completely sent yet; beyond this
-    limit, status 429 is sent instead. Without the limit, a reader who requests many large answers and reads none of
-    them would fill the replica's memory. A reader who takes no data for `seconds` seconds is disconnected.
+    limit, status 429 is sent instead, so that unread responses do not fill the replica's memory. A reader who takes no
+    data for `seconds` seconds is disconnected.
     """
 
     def __init__(self, content: str | bytes, media_type: str, *, limit: PersonalLimit, seconds: float) -> None:

@@ -34,8 +34,8 @@ _BUSY = "too many of your requests are waiting; try again in 1 s"
 class FairSlots:
     """A semaphore whose free slots go to the waiting person who holds the fewest slots.
 
-    Among persons with equally few slots, the person who was served longest ago is next. `count` is the number of slots.
-    `each` is the most that one person may hold at once; with None, one person may hold all.
+    `count` is the number of slots, and `each` the most that one person may hold (None: all). Among persons with equally
+    few slots, the person who was served longest ago is next.
 
     >>> slots = FairSlots(2, each=1)
     >>> slots.acquire("ada"), slots.acquire("ada", timeout=0.0), slots.acquire("bob")

@@ -29,11 +29,10 @@ _FORGET_SECONDS = 3600.0
 
 
 class Upkeep:
-    """Runs the scheduled tasks of a replica (sign a head, verify the ledger, delete old queries) in one thread.
+    """Runs the scheduled tasks of a replica in one thread: sign a head, verify the ledger, delete old queries.
 
-    A head is a signed record of where every account's hash chain ends. One head serves all replicas, so a replica signs
-    none while a recent one exists; but each replica verifies the ledger and deletes old queries by itself.
-    `table_faults` compares the service's own tables with the ledger.
+    A head is a signed record of where every account's hash chain ends. `table_faults` compares the service's own tables
+    with the ledger.
     """
 
     def __init__(
@@ -83,12 +82,9 @@ class Upkeep:
     def verify(self, *, head: str | None = None) -> Verification:
         """Verify the ledger and the service's tables, and return the result with every fault.
 
-        If there is a signing key, the heads are checked too; a head is a signed record of where each account's hash
-        chain ends. Every head must be signed with that key, and the latest one be at most twice `head_hours` hours old.
-        The ledger must still contain the head that is kept in a file outside the database.
-
-        `head` is the digest that an earlier verification returned. If it is not None, a change of any entry that
-        existed at that time is reported as a fault.
+        `head` is the digest that an earlier verification returned: a change of any entry that existed at that time is
+        then a fault. None skips this check. If there is a signing key, every head of the ledger (a record of where each
+        account's hash chain ends) must be signed with it, and the latest one be at most twice `head_hours` hours old.
         """
         within = None if self._key is None else timedelta(hours=2.0 * self._settings.head_hours)
         verification = self._ledger.verify(head=head, key=self._key, within=within, last_head=self._last_head)
@@ -99,11 +95,12 @@ class Upkeep:
 
         Does nothing without a signing key, or while the newest head that this replica has seen is less than
         `head_hours` hours old. Otherwise the ledger is compared with the last head, which is kept in a file outside the
-        database, and a head is signed unless another replica has signed one within the last `head_hours` hours.
+        database. A head is then signed unless another replica has signed one recently.
         """
         seconds, now = 3600.0 * self._settings.head_hours, self._clock()
         if self._key is None or self._last_head is None or now < self._signed_at + seconds:
             return
+        # One head serves all replicas, so this replica signs none while a recent one exists.
         head_times = [record.moment.timestamp() for record in self._ledger.acts() if record.kind == "head"]
         recent = [stamp for stamp in head_times if now - seconds < stamp <= now + CLOCK_SLACK.total_seconds()]
         within = timedelta(seconds=2.0 * seconds)

@@ -94,9 +94,9 @@ class Authenticator:
     async def identify(self, request: Request) -> Identity:
         """Return the person whose token or cookie the request has, and count the request against their rate limit.
 
-        Raises `NotSignedIn` without a valid token or cookie; the request then counts against the rate limit of the IP
-        address that it came from. Raises `Forbidden` for a request that changes something by cookie without the page's
-        CSRF value, and `TooManyRequests` above the rate limit.
+        Raises `NotSignedIn` without a valid token or cookie; the request then counts against the rate limit of its IP
+        address. Raises `Forbidden` for a request that changes something by cookie without the page's CSRF value, and
+        `TooManyRequests` above the rate limit.
         """
         scheme, _, secret = request.headers.get("authorization", "").partition(" ")
         cookie = request.cookies.get(COOKIE)
@@ -263,9 +263,8 @@ class Authenticator:
     def _check_csrf(self, request: Request, identity: Identity) -> None:
         """Raise `Forbidden` if a request that changes something by cookie lacks the page's CSRF value in its header.
 
-        Requests that only read are not checked. `identity` was established by the cookie and has the expected value. A
-        browser also sends the cookie with requests that another site starts, so the cookie alone does not show that the
-        request comes from the service's own page.
+        `identity` was established by the cookie and has the expected value. The cookie alone proves nothing, because a
+        browser also sends it with requests that another site starts.
         """
         if request.method in _SAFE_METHODS:
             return

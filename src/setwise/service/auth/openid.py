@@ -52,10 +52,9 @@ _TIMEOUT = httpx.Timeout(10.0, connect=5.0)
 class Attempt:
     """One sign-on in progress, identified by a `secret` that the browser keeps in a cookie.
 
-    Three values prove that the provider's messages belong to this sign-on: `state` is repeated in its response, `nonce`
-    in its ID token, and `verifier` belongs to its authorization code. Each value is a one-way function of the secret,
-    so that somebody who sees one of them in a URL cannot compute the others. Raises `NotSignedIn` for a secret that is
-    not 43 URL-safe characters.
+    Three one-way functions of the secret prove that the provider's messages belong to this sign-on: `state` is repeated
+    in its response, `nonce` in its ID token, and `verifier` belongs to its authorization code. Raises `NotSignedIn` for
+    a secret that is not 43 URL-safe characters.
     """
 
     secret: str = field(repr=False)
@@ -135,8 +134,8 @@ class OpenIdProvider:
     async def claims(self, attempt: Attempt, answer: Mapping[str, str], wanted: tuple[str, ...]) -> dict[str, Any]:
         """Return the verified claims about the person who signed on in `attempt`.
 
-        `answer` has the query parameters with which the provider sent the browser back. If the ID token lacks one of
-        the `wanted` claims, the provider's user info endpoint is asked too; the token's claims take precedence.
+        `answer` has the query parameters with which the provider sent the browser back. The provider's user info
+        endpoint is asked too if the ID token lacks one of the `wanted` claims.
 
         Raises `NotSignedIn` if the response or the token is not valid, and `Unavailable` if the provider does not
         answer.
@@ -330,8 +329,7 @@ class SignOn:
     """Signs people on with an OpenID provider. The first sign-on creates the person, and each sign-on sets their role.
 
     The role comes from the provider's groups alone: a person in no group with a role is refused, and their tokens are
-    revoked. People are identified by the provider's stable subject, never by a name that the provider may later give to
-    somebody else.
+    revoked. A person is identified by the provider's stable subject.
     """
 
     def __init__(

@@ -87,9 +87,11 @@ PRESENT = schema.people.c.removed_at.is_(None)
 class Token:
     """The record of a token: everything but its secret. Times are in seconds since 1970.
 
-    `id` names the token in the API, `person` is the name of the person to whom it belongs, and `label` says what it is
-    for. `created_at` is the time at which it was made. `expires_at` is None if the token never ends, and `revoked_at`
-    is None if it was not revoked.
+    - `id`: the name of the token in the API
+    - `person`: the name of the person to whom the token belongs
+    - `label`: what the token is for
+    - `expires_at`: None if the token never ends
+    - `revoked_at`: None if the token was not revoked
     """
 
     id: str

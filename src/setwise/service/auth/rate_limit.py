@@ -20,8 +20,8 @@ class _Bucket:
 class Buckets:
     """A token bucket per name (of a person or an address): `burst` requests at once, `per_second` in the long run.
 
-    At most `most` buckets are kept. Only full buckets are dropped, so that nobody gets a fresh bucket by filling the
-    table with other names; if too many buckets are not full, new names are refused.
+    At most `most` buckets are kept. Only full buckets are dropped to make room; if there is none, new names are
+    refused.
 
     >>> now = 0.0
     >>> buckets = Buckets(per_second=1.0, burst=2, monotonic=lambda: now)
@@ -71,6 +71,8 @@ class Buckets:
 
         `now` is the time in seconds of the monotonic clock. Raises `TooManyRequests` if there is still no room.
         """
+        # A bucket that is not full is never dropped; otherwise a caller could fill the table with names and so get a
+        # fresh bucket.
         refilled = self._burst / self._per_second
         while self._buckets and next(iter(self._buckets.values())).at + refilled <= now:
             self._buckets.popitem(last=False)

@@ -36,11 +36,14 @@ _ACCOUNTS = 60
 class Charge:
     """One charge of an account, as the account's page shows it.
 
-    `number` counts the account's charges from 1, and `at` is the time in seconds since 1970. `bought` describes, for
-    people, the question that the charge paid for, and `key` is the question's idempotency key. `period` is the name of
-    the calendar period whose budget paid, such as "2026-11", or "" if the account has no periods. `drawn` are the
-    mechanism uses that the charge took from the account, `returned` the unused ones that came back when the answer was
-    stored, and `answered` is whether an answer was stored.
+    - `number`: the number of the charge in the account, from 1
+    - `at`: the time of the charge, in seconds since 1970
+    - `key`: the idempotency key of the question that the charge paid for
+    - `period`: the calendar period whose budget paid, such as "2026-11"; "" if the account has no periods
+    - `bought`: the question, described for people
+    - `drawn`: the mechanism uses that the charge took from the account
+    - `returned`: the unused ones of them, which came back when the answer was stored
+    - `answered`: whether an answer was stored
     """
 
     number: int
@@ -110,11 +113,11 @@ class Reading:
 
 
 def odometer_readings(account: Account, charges: Iterable[Charge], period: str, last: float) -> list[Reading]:
-    """Return the odometer (a bound on the epsilon so far) of `account` after each of its `charges` in one period.
+    """Return the odometer (a bound on the epsilon so far) of `account` after its `charges` in one period.
 
     `period` is the name of the period, such as "2026-11", or "" if the account has no periods. If there are many
-    charges, the odometer is computed after about 60 of them, evenly spaced. `last` is the odometer after all charges;
-    no earlier value is shown above it, because an odometer never falls.
+    charges, about 60 of them, evenly spaced, have a reading. `last` is the odometer after all charges; no reading is
+    above it.
     """
     present = [charge for charge in charges if charge.period == period]
     step = max(1, -(-len(present) // _POINTS))
@@ -123,6 +126,7 @@ def odometer_readings(account: Account, charges: Iterable[Charge], period: str, 
     for place, charge in enumerate(present, 1):
         uses = list(merged((*uses, *charge.kept)))
         if place % step == 0 or place == len(present):
+            # An odometer never falls, so no earlier reading may be above the last one.
             loss = min(account.odometer_after(uses), last)
             readings.append(Reading(charge=charge.number, at=charge.at, bought=charge.bought, epsilon=loss))
     return readings
@@ -192,10 +196,11 @@ def _statement(
 ) -> tuple[list[Charge], list[Reading], dict[str, str]]:
     """Return (charges, readings, query ids) for the page of the account with this `status`.
 
-    The charges are all charges of the account, the readings are its odometer after charges of the current period, and
-    the query ids are those of its queries by idempotency key. `service` has the ledger and the queries; the person of
-    `identity` must be allowed to see the account. `last` is the odometer after all charges: an epsilon that bounds the
-    privacy loss of all answers.
+    - charges: all charges of the account
+    - readings: the account's odometer (a bound on the epsilon so far) after charges of the current period
+    - query ids: the identifiers of the account's queries, by idempotency key
+
+    `identity` must be allowed to see the account. `last` is the odometer after all charges.
     """
     account = service.accounts.visible(identity, status.name)
     charges = charges_of(service.ledger.history(status.name))

@@ -80,8 +80,7 @@ def _kinds_of_questions() -> list[tuple[str, str]]:
 def _kinds_with_fields() -> dict[str, str]:
     """Return a dict from each group of form fields to the kinds of questions that show these fields.
 
-    The kinds are one text, separated by spaces. A kind shows the fields that it has parameters for, so a new statistic
-    appears in the form without a change here. These are the keys, with the fields of each group:
+    The kinds are one text, separated by spaces. The groups are:
 
     - `ranked`: the item and value of a top k or histogram
     - `measured`: the column of a statistic
@@ -145,11 +144,11 @@ def _with_examples(record: DatasetRecord) -> dict[str, object]:
 
 
 def _draws(status: AccountStatus) -> list[dict[str, object]]:
-    """Return the registered mechanism uses of an account: each in its notation, in words, and with its `role`.
+    """Return the registered mechanism uses of the account with this `status`: notation, words and `role` of each.
 
-    Registered uses are those that were fixed when the account was opened. `status` is the account's status. The role
-    says what a question takes the use for. It is "discover" (a pick by the exponential mechanism), "counts" (a noisy
-    count), "threshold" (hides groups with few users), or None for a use that no question takes.
+    Registered uses were fixed when the account was opened. The role says what a question takes the use for: "discover"
+    (a pick by the exponential mechanism), "counts" (a noisy count) or "threshold" (hides groups with few users). It is
+    None for a use that no question takes.
     """
     return [
         {"use": format_use(Use(use.guarantee)), "words": kind_in_words(use.guarantee), "role": drawn_for(use.guarantee)}
@@ -375,9 +374,11 @@ async def explore_curve(
 ) -> Response:
     """Return one curve of the page that compares composition bounds, as JSON: overall epsilons at about ten x values.
 
-    `which` names the curve: a composition bound, or one kind of noise that all mechanisms add. The curve composes `k`
-    mechanisms with the same `epsilon`; a `share` of them, between 0 and 1, is bounded-range. The overall epsilon is
-    computed at `delta`. `along` says whether the x axis is the number of mechanisms or that share.
+    - `which`: the curve, which is a composition bound or one kind of noise
+    - `k`: how many mechanisms are composed, each with this `epsilon`
+    - `delta`: the delta of the overall epsilon
+    - `share`: the share of bounded-range mechanisms, from 0 to 1
+    - `along`: whether the x axis is the number of mechanisms or that share
     """
     mixture = Mixture(number=k, share=share, epsilon=epsilon, delta=delta)
     points = CurvePoints(which=which, along=along, mixture=mixture)

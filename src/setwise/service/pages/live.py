@@ -42,8 +42,8 @@ async def series_page(request: Request, series: SeriesName, window: Window = Non
     """Show one live series: its chart, the numbers of its largest items in one period, and its privacy guarantee.
 
     A live series is a set of noisy user counts that is released period by period. `on` is the first day of the period
-    whose largest items are shown; the last period if it is left out. With `window` the numbers are counts over that
-    many periods instead of running totals.
+    shown; the last period if left out. With `window` the numbers are counts over that many periods instead of running
+    totals.
     """
     service, identity = service_of(request), caller(request)
     view = await _view(request, series, window)

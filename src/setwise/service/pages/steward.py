@@ -114,7 +114,7 @@ async def columns(
     """Return the names and kinds of the columns of a table that a steward may register, as JSON; no row is read.
 
     `table` is a path in the service's data folder or, for an `engine` other than DuckDB, the name of a table. `csv` is
-    the JSON text of the field `csv` of `POST /api/v1/datasets`: how the table's CSV files are written.
+    JSON text that says how CSV files are written, as in the field `csv` of `POST /api/v1/datasets`.
     """
     service = service_of(request)
     try:

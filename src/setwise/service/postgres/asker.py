@@ -81,10 +81,9 @@ class ServiceAsker:
     async def ask(self, sql: str, budget: AskedBudget) -> Answer:
         """Ask the SQL statement `sql` as a question: charge the account, and return the answer's rows.
 
-        `budget` is spent if the statement states none. The same statement on the same version of the table gets its
-        stored answer and is not charged again. The statement does not count against the rate limit, because `read` has
-        counted it.
-        Raises `Rejected` if the statement is cancelled or fails, and a `SetwiseError` if it is refused.
+        `budget` is spent if the statement states none. A statement that was asked before on the same version of the
+        table gets its stored answer and is not charged again. Raises `Rejected` if the statement is cancelled or fails,
+        and a `SetwiseError` if it is refused.
         """
         service = self._service
         identity = await self._identity(counted=False)
@@ -154,9 +153,8 @@ class ServiceAsker:
     async def _read(self, sql: str, budget: AskedBudget) -> Question:
         """Return the SQL statement `sql` as a question to the connection's dataset, paid by its account.
 
-        If the statement states no budget, the question gets the epsilon and delta of `budget`, which are settings of
-        the session. If one of the two is None there, the account's default, set by a steward, takes its place. Raises
-        `Rejected` if the statement cannot be asked.
+        If the statement states no budget, the epsilon and delta of `budget` (the session's settings) apply, and the
+        account's default for each one that is None. Raises `Rejected` if the statement cannot be asked.
         """
         connected = self._connected
         text = as_question(sql)
@@ -181,11 +179,9 @@ class ServiceAsker:
     async def _key(self, question: Question) -> str:
         """Return the idempotency key under which a question of a PostgreSQL client is asked.
 
-        The key is a hash of the question's text and budget, the version of the table, and the number of the current
-        period. A period lasts `fresh_hours` hours, which a steward sets for the account, and periods are numbered since
-        1970. Asking the same statement again in one period therefore finds the stored answer and charges nothing. If
-        the statement was first asked in the previous period, less than `fresh_hours` hours ago, it keeps the key of
-        that period.
+        The key changes with the question's text, its budget and the version of the table. It also changes `fresh_hours`
+        hours (which a steward sets for the account) after the question was first asked. Until then, asking again finds
+        the stored answer and charges nothing.
         """
         service, account = self._service, self._connected.account.name
         question_budget = await service.threads.run(service.question_budgets.of, account)

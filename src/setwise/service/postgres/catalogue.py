@@ -243,13 +243,13 @@ _TEXT_TYPES = {"name", "char", "regproc", "regnamespace", "regrole", "int2vector
 def _rewrite(statement: exp.Expr, constants: Mapping[str, str]) -> exp.Expr:
     """Return the PostgreSQL catalogue query `statement` as a syntax tree that the in-memory DuckDB database can run.
 
-    PostgreSQL's catalogue tables get their schema in that database, and casts and functions that DuckDB lacks become
-    calls of macros that imitate them. `constants` are the values of functions such as current_database, by name. Inner
-    nodes are rewritten before outer ones, because a cast to oid may contain a cast to regclass.
+    Casts and functions that DuckDB lacks become calls of macros that imitate them. `constants` are the values of
+    functions such as current_database, by name.
     """
     tree = statement.copy()
     if isinstance(tree, exp.Select):
         tree.set("expressions", [name_as_postgresql_does(projection) for projection in tree.expressions])
+    # Inner nodes are rewritten before outer ones, because a cast to oid may contain a cast to regclass.
     for node in reversed(list(tree.walk())):
         replacement = _rewrite_node(node, constants)
         if replacement is not node:

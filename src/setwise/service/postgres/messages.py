@@ -84,11 +84,12 @@ class Parse:
 
 @dataclass(frozen=True, slots=True)
 class Bind:
-    """A client's message that gives a prepared statement its parameters; the result, ready to run, is called a portal.
+    """A client's message that makes a portal: a prepared statement with parameters, ready to run.
 
-    `statement` is the name of the prepared statement, and `portal` the name that the portal gets. `parameters` are the
-    encoded values, None for null. `parameter_formats` and `result_formats` are the formats of the parameters and of the
-    result's columns: 0 for text and 1 for binary.
+    - `portal`: the name that the portal gets
+    - `statement`: the name of the prepared statement
+    - `parameters`: the encoded values, None for null
+    - `parameter_formats`, `result_formats`: the formats of parameters and result columns, 0 for text and 1 for binary
     """
 
     portal: str
@@ -394,9 +395,10 @@ def notice(message: str, *, hint: str = "") -> bytes:
 def _fields(code: str, message: str, hint: str, severity: str, position: int | None) -> bytes:
     """Return the fields of an error or notice message as bytes.
 
-    `severity` is a word such as "ERROR", `code` the SQLSTATE code, `message` a sentence, `hint` says what to do, and
-    `position` is the place of the error in the statement, in characters counted from 1. A field is left out if its text
-    is empty, or if `position` is None.
+    - `code`: the SQLSTATE code
+    - `hint`: what to do; "" for no hint
+    - `severity`: a word such as "ERROR"
+    - `position`: the place of the error in the statement, in characters counted from 1, or None
     """
     fields = {"S": severity, "V": severity, "C": code, "M": message, "H": hint}
     if position is not None:

@@ -65,11 +65,11 @@ class Refusal:
 class ReadSelect:
     """A SELECT after it was parsed, but before it is asked as a question and charged.
 
-    `columns` are the columns of its result, or None if they are not known before it runs. `statistics` says for each
-    column whether it is a statistic, which may have an interval. `rows` are the rows of a catalogue query (an empty
-    list for LIMIT 0), or None for a question about the dataset, which has yet to be asked. `refusal` says why it is not
-    answered at all, or is None. `parameters` maps the number of a parameter ($1 is 1) to the PostgreSQL type that it
-    has by its place in the statement.
+    - `columns`: the columns of the result, or None if they are not known before the SELECT runs
+    - `statistics`: for each column, whether it is a statistic, which may have an interval
+    - `rows`: the rows of a catalogue query (an empty list for LIMIT 0), or None for a question about the dataset
+    - `refusal`: why the SELECT is not answered, or None
+    - `parameters`: the PostgreSQL type of each parameter that its place determines, by number ($1 is 1)
     """
 
     columns: tuple[ResultColumn, ...] | None = None

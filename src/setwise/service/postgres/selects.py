@@ -110,10 +110,9 @@ class SelectTask:
 def read_select(catalogue: Catalogue, text: str, user_column: str) -> ReadSelect:
     """Return the SELECT `text` as parsed: with its rows if it reads PostgreSQL's catalogue, else with its columns.
 
-    The tables are those of `catalogue`, and `user_column` is the column that identifies users, for the hint of a
-    refusal. A statement that cannot be parsed here gives an empty `ReadSelect`, because the parser of questions may
-    still read it. Raises `InvalidParameter` for a catalogue query that needs something which the catalogue does not
-    have.
+    `catalogue` has the tables, and `user_column` is the column that identifies users, for the hint of a refusal. The
+    result is empty for a statement that cannot be parsed here. Raises `InvalidParameter` for a catalogue query that
+    needs something which the catalogue does not have.
     """
     try:
         names = [f":parameter_{number}" for number in range(1, parameter_count(text) + 1)]
@@ -153,9 +152,8 @@ def _read_tree(catalogue: Catalogue, tree: exp.Expr, user_column: str) -> ReadSe
 def _take_parameters(catalogue: Catalogue, tree: exp.Expr) -> dict[int, int]:
     """Replace the parameters of a statement by nulls in its syntax `tree`, and return known types by parameter number.
 
-    A parameter has the type to which it is cast, or the type that `catalogue` lists for the column with which it is
-    compared. Compared with a statistic it is a float, and after LIMIT and OFFSET an integer. A parameter in any other
-    place is left out, because its type is not known.
+    A parameter's type follows from its place: a cast, a comparison with a column of `catalogue` or with a statistic, or
+    LIMIT and OFFSET. A parameter in any other place is left out.
     """
     tables = [catalogue.columns_of(table.name) or () for table in tree.find_all(exp.Table)]
     columns = {name: type_ for table in tables for name, type_ in table}

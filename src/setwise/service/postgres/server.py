@@ -48,13 +48,14 @@ It raises `NotSignedIn` or another `SetwiseError` if the person may not connect.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Limits of a PostgreSQL connection, and of the number of connections; times are in seconds and sizes in bytes.
+    """Limits of a PostgreSQL connection, and of the number of connections.
 
-    `sign_in_seconds` is the time within which a client must sign in, and `idle_seconds` the longest time between two
-    messages. `send_seconds` is the time within which a client must read the bytes that were sent. `message_bytes` is
-    the largest size of a message. `connections` is the most connections that are signed in; one person may have half of
-    them. In addition, `connections` / 2 may be waiting to sign in; beyond that, the one that has waited longest is
-    closed.
+    - `sign_in_seconds`: the time within which a client must sign in
+    - `idle_seconds`: the longest time between two messages of a client
+    - `send_seconds`: the time within which a client must read the bytes that were sent
+    - `message_bytes`: the largest size of a message, in bytes
+    - `connections`: the most connections that are signed in; one person may have half of them, and half as many more
+      may be waiting to sign in
     """
 
     sign_in_seconds: float = 10.0
@@ -457,9 +458,8 @@ class _Connection:
     async def _bind(self, session: PostgresSession, message: messages.Bind) -> None:
         """Make a portal in `session`: a prepared statement's text with the parameters of the Bind `message` inserted.
 
-        Where the client leaves the type of a parameter open, as drivers of JavaScript do, its place in the statement
-        decides: the text 30 that is compared with a column of integers is the number 30. Raises `Rejected` if there is
-        no such prepared statement, or if a parameter has no value.
+        If the client leaves the type of a parameter open, its place in the statement decides. Raises `Rejected` if
+        there is no such prepared statement, or if a parameter has no value.
         """
         prepared = session.prepared.get(message.statement)
         if prepared is None:
@@ -559,11 +559,10 @@ def _portal(session: PostgresSession, name: str) -> Portal:
 
 
 def _check_columns(portal: Portal, result: Result) -> None:
-    """Raise `Rejected` if the columns of `result` have other types than the client was told in advance.
+    """Raise `Rejected` if the columns of `result` have other types than the client was told before `portal` ran.
 
-    `result` is the result of `portal`, which has the columns that the client was told. If they differ, the client would
-    read the bytes of one type as another. They differ, for example, if the setting setwise.intervals, which adds
-    columns, was changed since. The error message is PostgreSQL's own, after which drivers prepare the statement again.
+    Otherwise the client would read the bytes of one type as another. The columns differ, for example, if the setting
+    setwise.intervals, which adds columns, was changed since.
     """
     described = portal.columns
     if described is not None and [column.type for column in described] != [column.type for column in result.columns]:

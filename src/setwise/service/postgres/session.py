@@ -153,9 +153,10 @@ class Prepared:
 class Portal:
     """A portal: a prepared statement with its parameters inserted, which a client's Bind message makes.
 
-    `reply` is the result once the statement has run, kept from Describe to Execute so that it runs only once. `formats`
-    are the formats of the result's columns (0 text, 1 binary), and `sent` is the number of rows sent so far. `columns`
-    are the result columns that the client was told for the prepared statement; None if it was not told.
+    - `formats`: the formats of the result's columns, 0 for text and 1 for binary
+    - `columns`: the result columns that the client was told in advance, or None if it was not told
+    - `reply`: the result, or None until the statement has run
+    - `sent`: the number of rows sent so far
     """
 
     text: str
@@ -169,9 +170,11 @@ class Portal:
 class PostgresSession:
     """The state of one PostgreSQL connection, and the methods that run its statements.
 
-    `asker` asks the questions of the connection's person. `settings` are the values that SET has stored, and
-    `transaction` is the state that is reported to the client. A portal is a statement with its parameters inserted,
-    ready to run; `cursors`, `prepared` (statements) and `portals` are kept by the names that the client gave them.
+    - `asker`: asks questions for the person of the connection
+    - `settings`: the values that SET has stored
+    - `transaction`: the transaction state that is reported to the client
+    - `cursors`, `prepared` (statements), `portals` (statements with parameters, ready to run): by the name that the
+      client gave them
     """
 
     asker: Asker
@@ -284,8 +287,7 @@ class PostgresSession:
         """Return the PostgreSQL types of the parameters of `statement` that its text determines, by parameter number.
 
         A parameter that is compared with a column of integers, for example, is an integer. Nothing is charged. The
-        result is empty for a statement that is not a SELECT, or that cannot be parsed. A statement that cannot be
-        parsed raises its error when it runs.
+        result is empty for a statement that is not a SELECT, or that cannot be parsed.
         """
         text = without_leading_comments(statement)
         if first_word(text) not in _SELECTS:
@@ -378,8 +380,7 @@ class PostgresSession:
         """Return an answer as columns and rows for the client, with each statistic as a plain number.
 
         If the setting setwise.intervals is on, columns NAME_lower and NAME_upper follow each statistic. `described` are
-        the columns and types that the client was told before the answer. With None, the columns have the names in the
-        answer, and types that follow from their values.
+        the columns that the client was told in advance; with None, names and types follow from the answer.
         """
         is_described = described is not None and len(described) == len(answer.columns)
         types = [column.type for column in described or ()] if is_described else [None] * len(answer.columns)

@@ -21,11 +21,10 @@ from setwise.service.workers.pool import WorkerPool
 async def open_session(
     service: Service, readers: WorkerPool, user: str, database: str, password: str, address: str
 ) -> PostgresSession:
-    """Return the session of a person on an account: `user` is the person, `database` the account, `password` a token.
+    """Return the session of the person `user` on the account `database`; `password` is a token of the person.
 
-    `service` is the replica that checks them, and `readers` are the worker processes that parse SELECTs. `address` is
-    the client's network address, against whose rate limit an invalid token counts. From here on the calling task runs
-    on behalf of the person, so that threads are shared fairly among people.
+    `readers` are the worker processes that parse SELECTs. `address` is the client's network address, against whose rate
+    limit an invalid token counts.
 
     Raises `NotSignedIn` for a token that is not the person's, `Forbidden` for a monitor, and `UnknownAccount` for an
     account that is not theirs or is on no dataset.
@@ -35,6 +34,7 @@ async def open_session(
         raise NotSignedIn("the token is another person's")
     if identity.is_monitor:
         raise Forbidden("a monitor reads the metrics and nothing else")
+    # From here on the calling task runs on behalf of the person, so that threads are shared fairly among people.
     current_person.set(identity.person.name)
     account = await service.threads.run(service.accounts.own, identity, database)
     if not account.terms.dataset:

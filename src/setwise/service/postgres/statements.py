@@ -109,9 +109,8 @@ def with_parameters(text: str, values: Sequence[str]) -> str:
 def as_question(sql: str) -> str:
     r"""Return the statement `sql` of a PostgreSQL client in the SQL dialect of questions.
 
-    The schema `public` before a table is removed. In PostgreSQL a backslash in a string is an ordinary character, but
-    in questions it escapes the next character, so it is doubled. A string with the prefix E has such escapes already
-    and only loses the prefix; a dollar-quoted string gets single quotes.
+    Strings are rewritten, because a backslash in a PostgreSQL string is an ordinary character, but escapes the next
+    character in questions. The schema `public` before a table is removed.
 
     >>> print(as_question(r'''SELECT 1 FROM "public".visits WHERE a = 'it\s' OR a = E'it\'s' OR a = $$it's$$'''))
     SELECT 1 FROM visits WHERE a = 'it\\s' OR a = 'it\'s' OR a = 'it''s'

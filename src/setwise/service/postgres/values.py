@@ -256,10 +256,9 @@ def _binary_numeric(value: Decimal) -> bytes:
 
 
 def literal(value: bytes | None, type_: int, format_: int) -> str:
-    """Return the parameter `value`, as a client sent it, as an SQL literal to insert into a statement; NULL for None.
+    """Return the parameter `value`, as a client sent it, as an SQL literal that cannot inject SQL; NULL for None.
 
-    A number or boolean is written only after it was parsed as one, and any other value is quoted, so a parameter cannot
-    inject SQL. `type_` is the identifier of its PostgreSQL type, and `format_` is 0 for text and 1 for binary.
+    `type_` is the identifier of the PostgreSQL type, and `format_` is 0 for text and 1 for binary.
 
     Raises `ProtocolError` for bytes that are not a value of the type.
     """

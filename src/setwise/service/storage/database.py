@@ -59,8 +59,8 @@ class Database:
     def writing(self, *, durable: bool = True) -> Iterator[Connection]:
         """Context manager that yields a connection in a transaction, which commits at the end of the `with` block.
 
-        If not `durable`, the commit does not wait for the disk, and may be lost if the machine goes down (not if only
-        the replica does): use it for data that can be made again. Raises `StoreFailed` for an error of the database.
+        If not `durable`, the commit does not wait for the disk and may be lost if the machine goes down, so it is for
+        data that can be made again. Raises `StoreFailed` for an error of the database.
         """
         with _as_store_failed(), self.writer, (self.engine if durable else self.relaxed).begin() as connection:
             yield connection

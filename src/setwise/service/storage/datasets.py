@@ -22,22 +22,22 @@ from setwise.service.storage.schema import Clock, check_name
 class Dataset:
     """A registered dataset: a `table` on an `engine`, its user column, and the columns that questions may use.
 
-    `name` is the name by which questions refer to it. `user` is the column that identifies users. `unit` is the unit of
-    privacy that all questions to the dataset, its accounts and its cap (the joint budget of its accounts) protect:
-    "user", or "user,day", which protects each day of a user by itself but not the user.
+    - `name`: the name by which questions refer to the dataset
+    - `user`: the column that identifies users
+    - `items`, `values`, `filters`: the columns to group by, to aggregate and to filter by
+    - `contributions`: the most groups in which one user counts, or None
+    - `per_item`: the most rows, or units of a summed column, that a user adds to one group, or None
+    - `types`: the kinds of CSV columns that are not text
+    - `public`: the names and places of tables without users, on the same engine, that SQL may join
+    - `csv`: how CSV files are written
+    - `bounds`: default clipping bounds of columns in SQL, as (column, lower, upper)
+    - `rows_per_user`: the default for the most rows of a user in a group that an aggregate over rows takes, or None
+    - `domains`: default public group keys of columns in SQL, with which a statement needs no delta
+    - `unit`: the unit of privacy that is protected: "user", or "user,day" for each day of a user by itself
+    - `is_pinned`: whether `Engines.pin` has looked up the versions of the tables; no part of the definition
 
-    `items` are the columns to group by, `values` those to aggregate and `filters` those to filter by. `contributions`
-    is the most groups in which one user counts, and `per_item` the most rows, or units of a summed column, that a user
-    adds to one group. A question that states no such bound gets these, and no question may state a larger one. Each is
-    None if the steward declared no bound; counts of rows in SQL then find theirs privately. `types` has the kinds of
-    CSV columns that are not text, and `csv` says how the files are written. `public` has the names and places of tables
-    without users, on the same engine, that SQL may join.
-
-    The other bounds are only defaults, for SQL that states none: `bounds` has the clipping bounds (column, lower,
-    upper) of columns, and `rows_per_user` is the most rows of a user in a group that an aggregate over rows takes, or
-    None if there is no default. `domains` has the public group keys of columns; a statement that groups by such a
-    column needs no delta. `is_pinned` is True if `Engines.pin` has looked up the versions of the tables for one
-    question; it is not part of the definition.
+    A question without bounds gets `contributions` and `per_item`, and no question may state larger ones. If they are
+    None, counts of rows in SQL find theirs privately.
 
     Raises `InvalidParameter` for a wrong field.
     """

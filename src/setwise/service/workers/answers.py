@@ -42,9 +42,8 @@ _LARGE = 64 * 1024
 class StoredAnswer:
     """The JSON `text` of a stored answer, and the parsed SQL `statement` that it answers (None if not asked in SQL).
 
-    `public` has the public tables (those without users) that the SQL joins to released rows, the noisy rows of an
-    answer. Each is a pair of its name and its rows as bytes in Arrow's stream format, which can be sent to a worker
-    process and compared by a cache.
+    `public` has the public tables (tables without users) that the SQL joins to the noisy rows of the answer: pairs of a
+    name and the rows as bytes in Arrow's stream format.
     """
 
     text: str
@@ -92,12 +91,11 @@ def without_rows(table: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckShell:
-    """Task for a worker process: check the SQL around a statement's private queries before the statement is charged.
+    """Task for a worker process: check the SQL that `statement` runs over released (noisy) rows, before it is charged.
 
-    That SQL, the shell, runs over released (noisy) rows; here it is planned on empty tables. `schemas` describe the
-    private rows that each private query of `statement` reads. `public` has the name of each public table (one without
-    users) that the statement reads, with its Arrow bytes. The check may take any time and memory, because DuckDB
-    computes constants while it plans.
+    The SQL is planned on empty tables. `schemas` describe the private rows that each private query of `statement`
+    reads. `public` has the name of each public table (one without users) that the statement reads, with its Arrow
+    bytes.
     """
 
     statement: Statement
@@ -109,6 +107,7 @@ class CheckShell:
 
         Raises `InvalidParameter` if DuckDB does not accept it.
         """
+        # DuckDB computes constants while it plans, so this may take any time and memory; the worker's limits stop it.
         self.statement.check_shell(self.schemas, {name: read_arrow(table) for name, table in self.public})
         return True
 
@@ -223,14 +222,14 @@ def _quote_text(text: str) -> str:
 class AnswerParts:
     """The parts of an answer that a page shows: its first items, bars and table rows, and how many there are in all.
 
-    `answer` has the first 1000 items, and `count` is the number of all items. `charts` has a name and the first bars
-    for each statistic; several quantiles share one chart, because they are in the same unit. Three fields are about the
-    first chart: `bars` are its first bars, `bar_count` is the number of all its bars, and `measure` says what they
-    show. `over_time` is True if the labels of the bars are times.
-
-    `columns` are the columns of the table with its first 1000 rows, as `table_columns` returns them, and `row_count` is
-    the number of all rows. `notes` are sentences about rows that SQL computed, and on how to ask for the same with less
-    noise.
+    - `answer`: the answer with its first 1000 items
+    - `count`: the number of all items
+    - `bars`, `bar_count`, `measure`: the first bars of the first chart, the number of its bars, and what they show
+    - `charts`: a name and the first bars for each statistic; several quantiles share one chart
+    - `over_time`: True if the labels of the bars are times
+    - `columns`, `row_count`: the columns of the table with its first 1000 rows (see `table_columns`), and the number of
+      all rows
+    - `notes`: sentences about rows that SQL computed, and on how to ask with less noise
     """
 
     answer: PrivateAnswer

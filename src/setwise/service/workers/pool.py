@@ -112,11 +112,12 @@ class _Reply(Generic[R]):
 class WorkerPool:
     """A pool of worker processes that compute tasks (`work` in tasks.py), started when first needed.
 
-    Tasks and results are exchanged as pickles over socket pairs. A calculation may take `seconds` seconds and `memory`
-    bytes; `remedy` is the advice at the end of the error for a calculation that takes more. One person may use all
-    processes but one, so that another person never waits for all of theirs. With `remember`, results are cached. Each
-    process imports the module named `preload` (none if "") before its first calculation, so that the import does not
-    count against its time.
+    - `seconds`, `memory`: the most time, and memory in bytes, that one calculation may take
+    - `remedy`: the advice at the end of the error for a calculation that takes more
+    - `remember`: whether results are cached
+    - `preload`: the name of the module that each process imports before its first calculation ("" for none)
+
+    One person may use all processes but one, so that another person never waits for all of theirs.
     """
 
     def __init__(
@@ -138,10 +139,9 @@ class WorkerPool:
     def calculate(self, task: Task[R], *, check: Callable[[], None] = _never_cancelled) -> R:
         """Return the result of `task`, from the cache or a worker process; blocks until the result is there.
 
-        `check` is called every 0.05 seconds while waiting, and raises an error if the result is not wanted any more. An
-        error that the task raises is raised here.
-
-        Raises `Unattainable` beyond the limit of time or memory, and `TooManyRequests` if too many calculations wait.
+        `check` is called every 0.05 seconds while waiting, and raises an error if the result is not wanted any more.
+        Raises the error of the task, `Unattainable` beyond the limit of time or memory, and `TooManyRequests` if too
+        many calculations wait.
         """
         person = current_person.get()
         with self._lock:

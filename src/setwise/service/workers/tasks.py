@@ -74,9 +74,9 @@ def _allocated_bytes() -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compose:
-    """Task: compose `uses`, and bound the overall epsilon at a given `delta`, or delta at a given `epsilon`.
+    """Task: compose mechanism `uses` such as "pure:0.1x25" (25 uses of a 0.1-DP mechanism), to bound epsilon or delta.
 
-    Exactly one of `delta` and `epsilon` is not None. A use such as "pure:0.1x25" is 25 uses of a 0.1-DP mechanism.
+    Overall epsilon is bounded at a given `delta`, or delta at a given `epsilon`; exactly one of them is not None.
     `interaction` names what the analyst may choose after seeing answers, from nothing ("batch") to the mechanisms,
     their order and their parameters ("adaptive").
 
@@ -194,10 +194,10 @@ class PlanStatement:
 class CertifyTerms:
     """Task: certify the overall epsilon at `delta` of an account with registered `uses`, and return its `Terms`.
 
-    The account is called `name` and lets `analyst` ask about `dataset`. `period` is the calendar period after which the
-    mechanism uses are renewed, or None. The account may also have a Gaussian wallet, a budget of mu squared that pays
-    for uses which are not registered. `wallet` is its mu, and `failure` the most that the failure probabilities of
-    those uses may add up to; both are 0 for an account without a wallet.
+    - `analyst`: who may ask about `dataset` with the account, called `name`
+    - `period`: the calendar period after which the uses are renewed, or None
+    - `wallet`: the mu of a Gaussian wallet (a budget of mu squared) that pays for uses which are not registered, or 0
+    - `failure`: the most that the failure probabilities of the wallet's uses may add up to
     """
 
     name: str
@@ -227,11 +227,12 @@ class CertifyTerms:
 class CertifyBudget:
     """Task: compute what an account that promises (`epsilon`, `delta`) may spend, and return the account's `Terms`.
 
-    The account is called `name` and lets `analyst` ask about `dataset`. `rule` names how the prices of mechanism uses
-    add up: "wallet" in a Gaussian wallet (a budget in mu squared), "zcdp" as a sum of rho, or "menu" for an account
-    that takes only uses no worse than one in the list `menu`. `failure_share` is the share of delta for outright
-    failures, events in which everything may be revealed (None: the default of the rule). `period` is the calendar
-    period after which the budget is renewed, or None.
+    - `analyst`: who may ask about `dataset` with the account, called `name`
+    - `period`: the calendar period after which the budget is renewed, or None
+    - `rule`: how prices of mechanism uses add up: "wallet" (in mu squared), "zcdp" (as a sum of rho) or "menu"
+    - `menu`: under the rule "menu", the account takes only mechanism uses that are no worse than one of these
+    - `failure_share`: the share of delta for outright failures, in which everything may be revealed; None is the rule's
+      default
     """
 
     name: str
@@ -267,9 +268,9 @@ class CertifyBudget:
 class JointPromise:
     """Task: the (epsilon, delta) that holds for all accounts on `dataset` together, even if their analysts collude.
 
-    `terms` are the terms of each account (its promise and budget). `cap` is the status of the dataset's cap, the limit
-    on the spending of all accounts together, or None if it has no cap. An account whose budget is renewed each period
-    is counted with the budgets of `periods` periods.
+    - `terms`: the promise and budget of each account
+    - `cap`: the status of the limit on the spending of all accounts together, or None
+    - `periods`: the number of periods for which an account with a renewed budget is counted
     """
 
     dataset: str
@@ -367,8 +368,7 @@ class CurvePoints:
     """Task: one curve of the page that compares composition bounds, as brackets of the overall epsilon.
 
     `which` names the curve, which has about ten points. `along` says what the x axis is: the number of mechanisms, or
-    the share of them that is bounded-range. At each point, x takes the place of this number or share in `mixture`, and
-    the y value is a bracket of the overall epsilon of the resulting mechanisms.
+    the share of them that is bounded-range. `mixture` has the other parameters; x replaces its number or share.
 
     >>> mixture = Mixture(number=20, share=0.0, epsilon=0.1, delta=1e-6)
     >>> found = CurvePoints(which=Curve.GAUSSIAN, along=Along.NUMBER, mixture=mixture).result()
