@@ -135,8 +135,8 @@ class Engine(ABC):
 
     - `_schema` has the columns of the table, as they are stored.
     - `_manifest` describes a prepared dataset (random ranks of users' items). None for other tables.
-    - `_origin` is the path or table name by which later changes of the rows are noticed. None for joins and tables in
-      memory, whose changes cannot be noticed.
+    - `_origin` is the path or table name by which later changes of the rows are noticed. None if they cannot be
+      noticed, as for joins and tables in memory.
 
     Methods raise `UnknownColumn` or `UnsuitableTable` for problems that the metadata shows, and `EngineFailed` if the
     engine fails while it runs. No value in the table decides whether an error is raised.
@@ -227,7 +227,8 @@ class Engine(ABC):
     def user_groups(self, aggregation: Aggregation) -> "pa.Table":
         """Return an Arrow table with one row for each user and each group of `aggregation` in which the user has a row.
 
-        Columns are u (the user as text), g0, g1, ... (labels). Contributions are not bounded, so the result is private.
+        Columns are u (the user as text), g0, g1, ... (labels). Contributions are not bounded. The rows are as private
+        as the table.
 
         Raises: `UnsuitableTable` for a prepared dataset, whose stored ranks do not distinguish users.
         """

@@ -277,8 +277,8 @@ class StatementBuilder:
         - A row with measure = i >= 0 is about one integer (cell) in a group: users is the number of users who add it by
           measure i.
 
-        `rows` is the SQL of the rows, and `salt` the SQL expression for random choices, or None if users keep all
-        groups. If `number_rows`, the SQL numbers rows instead of grouping them, as in `counts_of_rows`.
+        `rows` is the SQL of the rows. `salt` is the SQL expression for random choices, or None if there are none. If
+        `number_rows`, the SQL numbers rows instead of grouping them, as in `counts_of_rows`.
         """
         labels = label_columns(aggregation)
         measures = self._measures(aggregation)

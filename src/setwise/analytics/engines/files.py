@@ -50,14 +50,13 @@ TAIL_BYTES = 65536
 def files_of(path: str) -> tuple[TableFile, ...]:
     """Return the files that a path, a glob, a directory or an address in an object store names, sorted.
 
-    A directory or prefix gives its Parquet files, or its CSV files if it has no Parquet files. The folder of a lake
-    table (Delta, Iceberg or Hudi) gives all its Parquet files. An address may name a version, as in
-    `s3://lake/events@0123456789abcdef`.
+    A directory or prefix gives its Parquet files, or its CSV files if it has no Parquet files. An address may name a
+    version, as in `s3://lake/events@0123456789abcdef`.
 
-    Raises: `UnsuitableTable` if there is no such file, if the path names files inside the folder of a lake table, or if
-    the objects no longer have the version that the address names.
+    Raises: `UnsuitableTable` if there is no such file, if the path names files inside the folder of a lake table
+    (Delta, Iceberg or Hudi) instead of the folder, or if the objects no longer have the named version.
     """
-    # For a lake table, its metadata decides which of the files are read.
+    # The folder of a lake table gives all its Parquet files. The table's metadata decides which of them are read.
     return stored_files(path) if is_stored(path) else local_files(path)
 
 
@@ -66,7 +65,7 @@ def local_files(path: str) -> tuple[Path, ...]:
 
     A directory gives its Parquet files, or its CSV files if it has no Parquet files.
     Raises: `UnsuitableTable` if there is no such file, or if a glob or directory names files inside the folder of a
-    lake table.
+    lake table instead of that folder.
     """
     lake = lake_folder(path)
     if lake is not None:
