@@ -90,8 +90,7 @@ class SqlQuestion:
     """A SQL statement (`statement`) with the `budget` that may be spent on it.
 
     - `session` is the session on the table of the statement, and `user` its user column.
-    - `sessions` has, for each SELECT that aggregates private rows, a session on the rows that it reads. If a condition
-      on these rows contains a value that another SELECT releases first, planning assumes 0 for that value.
+    - `sessions` has, for each SELECT that aggregates private rows, a session on the rows that it reads.
     - `public` are the public tables, by name, that are joined to released (noisy) rows.
     - `types` maps text columns to the types as which they are read.
     """

@@ -146,11 +146,10 @@ LARGEST = 2**63
 def constant(column: Column, token: FilterToken) -> Value:
     """Return the constant in `token` as a value of the column's kind.
 
-    The constant is converted, so that no engine has to convert cells of the table, which could fail depending on the
-    rows. A date or time may be written as plain text, without the word DATE or TIMESTAMP before it.
-
+    A date or time may be written as plain text, without the word DATE or TIMESTAMP before it.
     Raises: `InvalidFilter` if the constant is not of the column's kind.
     """
+    # The constant is converted, so that no engine has to convert cells, which could fail depending on the rows.
     value = _convert(column, token)
     if value is None:
         hint = _csv_hint(column, token)
@@ -225,10 +224,9 @@ def _date(text: str) -> date | None:
 def _moment(kind: Kind, text: str) -> datetime | None:
     """Return the date and time in a text such as 2024-12-31 12:00; None if the text is not of this form.
 
-    `kind` is the kind of the column that the text is compared with. For a column of instants (times with a time zone)
-    the result is in UTC, and a text without an offset is read as UTC. For a column of times without a time zone the
-    result has no time zone. The text's offset must then be Z or +00:00 or missing; with any other offset the result is
-    None.
+    `kind` is the kind of the column that the text is compared with. For instants (times with a time zone) the result is
+    in UTC, and a text without an offset is read as UTC. For times without a time zone, the offset may only be 0 or
+    missing.
     """
     match = _MOMENT.fullmatch(text)
     if match is None or (kind is Kind.TIMESTAMP and match[3] not in (None, "Z", "+00:00")):
@@ -288,10 +286,8 @@ _MIRRORED = {
 def parse_filter(text: str, schema: Schema, allowed: Collection[str] | None = None) -> Filter:
     """Return the filter that `text` states about a table with the columns of `schema`.
 
-    The text consists of comparisons `column = constant` (also <>, !=, <, <=, >, >=), `column IN (..)`, `column BETWEEN
-    a AND b`, `column LIKE 'pattern'`, `column IS NULL`, their negations, AND, OR, NOT and parentheses. Only the columns
-    in `allowed` may be named; None allows all.
-
+    The text compares columns with constants (=, <>, <, IN, BETWEEN, LIKE, IS NULL, ..), joined by AND, OR and NOT. Only
+    the columns in `allowed` may be named; None allows all.
     Raises: `InvalidFilter` for text that is not a filter, `UnknownColumn` for a column that is not in `schema`.
 
     >>> schema = Schema((Column(name="country", kind=Kind.TEXT), Column(name="age", kind=Kind.INTEGER)))

@@ -60,10 +60,9 @@ def columns_html(
 ) -> str:
     """Return `columns` (cells by column name) as an HTML table, followed by the answer's notes and privacy promise.
 
-    The columns are those of the answer, or were computed from them. `unreliable` has for each row the names of the
-    columns whose number may be mostly noise; these cells are marked. `keys` are the names of the columns of group keys,
-    whose numbers (years, identifiers) have no separators. `notes` are further sentences, which stand below the table.
-    Only the first `MOST_ROWS` rows are shown.
+    - `unreliable` has for each row the names of the columns whose number may be mostly noise; these cells are marked.
+    - `keys` names the columns of group keys, whose numbers (years, identifiers) get no separators.
+    - `notes` are further sentences below the table. Only the first `MOST_ROWS` rows are shown.
     """
     headings = "".join(f"<th style='{_CELL}text-align:left'>{escape(name)}</th>" for name in columns)
     words = " ".join((f"{answer.measure}.", answer.left_out, answer.interval_note, *notes))
@@ -120,13 +119,13 @@ def table_columns(
 ) -> list[dict[str, Any]]:
     """Return the columns of a table for people, in order, each as a dictionary.
 
-    The keys of a dictionary are `name`, `cells`, `interval` (whether the cells are intervals), `number` (whether they
-    are estimates or intervals of estimates) and `unreliable` (a bool for each cell). `table` maps column names to
-    cells, `statistics` names the columns of estimates, and `unreliable` has for each row the names of the columns whose
-    number may be mostly noise.
-    - The two columns with the ends of an interval become one column, whose cells are pairs (lower, upper) or None.
-    - A column in which every cell is None is left out. So is `noisy`, the counts exactly as drawn, which are for adding
-      up and not for reading.
+    - `table` maps column names to cells. The two columns with the ends of an interval become one column of pairs.
+      Columns in which every cell is None, and the raw noisy counts, are left out.
+    - `statistics` names the columns of estimates.
+    - `unreliable` has for each row the names of the columns whose number may be mostly noise.
+
+    The keys of a dictionary are `name`, `cells`, `interval` (True for pairs), `number` (True for estimates and their
+    intervals) and `unreliable` (a bool for each cell).
 
     >>> table_columns({"page": ["a"], "count": [5], "lower": [3], "upper": [7], "noisy": [5]}, ["count"])[2]["cells"]
     [(3, 7)]
@@ -134,6 +133,7 @@ def table_columns(
     columns: list[dict[str, Any]] = []
     ends = {end for name in statistics for end in _ends(name)}
     for name, cells in table.items():
+        # The noisy counts, exactly as drawn, are for adding up and not for reading.
         if name in ends or (name == "noisy" and "count" in statistics) or all(cell is None for cell in cells):
             continue
         marks = [name in names for names in unreliable] or [False] * len(cells)
@@ -161,9 +161,10 @@ def numbers_html(
 ) -> str:
     """Return an HTML table of `columns` (cells by column name), without styles, for a page that styles `table.numbers`.
 
-    `statistics` names the columns of estimates. The two ends of an interval share one column, whose heading states
-    `confidence`. `unreliable` has for each row the names of the columns whose number may be mostly noise; these cells
-    are marked. Numbers stand in cells of the class `number`. Only the first `MOST_ROWS` rows are shown.
+    - `statistics` names the columns of estimates.
+    - `confidence` is that of the intervals, stated in their heading.
+    - `unreliable` has for each row the names of the columns whose number may be mostly noise; these cells are marked.
+      Only the first `MOST_ROWS` rows are shown.
     """
     columns_shown = table_columns(
         {name: cells[:MOST_ROWS] for name, cells in columns.items()}, statistics, unreliable[:MOST_ROWS]

@@ -27,10 +27,8 @@ _NUMBERS = (Kind.INTEGER, Kind.FLOAT, Kind.DECIMAL)
 def axis_of(group: Group, schema: Schema, *, public: bool) -> Axis:
     """Return whether the labels of the group column `group` are names, numbers or points in time.
 
-    - Labels of bins are numbers or times.
-    - Labels of a column of dates or times, according to `schema`, are times.
-    - Labels of a column of numbers are numbers if the query lists them (`public`), as ages or star ratings. Otherwise
-      they are often identifiers, and count as names.
+    `schema` has the kind of the column. Numbers that the query does not list (`public` is False) are often identifiers,
+    and are treated as names.
     """
     match group.bin:
         case ConsecutiveTime():
@@ -47,9 +45,8 @@ def axis_of(group: Group, schema: Schema, *, public: bool) -> Axis:
 def arrange_items(query: Query, axes: Sequence[Axis], items: Sequence[Item]) -> tuple[Item, ...]:
     """Return `items`, the items of the answer to `query`, in the order in which people read them.
 
-    A top k stays in the order of its ranks. Other items are sorted by their group columns: numbers, times and months
-    ascending, names in the order in which they first appear among `items`. If all labels are names and not months, the
-    order of `items` stays. `axes` has the kind of the labels of each group column.
+    A top k is left in the order of its ranks. Other items are sorted by numbers, times and months, ascending; names are
+    left in the order of `items`. `axes` has the kind of the labels of each group column.
     """
     if query.k is not None or not items or any(len(_cells(item.label)) != len(axes) for item in items):
         return tuple(items)  # an answer without groups has one item, whose label is the name of a statistic
@@ -90,16 +87,15 @@ _MONTH_COLUMNS = ("month", "mon", "monat", "mois", "mes")
 def month_numbers(name: str, cells: Sequence[Cell]) -> dict[Cell, float]:
     """Return the numbers by which `cells`, labels of the text column `name`, are sorted as months; {} if not months.
 
-    Labels are months if all of them, except null, are written in one of three ways: as 2026-1, as an English name (Jan
-    or January), or as a number from 1 to 12. The numbers 1 to 12 count as months only if the column's name says month,
-    or if all twelve are there, because they may also be names. Sorting reveals nothing more, because the labels were
-    already released.
+    Months are all written as 2026-1, as English names (Jan or January), or as numbers from 1 to 12. Such numbers are
+    months only if the column's name says month, or if all twelve are among the labels.
 
     >>> month_numbers("at", ["2026-10", "2026-9"])
     {'2026-10': 24322.0, '2026-9': 24321.0}
     >>> month_numbers("shoe", ["10", "9"]), month_numbers("Month", ["10", "9"])
     ({}, {'10': 10.0, '9': 9.0})
     """
+    # The labels were already released, so sorting them reveals nothing more.
     texts = [cell for cell in dict.fromkeys(cells) if cell is not None]
     if not all(isinstance(text, str) for text in texts):
         return {}
@@ -124,9 +120,11 @@ def month_numbers(name: str, cells: Sequence[Cell]) -> dict[Cell, float]:
 class _Place:
     """The sort key of one label within its group column; the fields are compared in order.
 
-    In a column of numbers or times, `last` is True for any other label, such as the label for nulls, which is sorted
-    last. `number` is the value of a number, and `text` the text of a time. `first_place` is the index of the label in
-    the order of first appearance, which sorts names.
+    - `last` is True for a label that is not a number or time in a column of numbers or times, such as the label for
+      nulls.
+    - `number` is the value of a number.
+    - `text` is the text of a time.
+    - `first_place` is the index of the label in the order of first appearance, which sorts names.
     """
 
     last: bool

@@ -58,9 +58,8 @@ class Chart:
 def bars_of(answer: "PrivateAnswer", names: Sequence[str] | None = None) -> list[Bar]:
     """Return the bars that show an answer: one for each item, with its count, or with its first statistic.
 
-    If the answer has several quantiles of one column, each item gets one bar for each quantile, because all of them
-    have the same unit. The last cell of the bar's label is then the name of the quantile: one of `names`, or the
-    answer's own name if `names` is None.
+    If the answer has several quantiles of one column, each item gets one bar for each quantile. `names` are the names
+    of the quantiles; None takes those of the answer.
     """
     if answer.kind == "quantile" and len(answer.statistics) > 1:
         is_single_group = answer.labels == (EVERYTHING,)
@@ -244,9 +243,8 @@ def _annotate(
 ) -> None:
     """Write notes below a picture, on omitted rows and on intervals, and the epsilon, delta and mechanism above it.
 
-    `figure` and `axes` are matplotlib's, and `shown` are the bars that the picture shows. If the answer has more items,
-    a note says that the confidence of the intervals is an average over all items. `notes` are further sentences to be
-    written below the picture.
+    `figure` and `axes` are matplotlib's, `shown` are the bars in the picture, and `notes` are further sentences to be
+    written below it.
     """
     if any(bar.value is not None for bar in shown):
         sentences = (answer.left_out, answer.interval_note, average_of_all(answer, len(shown)), *notes)

@@ -50,9 +50,8 @@ def counted_number(query: Query) -> str:
 def left_out_note(query: Query, user: str) -> str:
     """Return sentences that say why the numbers of the query's answer may differ from those of the whole table.
 
-    There are three reasons: rows and groups beyond a contribution bound (the largest number of rows or groups of one
-    user that count) are left out; values outside their bounds are clipped; in means and quantiles every user has the
-    same weight. Returns "" if none of these applies. `user` is the name of the user column.
+    Reasons are rows and groups of a user that are left out, values that are clipped, and users that have equal weights.
+    Returns "" if there is no reason. `user` is the name of the user column.
     """
     bounds = []
     if query.item is not None and query.contributions is not None:
@@ -84,13 +83,12 @@ def brief_bounds_note(
 ) -> str:
     """Return sentences about the bounds of `query`, and about how much they leave out; "" if nothing is bounded.
 
-    They are the short form of `left_out_note` and `found_shares_notes`, for the lines below an answer. They also say if
-    users have equal weights. `user` is the name of the user column. The other arguments are noisy shares, for bounds
-    that a private search found:
-    - `left_out` is the share of (user, group) pairs that the contribution bound (groups per user) leaves out.
-    - `rows` has the share of rows that each bound on a user's rows leaves out, in the order of the statistics.
+    They are the short form of `left_out_note` and `found_shares_notes`. `user` is the name of the user column. Of
+    bounds that a private search found, these noisy shares are known:
+    - `left_out` is the share of (user, group) pairs that the limit on groups per user leaves out; None if the limit was
+      stated.
+    - `rows` has the share of rows that each limit on a user's rows leaves out, in the order of the statistics.
     - `clipped` has the share of users whose values are clipped, by the name of a statistic.
-    If the interval of a share is too wide to be useful, the sentence says that the share cannot be told.
     """
     bounds = []
     if query.item is not None and query.contributions is not None:
@@ -117,13 +115,13 @@ def brief_bounds_note(
 def _share_in_brief(left_out: LeftOutShare | None) -> str:
     """Return, in parentheses, the noisy share of users' rows or groups that a bound found by a search leaves out.
 
-    Returns "" if `left_out` is None, which stands for a bound that the analyst stated. If the share cannot be told from
-    its noise, the text says so. Without that text, readers took a bound that left out four of five rows for one that
-    leaves out little.
+    If the share cannot be told from its noise, the text says so. Returns "" if `left_out` is None, which stands for a
+    bound that the analyst stated.
     """
     if left_out is None:
         return ""
     if left_out.upper - left_out.lower > _UNKNOWN_SHARE:
+        # Without this text, readers took a bound that left out four of five rows for one that leaves out little.
         return " (how many are left out cannot be told at this epsilon)"
     return f" (about {_share_interval(left_out)} of the first {left_out.of_first:,} left out, and all beyond)"
 
@@ -148,11 +146,11 @@ def _clipped_in_brief(clipped: ClippedShare | None) -> str:
 def _share_interval(share: LeftOutShare | ClippedShare) -> str:
     """Return a noisy share with its interval, such as "3.2% [2%, 5%]", or the interval alone, such as "0% to 14%".
 
-    The share is what a bound leaves out or clips. It is not shown if noise may be as large as the share. A bound is
-    chosen because its noisy share is small, so this share tends to be lower than the exact one: where the exact share
-    was 7%, readers of "0.2% [0%, 14%]" took the bound to leave out almost nothing.
+    The share is what a bound leaves out or clips. It is not shown if noise may be as large as the share.
     """
     lower, upper = _percent(share.lower, math.floor), _percent(share.upper, math.ceil)
+    # A bound is chosen because its noisy share is small, so the share tends to be too low: where the exact share was
+    # 7%, readers of "0.2% [0%, 14%]" took the bound to leave out almost nothing.
     if noise_may_dominate(share.share, (share.lower, share.upper)):
         return f"{lower} to {upper}"
     return f"{_percent(share.share, round)} [{lower}, {upper}]"
@@ -188,9 +186,8 @@ def _difference(statistics: Sequence[Statistic]) -> str:
 def hidden_groups_note(query: Query, detectable: int | None, complete: bool) -> str:
     """Return a sentence that says which private groups an answer to `query` may hide; "" if it hides no group.
 
-    A group whose exact count is at least `detectable` is found with the plan's confidence (a probability such as 95%);
-    `detectable` is None if the plan knows no such count. `complete` is True if the answer has all groups that were
-    asked for; a top k then needs no sentence.
+    - `detectable` is the exact count from which a group is likely to be found; None if that is not known.
+    - `complete` is True if the answer has all groups that were asked for.
     """
     if query.item is None or query.domain is not None or detectable is None or (query.k is not None and complete):
         return ""
@@ -241,12 +238,12 @@ def found_shares_notes(
 ) -> list[str]:
     """Return sentences about the shares of groups, rows and users that privately found bounds leave out or clip.
 
-    - `stated_query` is the query as the analyst stated it, with `auto` for some bounds, and `query` the same with the
-      found bounds. `user` is the name of the user column.
-    - `left_out` is the noisy share of (user, group) pairs that the found contribution bound (groups per user) leaves
-      out; None if `stated_query` states that bound.
-    - `rows` has the found bound and the share that it leaves out, for each count of rows with an `auto` bound. The
-      share is about the group in which a user has the most rows; in other groups a smaller share is left out.
+    - `stated_query` is the query as the analyst stated it, and `query` the query with the found bounds.
+    - `user` is the name of the user column.
+    - `left_out` is the noisy share of (user, group) pairs that the found limit on groups per user leaves out; None if
+      the limit was stated.
+    - `rows` has, for each count of rows with an `auto` bound, the found bound and the noisy share that it leaves out in
+      the group in which a user has the most rows.
     - `clipped` has the share of users whose values are clipped, by the name of a statistic.
     """
     groups = query.groups
@@ -272,9 +269,8 @@ def found_shares_notes(
 def _share_note(counted: str, left_out: LeftOutShare) -> str:
     """Return one sentence that says which share of `counted`, such as "rows of each user", a found bound leaves out.
 
-    The share was measured among the first n = `left_out.of_first` groups or rows of each user only. All groups or rows
-    beyond the first n are left out as well, and their number is not known; the sentence says so. If the interval of the
-    share is too wide to be useful, the sentence says that the share is not known.
+    The share `left_out` is of the first `left_out.of_first` groups or rows of each user; all others are left out, too.
+    If its interval is too wide to be useful, the sentence says that the share is not known.
     """
     if left_out.upper - left_out.lower > _UNKNOWN_SHARE:
         return f"Which share of the {counted} is left out cannot be told within this epsilon."
@@ -305,14 +301,11 @@ def interval_note(
 ) -> str:
     """Return sentences about what the intervals of `release` promise, and why some are wider than the noise requires.
 
-    - Intervals are wider if items were listed because of their noisy counts: the highest counts, or counts above a
-      threshold, tend to have been raised by noise.
     - `number` is the phrase for the number that the intervals contain.
-    - `intervals` are the release's intervals at `confidence`, one for each item; if it is None, they are computed here.
-    - An item whose exact count is at least `detectable` is listed with probability `confidence`; `detectable` is None
-      if that count is not known.
+    - `intervals` are the intervals at `confidence`, one for each item; None if they are to be computed here.
+    - `detectable` is the exact count from which an item is listed with probability `confidence`; None if not known.
 
-    Returns "" if the release has no counts. The sentences depend only on released values, so they reveal nothing more.
+    Returns "" if the release has no counts.
     """
     computed = release.intervals(confidence) if intervals is None else intervals
     present_intervals = [interval for interval in computed if interval is not None]
@@ -362,10 +355,8 @@ def average_of_all(answer: "PrivateAnswer", displayed_count: int) -> str:
 def measure_text(query: Query, from_text: Sequence[Column] = (), version: str = "") -> str:
     """Return a text that says what the query's answer measures: users, rows or a sum, with the bounds on one user.
 
-    The intervals of the answer refer to this bounded number, not to an unbounded count. `from_text` are text columns
-    whose cells are parsed as another kind. For each of them the text says that cells that cannot be parsed are skipped.
-    It does not say whether there are any, because that is private. `version` is the version of a lake table that was
-    read, or "".
+    `from_text` are text columns whose cells are parsed as another kind; the text says that other cells are skipped.
+    `version` is the version of a lake table that was read, or "".
     """
     words = "; ".join(_statistics(query.statistics, " per item" if query.item is not None else ""))
     match query.contributions:

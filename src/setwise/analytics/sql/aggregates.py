@@ -130,10 +130,10 @@ class AggregateReader:
     """Converts aggregate calls of a SQL syntax tree, such as AVG(x), into statistics of a query.
 
     - `user` is the name of the user column.
-    - `rows` converts the arguments of a call into row expressions (values that engines compute from each private row).
-    - `compute(expression, alias)` adds a column with the values of a row expression to the private rows, and returns
-      the column's name. `alias` is the alias of the result column, or None.
-    - `declared` has the catalog's bounds, which apply to calls that state no bounds.
+    - `rows` converts the arguments of a call into row expressions (values computed from each private row).
+    - `compute(expression, alias)` adds a column with the values of a row expression, and returns its name. `alias` is
+      the alias of the result column, or None.
+    - `declared` has the catalog's bounds, for calls that state none.
     - `schema` describes the columns of the private rows; None if they are not known.
     """
 
@@ -434,9 +434,8 @@ class AggregateReader:
     def _bounds(self, named: Sequence[exp.Expr], function: str, wanted: str) -> dict[str, Any]:
         """Return the clipping bounds that a call states in its named arguments `named`, as arguments of a statistic.
 
-        The bounds stand in the argument called `wanted`. `wanted => (low, high)` gives {"low": .., "high": ..}, and
-        `wanted => AUTO` gives {"bounds": "auto"}. The result is {} if the call has no named argument. `function` is the
-        function's name in messages.
+        With `wanted` as the argument's name, `wanted => (low, high)` gives {"low": .., "high": ..}, `wanted => AUTO`
+        gives {"bounds": "auto"}, and no named argument gives {}. `function` is the function's name in messages.
         Raises: `InvalidParameter` for any other named argument.
         """
         for argument in named:
@@ -476,12 +475,11 @@ def _counted_condition(expression: RowExpression) -> RowExpression | None:
 
 
 def _constant_bounds(function: str, expression: RowExpression) -> dict[str, Any] | None:
-    """Return clipping bounds for `expression` if it is a CASE whose values are all constant numbers, such as 0 and 1.
+    """Return the least and greatest value of `expression` as bounds, if it is a CASE whose values are constant numbers.
 
-    All values lie within these bounds, so that nothing is clipped and no budget is spent on a search for bounds.
-    `function` is the name of the aggregate function over the CASE. Returns None if `function` is SUM, whose bounds
-    limit a user's own sum and not a single value. Also returns None if `expression` is no such CASE, or if all its
-    constants are equal.
+    No value is then clipped, and no search for bounds is paid for. Returns None for any other expression, if all
+    constants are equal, and for the function SUM, whose bounds limit a user's own sum. `function` is the aggregate over
+    the CASE.
     """
     if function == "SUM" or not isinstance(expression, Case):
         return None

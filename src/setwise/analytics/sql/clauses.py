@@ -29,10 +29,9 @@ MOST_NODES = 2_000
 def with_earlier_aliases(node: exp.Expr, earlier: Mapping[str, exp.Expr], columns: Sequence[str] | None) -> exp.Expr:
     """Return a copy of `node`, an expression of the SELECT list, without references to earlier columns of that list.
 
-    In SELECT COUNT(*) AS n, n * 2 AS twice, the n of the second column becomes (COUNT(*)). Snowflake, Redshift and
-    DuckDB allow such references. `earlier` maps the aliases of the earlier columns, in lower case, to their
-    expressions. A name that is also among `columns`, the columns of the rows, means the column of the rows and stays.
-    If `columns` is None (not known), nothing is replaced.
+    In SELECT COUNT(*) AS n, n * 2 AS twice, the n of the second column becomes (COUNT(*)). `earlier` maps the aliases
+    of the earlier columns, in lower case, to their expressions. A name among `columns`, the columns of the rows, is not
+    replaced; if these are not known (None), no name is.
     Raises: `InvalidParameter` if the result has more than `MOST_NODES` syntax nodes.
     """
     holder = exp.Paren(this=node.copy())
@@ -268,11 +267,11 @@ _NAMING_NULL = ("IFNULL", "COALESCE")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectedGroup:
-    """A group key of a SELECT: `group` is a column, or bins of a column, such as months.
+    """A group key of a SELECT.
 
-    `null_item` is the label that the SELECT gives to rows whose key is null: COALESCE(x, 'none') gives the label
-    'none'. It is None if the SELECT gives no label. `name` is the name of the result column if the SELECT gives it no
-    alias.
+    - `group` is a column, or bins of a column, such as months.
+    - `null_item` is the label for rows whose key is null, as in COALESCE(x, 'none'); None if the SELECT gives no label.
+    - `name` is the name of the result column if the SELECT gives it no alias.
     """
 
     group: Group
@@ -329,9 +328,7 @@ def _group(node: exp.Expr) -> Group | None:
 def _time_cast(node: exp.Expr, is_date: bool) -> Group | None:
     """Return the periods of time by which a cast of `node` to DATE or TIMESTAMP groups; None if it gives no periods.
 
-    `is_date` is True for a cast to DATE. If `node` is a column, a cast to DATE gives days, and a cast to TIMESTAMP
-    gives None. If `node` is the start of a period, such as DATE_TRUNC(x, MONTH), the cast gives the same periods. But
-    if these are hours, a cast to DATE gives days.
+    `node` is a column or the start of a period, such as DATE_TRUNC(x, MONTH). `is_date` is True for a cast to DATE.
     """
     if (column := time_column(node)) is not None:
         return Group(column, ConsecutiveTime(TimeUnit.DAY)) if is_date else None

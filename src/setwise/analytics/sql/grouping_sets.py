@@ -27,10 +27,10 @@ _GROUPING = ("GROUPING", "GROUPING_ID")
 class GroupedSelects:
     """The SELECTs into which a SELECT with grouping sets is split, and how their united rows are sorted and limited.
 
-    Each of `selects` groups by the columns of one grouping set. The first `shown` columns of each SELECT are the
-    columns of the result; further columns are only there for sorting. `order` is the ORDER BY, whose terms name columns
-    by their position. `limit` and `offset` are the clauses LIMIT and OFFSET. Each of these three is None if the
-    statement has no such clause.
+    - `selects` has one SELECT for each grouping set.
+    - `shown` is the number of result columns; further columns of the SELECTs are only there for sorting.
+    - `order` is the ORDER BY, whose terms name columns by position; None if the statement has none.
+    - `limit` and `offset` are the clauses LIMIT and OFFSET, or None.
     """
 
     selects: tuple[exp.Expr, ...]
@@ -121,9 +121,8 @@ def _with_name(written: exp.Expr, node: exp.Expr) -> exp.Expr:
 def _sorting(select: exp.Expr) -> tuple[list[exp.Expr], exp.Expr | None]:
     """Return (hidden expressions, ORDER BY) of `select`; in the ORDER BY, positions replace columns and expressions.
 
-    Position 1 is the first result column. An expression of ORDER BY that is no result column is hidden: it has to be
-    added after the last result column, in the order of the list, and its position is counted there. The ORDER BY is
-    None if `select` has none.
+    Position 1 is the first result column. Hidden expressions are needed for sorting only, and are to be added after the
+    last result column. The ORDER BY is None if `select` has none.
     """
     order = select.args.get("order")
     if order is None:
@@ -168,9 +167,8 @@ def _without_aliases(node: exp.Expr, select: exp.Expr) -> exp.Expr:
 def _sets_of_group(group: exp.Expr, select: exp.Expr) -> list[list[exp.Expr]]:
     """Return the grouping sets of a whole GROUP BY, each as a list of group columns.
 
-    Every entry of the GROUP BY stands for one or several sets. Each returned set is made of one set of each entry,
-    joined, and all such combinations are returned: GROUP BY a, ROLLUP (b) has the sets (a, b) and (a). `select` is the
-    SELECT of the clause; an entry may name one of its columns by number or alias.
+    GROUP BY a, ROLLUP (b) has the sets (a, b) and (a). `select` is the SELECT of the clause; an entry may name one of
+    its columns by number or alias.
     """
     plain = [each for each in group.expressions if not isinstance(each, _SET_NODES)]
     parts: list[list[list[exp.Expr]]] = []
@@ -219,10 +217,7 @@ def _members(node: exp.Expr, select: exp.Expr) -> list[exp.Expr]:
 def resolve_group_column(node: exp.Expr, select: exp.Expr) -> exp.Expr:
     """Return the expression that `node`, an entry of the GROUP BY of `select`, refers to.
 
-    An entry may name a column of the SELECT list by its number or alias; any other entry is returned itself. But an
-    alias that is also a column x means the column x if its expression only gives subtotals over x a label. In
-    COALESCE(x, 'all') AS x .. GROUP BY ROLLUP (x), rows are grouped by the column x, and the subtotal, in which x is
-    null, is called 'all'.
+    An entry may name a column of the SELECT list by its number or alias; any other entry is returned itself.
     """
     if type(node) is exp.Literal and str(node.this).isdecimal() and 1 <= int(node.this) <= len(select.expressions):
         selected: exp.Expr = select.expressions[int(node.this) - 1].unalias()
@@ -231,6 +226,8 @@ def resolve_group_column(node: exp.Expr, select: exp.Expr) -> exp.Expr:
         for selected in select.expressions:
             if isinstance(selected, exp.Alias) and selected.alias.lower() == node.name.lower():
                 expression: exp.Expr = selected.this
+                # In COALESCE(x, 'all') AS x .. GROUP BY ROLLUP (x), rows are grouped by the column x, and the subtotal,
+                # in which x is null, is called 'all'.
                 return node if _names_subtotals(expression, node.name) else expression
     return node
 
@@ -258,14 +255,14 @@ def _distinct(nodes: Sequence[exp.Expr]) -> list[exp.Expr]:
 def _in_set(node: exp.Expr, columns: Sequence[exp.Expr], absent: Sequence[exp.Expr]) -> exp.Expr:
     """Return `node`, an expression of a SELECT, rewritten for one grouping set; `node` is changed in place.
 
-    `columns` are all group columns of the GROUP BY, and `absent` the group columns that this set leaves out. NULL
-    replaces absent columns, except inside aggregates. A number replaces each GROUPING(..): it has one bit for each
-    argument, 1 if the argument is absent and 0 if not, and the last argument has the lowest bit.
+    NULL replaces the columns in `absent`, which this set leaves out of all group `columns`. A number replaces each
+    GROUPING(..).
     Raises: `InvalidParameter` if an argument of GROUPING is not a group column.
     """
     if any(_same(node, column) for column in absent):
         return exp.null()
     if isinstance(node, exp.Anonymous) and str(node.this).upper() in _GROUPING:
+        # One bit for each argument, 1 if this set leaves it out; the last argument has the lowest bit.
         bits = 0
         for argument in node.expressions:
             if not any(_same(argument, column) for column in columns):

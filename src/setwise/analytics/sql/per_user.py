@@ -46,12 +46,12 @@ _DEPENDS_ON_OTHERS = {
 class PerUserReader:
     """Converts a SELECT in which each row comes from the rows of one user into a derived table of private rows.
 
-    - `select` is its syntax node, `source` are the private rows that it reads, and `settings` has the user column.
-    - Errors are added to `problems`.
-    - `released` replaces a scalar subquery by a placeholder for its noisy value, which is released before the private
-      rows are read.
-    - `ties` are the names, in lower case, of all columns that the statement names. These columns break ties between
-      rows that are equal in the ORDER BY of a window function (see `AddWindows`).
+    - `select` is its syntax node.
+    - `source` are the private rows that it reads.
+    - `settings` has the user column.
+    - `problems` collects the errors.
+    - `released` replaces a scalar subquery by a placeholder for its noisy value.
+    - `ties` are the columns that the statement names, in lower case. They break ties in ORDER BY of window functions.
     """
 
     def __init__(
@@ -120,13 +120,10 @@ class PerUserReader:
         )
 
     def _unique_by(self, steps: Sequence[Step]) -> frozenset[str] | None:
-        """Return columns that tell the rows of one user apart in the result; None if no such columns are known.
+        """Return columns in which no two rows of a user of the result are all equal; None if no such columns are known.
 
-        No two rows of a user have the same values in all these columns. `steps` are the operations that compute the
-        result from the private rows `source`. For example:
-        - GROUP BY user, a, b and SELECT DISTINCT user, a, b give the columns a and b.
-        - ROW_NUMBER() OVER (PARTITION BY user, a ORDER BY ..) AS place gives a and place.
-        - A SELECT without aggregates gives the columns that `source` had, if it selects them all.
+        `steps` are the operations that compute the result from the private rows. For example, GROUP BY user, a, b gives
+        the columns a and b.
         """
         unique = self._source.unique_by
         for step in steps:
@@ -215,9 +212,8 @@ class PerUserReader:
     def _window_steps(self, read: Callable[[exp.Expr], RowExpression]) -> list[Step]:
         """Return the steps that compute the window functions of the SELECT and keep the rows that satisfy its QUALIFY.
 
-        A step is an operation that an engine applies to private rows. The columns of the SELECT must have been
-        converted before, because that collects the window functions. `read` converts the condition of QUALIFY into a
-        row expression (a value computed from each row); the condition may name columns of the result.
+        A step is an operation that an engine applies to private rows. `read` converts a condition into a row expression
+        (a value computed from each row). The columns of the SELECT must have been converted before.
         """
         qualify = self._select.args.get("qualify")
         condition = None
@@ -434,9 +430,9 @@ def _read_window(
 ) -> UserWindow:
     """Return the window function that `node` states, as a column called `name`.
 
-    `user` is the user column, which PARTITION BY must name. `definitions` are the windows of the WINDOW clause by name,
-    in lower case, and `read` converts a syntax node over the rows of the window into a row expression (a value computed
-    from each row).
+    - `user` is the user column, which PARTITION BY must name.
+    - `definitions` are the windows of the WINDOW clause by name, in lower case.
+    - `read` converts a syntax node into a row expression (a value computed from each row).
     Raises: `InvalidParameter` for a window over the rows of several users, and for unsupported functions and frames.
     """
     check_parts(node, "this", "partition_by", "order", "spec", "alias", "over")

@@ -16,10 +16,8 @@ from setwise.analytics.sql.clauses import own_nodes
 def ratio_advice(node: exp.Expr, alias: str | None, user: str, aggregates: AggregateReader) -> list[str]:
     """Return sentences of advice about each ratio of two aggregate calls in `node`, an expression of the SELECT list.
 
-    If what one user adds to numerator and denominator is bounded in both, a sentence warns that the ratio can be far
-    from the exact ratio in the table. If the ratio is a mean or a share of rows, a sentence suggests an AVG instead.
-    `alias` is the name of the result column, or None, and `user` the user column. `aggregates` reads the
-    statistics of aggregate calls, and knows whether every user has at most one row in each group.
+    They warn of a ratio that may be far from the exact ratio, or suggest an AVG in its place. `alias` is the name of
+    the result column, or None. `user` is the user column, and `aggregates` reads the statistics of aggregate calls.
     """
     advice = []
     for part, whole in _ratios(node):
@@ -112,11 +110,10 @@ def _cuts_users(statistic: Statistic, *, has_one_row: bool) -> bool:
 def _average_advice(part: exp.Expr, whole: exp.Expr, user: str) -> str:
     """Return a sentence that suggests an AVG instead of `part` / `whole`, the ratio of two aggregate calls.
 
-    Returns "" unless the ratio is a sum divided by a count, or a count of some rows divided by the count of all rows.
-    AVG has less noise than two numbers, and its interval stays within its bounds. But AVG takes the average of each
-    user's own mean or share, so that users with many rows count no more than others, and the sentence says so. `user`
-    is the user column.
+    It says that AVG gives all users equal weight; `user` is the user column. Returns "" unless the ratio is a sum
+    divided by a count, or a count of some rows divided by the count of all rows.
     """
+    # AVG has less noise than two numbers, and its interval stays within its bounds.
     counted = _condition_as_case(part) if _counts_all(whole) else None
     if counted is not None:
         return (

@@ -50,8 +50,8 @@ def move_released_conditions(select: exp.Expr, released_names: ReleasedNames) ->
     """Move joins with released groups, and conditions x IN (released groups), to HAVING of `select`, in place.
 
     Released groups are groups in the noisy result of a private query. `released_names(node)` returns the columns of a
-    syntax node that stands for released groups, and None for other nodes. A join or condition is moved only if `select`
-    groups by the columns that are compared, and reads no other columns of the released groups.
+    syntax node that stands for released groups, and None for other nodes. A join or condition is moved only if it
+    compares group columns.
     """
     group = select.args.get("group")
     if group is None:
@@ -96,9 +96,8 @@ def _compares_groups(node: exp.Expr, groups: Sequence[exp.Expr], released_names:
 def _from_joins(select: exp.Expr, groups: Sequence[exp.Expr], released_names: ReleasedNames) -> list[exp.Expr]:
     """Remove the inner joins that compare group columns with released rows, in place; return each as x IN (..).
 
-    `groups` are the group columns of `select`. Released rows are noisy results of a private query. `released_names`
-    takes a syntax node and returns its columns if it stands for released rows, or else None. A join stays if a private
-    row could match several released rows, because the row would then count several times.
+    `groups` are the group columns of `select`. Released rows are noisy results of a private query; `released_names`
+    returns the columns of a syntax node that stands for such rows, or else None.
     """
     conditions: list[exp.Expr] = []
     for join in list(select.args.get("joins") or ()):

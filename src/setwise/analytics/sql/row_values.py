@@ -440,12 +440,11 @@ class RowReader:
         return None
 
     def _difference(self, function: str, arguments: Sequence[exp.Expr]) -> RowExpression:
-        """Return the row expression (a value per row) for a call such as DATEDIFF: the number of units between times.
+        """Return the row expression (a value per row) for a call such as DATEDIFF: a number of units between two times.
 
-        `arguments` are (unit, start, end), (end, start, unit), or (end, start) of DATEDIFF, which counts days.
-        TIMESTAMPDIFF and TIMESTAMP_DIFF count complete units. The other functions count how often a new unit begins:
-        DATEDIFF('week', ..) counts Mondays. Only DATE_DIFF('week', start, end) counts complete weeks, as in DuckDB and
-        Trino.
+        `arguments` are (unit, start, end), (end, start, unit), or (end, start) of DATEDIFF, which counts days. Most
+        functions count how often a new unit begins. TIMESTAMPDIFF, TIMESTAMP_DIFF and DATE_DIFF('week', ..) count
+        complete units.
         """
         if len(arguments) == 3 and unit_name(arguments[0]):
             unit, start, end = unit_name(arguments[0]), arguments[1], arguments[2]

@@ -164,9 +164,8 @@ def _width_bucket(node: exp.Expr) -> exp.Expr:
 def _time_bucket(node: exp.Expr) -> exp.Expr:
     """Return an equal form of `node`, TIME_BUCKET(width, x) or DATE_BIN(width, x, start): the start of the bin of x.
 
-    Bins of one hour, day, week, month, quarter or year become DATE_TRUNC. Bins of any other number of seconds, such as
-    6 hours, become TO_TIMESTAMP of the rounded number of seconds since 1970. TIMESTAMP_BUCKET(x, width) of BigQuery and
-    TIME_SLICE(x, 6, 'HOUR') of Snowflake mean the same. Other calls are returned unchanged.
+    TIMESTAMP_BUCKET and TIME_SLICE are rewritten, too. Bins of one hour, day, week, month, quarter or year become
+    DATE_TRUNC, and bins of another number of seconds a calculation with seconds. Other calls are returned unchanged.
     """
     name, arguments = _name(node), list(node.expressions)
     start = _BUCKET_START
@@ -266,9 +265,8 @@ _CALLS: dict[str, Callable[[exp.Expr], exp.Expr]] = {
 def _bins(node: exp.Expr) -> exp.Expr:
     """Return FLOOR(x / w) * w, bins of width w, for `node`, a sum or product by which a BI tool computes such bins.
 
-    For example, Metabase writes (CAST(FLOOR((x - 0.0) / 250.0) AS INTEGER) * 250.0) + 0.0. If the bins begin at another
-    number a than 0, the result is FLOOR((x - a) / w) * w + a; w and a are whole numbers. Other sums and products are
-    returned unchanged.
+    For example, Metabase writes (CAST(FLOOR((x - 0.0) / 250.0) AS INTEGER) * 250.0) + 0.0. Bins that begin at a number
+    a become FLOOR((x - a) / w) * w + a. Other sums and products are returned unchanged.
     """
     product, start = (node.this.unnest(), _integer(node.args["expression"])) if type(node) is exp.Add else (node, 0)
     if start is None or type(product) is not exp.Mul or isinstance(node.parent, exp.Add):
@@ -329,14 +327,14 @@ def _order_by_all(select: exp.Expr) -> None:
 
 
 def _first_of_groups(select: exp.Expr) -> None:
-    """Replace DISTINCT ON by an equal QUALIFY in `select`, a SELECT with GROUP BY, in place.
+    """Replace DISTINCT ON by an equal QUALIFY in `select`, in place.
 
-    SELECT DISTINCT ON (a) .. ORDER BY a, n DESC keeps the first row of each a; so does QUALIFY ROW_NUMBER() OVER
-    (PARTITION BY a ORDER BY a, n DESC) = 1. A SELECT without GROUP BY is not changed, because its DISTINCT ON would
-    choose among the rows of users.
+    A SELECT without GROUP BY is not changed, because its DISTINCT ON would choose among the rows of users.
     """
     distinct = select.args.get("distinct")
     keys = distinct.args.get("on") if isinstance(distinct, exp.Distinct) else None
+    # SELECT DISTINCT ON (a) .. ORDER BY a, n DESC becomes QUALIFY ROW_NUMBER() OVER (PARTITION BY a ORDER BY a, n DESC)
+    # = 1.
     if keys is None or select.args.get("group") is None or select.args.get("qualify") is not None:
         return
     order = select.args.get("order")
@@ -357,9 +355,8 @@ def _first_of_groups(select: exp.Expr) -> None:
 def rewrite_user_sets(tree: exp.Expr, user: str) -> exp.Expr:
     """Return the statement `tree` with conditions on users in place of set operations between lists of users.
 
-    `user` is the user column. SELECT user FROM a INTERSECT SELECT user FROM b becomes SELECT DISTINCT user FROM a WHERE
-    user IN (SELECT user FROM b); EXCEPT becomes NOT IN. A UNION of two SELECTs from one table becomes one SELECT
-    DISTINCT whose WHERE joins the two conditions with OR. Other set operations stay.
+    For example, INTERSECT of two lists of users becomes SELECT DISTINCT user FROM a WHERE user IN (SELECT user FROM b).
+    `user` is the user column. Other set operations are left as they are.
     """
     return tree.transform(_user_set, user)
 

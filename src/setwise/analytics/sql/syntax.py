@@ -134,8 +134,7 @@ def _keep_backslashes(text: str, dialect: SqlDialect) -> str:
 def like_pattern(node: exp.Expr) -> str:
     """Return the pattern of `node`: a LIKE, an ILIKE, or an ESCAPE around one of them.
 
-    In the result, a backslash stands before every %, _ and backslash that matches itself.
-    As in PostgreSQL, a backslash escapes the next character of the pattern, unless ESCAPE names another character.
+    A backslash stands before every %, _ and backslash that matches itself, whichever escape character `node` states.
     Raises: `InvalidParameter` unless the pattern is a text, in which %, _ or the escape follows every escape.
     """
     escape, inner = "\\", node

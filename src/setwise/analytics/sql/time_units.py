@@ -357,9 +357,9 @@ def _char_parts(written: str, moment: RowExpression) -> list[RowExpression]:
     """Return row expressions for the successive parts of `written`, a format of TO_CHAR such as YYYY-MM.
 
     A row expression is a value computed from each row. Joined, they are the text of the date or time `moment`. Names of
-    months and days are not padded with spaces; PostgreSQL pads them, unless FM stands before them. Text in double
-    quotes stands for itself.
+    months and days are not padded with spaces.
     """
+    # PostgreSQL pads names of months and days with spaces, unless FM stands before them; here they are never padded.
     patterns = sorted(_TO_CHAR, key=len, reverse=True)
     parts: list[RowExpression] = []
     for text in re.findall(rf'"[^"]*"|FM|{"|".join(patterns)}|[A-Z]+|[^A-Z"]+|"', written, re.DOTALL | re.IGNORECASE):

@@ -46,10 +46,11 @@ def join_rows(
 ) -> SelectSource:
     """Return the rows of `source`, each joined with the rows of the same user among `rows`.
 
-    - `join` is the syntax node of the join in the SELECT `select`, and `user` the user column.
+    - `join` is the syntax node of the join in the SELECT `select`, which gets conditions that are no equalities in
+      WHERE.
+    - `scope` gets the names of the joined columns.
+    - `user` is the user column.
     - `read` converts a syntax node into a row expression (a value computed from each row).
-    - Conditions of an inner join that are not equalities are moved to the WHERE clause of `select`.
-    - The names of the joined columns are added to `scope`.
     Raises: `InvalidParameter` if the join is not on the user column, or is of another kind than JOIN and LEFT JOIN.
     """
     side, kind = str(join.args.get("side") or "").upper(), str(join.args.get("kind") or "").upper()
@@ -109,10 +110,10 @@ def _left_conditions(
 ) -> tuple[Derivation, list[KeyPair]]:
     """Return (rows, keys) that stand for `conditions`: those in ON of a LEFT JOIN that are not equalities.
 
-    A condition over columns of the joined rows alone restricts `rows`, the joined rows. A condition c over columns of
-    the earlier rows alone becomes a key: the join compares CASE WHEN c THEN 1 END with 1. `is_joined` says whether a
-    column belongs to the joined rows, `scope` has the names of the earlier rows, and `read` converts a node into a row
-    expression (a value computed from each row).
+    A condition on the joined `rows` restricts them; a condition on the earlier rows becomes a key of the join.
+    - `is_joined` says whether a column belongs to the joined rows.
+    - `scope` has the names of the earlier rows.
+    - `read` converts a node into a row expression (a value computed from each row).
     Raises: `InvalidParameter` for a condition over columns of both sides.
     """
     keys = []
@@ -121,6 +122,7 @@ def _left_conditions(
         if belongs <= {True}:
             rows = rows.then(KeepRows(read(without_qualifiers(part))))
         elif belongs == {False}:
+            # The join compares CASE WHEN condition THEN 1 END with 1.
             keys.append(KeyPair(Case((Branch(read(scope.resolve_copy(part)), ConstantValue(1)),)), ConstantValue(1)))
         else:
             raise unsupported(
@@ -149,9 +151,8 @@ def _join_conditions(
 ) -> tuple[list[tuple[exp.Expr, exp.Expr]], list[exp.Expr]]:
     """Return (pairs, other conditions) of a join; the pairs (earlier, joined) are nodes that it compares for equality.
 
-    `alias` is the alias of the joined rows, `columns` are their columns, or None if they are not known, and `scope` has
-    the names of earlier tables. The pair of user columns is left out, because rows are always joined by the user column
-    `user`.
+    The pair of user columns (`user`) is left out. `alias` is the alias of the joined rows, `columns` are their columns,
+    or None if they are not known, and `scope` has the names of earlier tables.
     Raises: `InvalidParameter` if the join does not compare the users.
     """
     using, condition = join.args.get("using") or (), join.args.get("on")
@@ -179,11 +180,10 @@ def _join_conditions(
 
 
 def _is_joined(node: exp.Expr, alias: str, scope: Scope, columns: Sequence[str] | None) -> bool | None:
-    """Return whether the column `node` belongs to the joined rows (True) or to earlier tables (False).
+    """Return whether the column `node` belongs to the joined rows (True) or to earlier tables (False); None if unclear.
 
     `alias` is the alias of the joined rows, `columns` are their columns, or None if they are not known, and `scope` has
-    the names of earlier tables. Returns None if the column has no qualifier, and both the joined rows and earlier
-    tables have such a column, or neither.
+    the names of earlier tables.
     """
     table = node.args.get("table")
     if table is not None:
@@ -221,14 +221,14 @@ def _used_columns(
     """Return the columns of the joined rows that `select` or `conditions` name; all `columns` if `select` selects *.
 
     `alias` is the alias of the joined rows, `columns` are their columns, or None if they are not known, and
-    `conditions` are further conditions of the join. Other columns are not joined, because a service refuses a question
-    that reads columns which are not allowed.
+    `conditions` are further conditions of the join.
     """
     column_nodes = [node for part in (select, *conditions) for node in part.find_all(exp.Column)]
     nodes = [node for node in column_nodes if type(node.this) is exp.Identifier]
     qualified = [node for node in nodes if node.args.get("table") is not None]
     named = [node.name for node in qualified if node.args["table"].name.lower() == alias.lower()]
     if columns is None:
+        # Other columns are not joined: a service refuses a question that reads columns which are not allowed.
         return list(dict.fromkeys(named))
     named += [node.name for node in nodes if node.args.get("table") is None]
     lower = {name.lower() for name in named}
@@ -243,8 +243,8 @@ class UserSubquery:
     - `select` is the rewritten SELECT.
     - `keys` are pairs (node over the outer rows, column of `select`) that the join compares for equality.
     - `columns` are the columns of `select` that are joined to the outer rows.
-    - `replacement` takes a mapping from these columns to their names in the joined rows, and returns the syntax node
-      that replaces the subquery in the outer SELECT.
+    - `replacement` takes the names of these columns in the joined rows, and returns the syntax node that replaces the
+      subquery.
     """
 
     select: exp.Expr
@@ -256,11 +256,10 @@ class UserSubquery:
 def user_subquery(node: exp.Expr, scope: Scope, user: str) -> UserSubquery | None:
     """Return the subquery `node`, rewritten for a join, if it is about the user of each row; None if it is not.
 
-    `node` is an EXISTS, an IN with a subquery, or a scalar subquery. `scope` has the names of tables and columns of the
-    outer SELECT, and `user` is the user column. The subquery is about the user of each row if it compares its user
-    column with that of the outer row.
-    Raises: `InvalidParameter` if the subquery names outer columns but does not compare the user columns, or uses outer
-    columns for more than comparisons in its WHERE. Also raised for an EXISTS that names no outer column.
+    `node` is an EXISTS, an IN with a subquery, or a scalar subquery; it is about the user of each row if it compares
+    its user column (`user`) with that of the outer row. `scope` has the names of the outer SELECT.
+    Raises: `InvalidParameter` for an EXISTS that names no outer column, and for a subquery that names outer columns
+    elsewhere than in comparisons in WHERE, or does not compare the users.
     """
     inner = node.this if isinstance(node, exp.Exists | exp.Subquery) else node.args["query"].this
     if not isinstance(inner, exp.Select) or inner.args.get("from_") is None:
@@ -392,9 +391,9 @@ def _key_name(place: int) -> str:
 def _scalar(inner: exp.Expr, keys: Sequence[tuple[exp.Expr, exp.Expr]], user: str) -> UserSubquery:
     """Return a scalar subquery about the user of a row, rewritten as a SELECT with one row per user and key values.
 
-    `inner` is the SELECT of the subquery, without the conditions that compared it with the outer row. These compared
-    the user columns (called `user`), and the two sides of each of `keys`: a pair (expression over the outer rows,
-    expression over the subquery's rows) that must be equal.
+    - `inner` is the SELECT of the subquery, without the conditions that compared it with the outer row.
+    - `keys` are the pairs (expression over the outer rows, expression over the subquery's rows) that were compared.
+    - `user` is the user column.
     Raises: `InvalidParameter` if the subquery may have several rows for one user.
     """
     if len(inner.expressions) != 1:
@@ -453,11 +452,9 @@ def _existence(
 ) -> UserSubquery:
     """Return an EXISTS or IN about the user of a row, rewritten as a SELECT with one row per user and key values.
 
-    `inner` is the SELECT of the subquery, and `user` the user column. `keys` are the pairs (outer, inner) that its
-    WHERE compares for equality, and `matched` the pairs that IN compares. `inequality` is (class, outer side, inner
-    side) of one further comparison in WHERE, or None. For an inequality, the rewritten SELECT has the lowest and
-    highest inner value: x < inner holds for some row exactly if it holds for the highest value, and x > inner for the
-    lowest.
+    - `inner` is the SELECT of the subquery, and `user` the user column.
+    - `keys` are the pairs (outer, inner) that its WHERE compares for equality, and `matched` those that IN compares.
+    - `inequality` is (class, outer side, inner side) of one further comparison in WHERE, or None.
     Raises: `InvalidParameter` for HAVING without GROUP BY, or an inequality together with GROUP BY or aggregates.
     """
     aggregated = any(has_aggregate(each) for each in inner.expressions)
@@ -481,6 +478,7 @@ def _existence(
     if inequality is not None:
         value = exp.column(_VALUE, quoted=True)
         computed = {
+            # x < inner is true for some row exactly if it is true for the highest value, and x > inner for the lowest.
             _LOWEST: exp.Anonymous(this="MIN", expressions=[value.copy()]),
             _HIGHEST: exp.Anonymous(this="MAX", expressions=[value.copy()]),
         }
@@ -517,13 +515,13 @@ def with_subquery(
     number: int,
     read: Callable[[exp.Expr], RowExpression],
 ) -> tuple[SelectSource, exp.Expr]:
-    """Return (rows of `source` joined with the result of `subquery`, the syntax node that replaces the subquery).
+    """Return (rows of `source` joined with the result of `subquery`, syntax node of the subquery's value in a row).
 
-    The subquery is about the user of each row, and the syntax node is the subquery's value in that row. `rows` are the
-    rows of `subquery.select`; they are joined on the column `user` and the subquery's keys. `scope` has the names of
-    the outer SELECT, to which the new columns are added. `number` makes the names of the new columns differ from those
-    of the statement's other subqueries. `read` converts a syntax node into a row expression (a value computed from each
-    row).
+    - `subquery` is about the user of each row, and `rows` are the rows of its SELECT.
+    - `scope` has the names of the outer SELECT, to which the new columns are added.
+    - `user` is the user column.
+    - `number` makes the names of the new columns unique in the statement.
+    - `read` converts a syntax node into a row expression (a value computed from each row).
     """
     check_same_source(rows, source)
     names = {column: f"{column} {number}" for column in subquery.columns}

@@ -26,9 +26,9 @@ statistic, and a bound beyond a million means that the search found nothing."""
 class Count(Statistic):
     """The number of users in a group, or the number of its rows with at most `most` rows of each user.
 
-    It counts users if `most` is 1 or None and `bounds` is None. It counts rows if `most` is above 1, or if `bounds` is
-    "auto"; a private search then finds `most`. If `column` is given, rows in which the column is null are not counted,
-    nor are users who have only such rows.
+    - `most` above 1 counts rows; 1 or None counts users.
+    - `column` is a column whose nulls are not counted; None counts all users or rows.
+    - `bounds` is "auto" if rows are counted and a private search finds `most`; otherwise None.
     """
 
     kind: ClassVar[str] = "count"
@@ -70,11 +70,9 @@ class Count(Statistic):
         return self.bounds == AUTO
 
     def search_measures(self) -> tuple[Measure, ...]:
-        """Return the measure (a number of each user) from which a search finds the bound on a user's rows in a group.
+        """Return the measure (a number of each user) from which a search finds the limit on a user's rows in a group.
 
-        The number is how many rows the user has in the group where they have the most rows. In that group a bound
-        leaves out at least as many of the user's rows as in any other. The engine counts how many users have each
-        number.
+        The number is how many rows the user has in the group where they have the most rows.
         """
         from setwise.mechanisms.contribution_bound import MOST_ROWS
 
@@ -148,9 +146,8 @@ class Count(Statistic):
     def planned_radius(self, release: "StatisticRelease") -> Fraction | None:
         """Return the half-width, in users or rows, of the 95% interval that this count is planned to have.
 
-        `release` is the mechanism with the noise scale that the planner chose; no row is read. The result is None for a
-        number of users without further conditions, which has no mechanism of its own: the mechanism that finds the
-        groups counts their users.
+        `release` is the mechanism with its noise scale. The result is None if the mechanism that finds the groups also
+        counts their users.
         """
         return total_radius(release, Fraction(1))
 
@@ -209,8 +206,8 @@ def noisy_total(measure: Measure) -> "StatisticRelease":
 def total_radius(release: "StatisticRelease", step: Fraction) -> Fraction | None:
     """Return the half-width, in units of the column, of the 95% interval that a noisy sum is planned to have.
 
-    `release` is the mechanism of the sum, whose noise scale is in rounding steps. `step` is the size of a rounding step
-    in units of the column. The result is None if `release` is not the mechanism of a noisy sum.
+    `release` is the mechanism, and `step` the size of its rounding steps in units of the column. None if `release` is
+    not the mechanism of a noisy sum.
     """
     from setwise.mechanisms.intervals import CONFIDENCE
     from setwise.mechanisms.statistics import NoisyTotal

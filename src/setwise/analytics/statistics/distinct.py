@@ -65,15 +65,14 @@ class Distinct(Statistic):
     def in_units(self, estimate: "Estimate") -> "Estimate":
         """Return `estimate`, a noisy number of distinct values, with a value or lower end below 0 raised to 0.
 
-        The upper end of the interval is raised by as much as the value, as is done for counts. If a negative upper end
-        were only raised to 0, the interval would state that the exact number is 0, although it is only known to be
-        small.
+        The upper end of the interval is raised by as much as the value.
         """
         from setwise.mechanisms.release import Estimate
 
         assert estimate.interval is not None
         lower, upper = estimate.interval
         value = max(0, estimate.value)
+        # If a negative upper end were only raised to 0, the interval would state that the exact number is 0.
         return Estimate(value=value, interval=(max(0, lower), upper + value - estimate.value))
 
     def planned_radius(self, release: "StatisticRelease") -> Fraction | None:

@@ -31,12 +31,9 @@ if TYPE_CHECKING:
 class Mean(BoundedStatistic):
     """The mean of a column in a group: over users, or, if `per_user` is given, over rows.
 
-    Over users, each user's own mean of the column is clipped to `low` .. `high`, and the result is the mean of these
-    means. So every user counts once. Over rows, each row's value is clipped to `low` .. `high`. A user with more than
-    `per_user` rows in the group then counts as `per_user` rows, each with the mean of the user's clipped values; on
-    average this equals a random choice of `per_user` of the rows.
-
-    `clip` has the bounds and the rounding step, and is None until a search has found the bounds.
+    - Over users, it is the mean of the users' own means, each clipped to `low` .. `high`.
+    - Over rows, each row's value is clipped. A user with more than `per_user` rows has the weight of `per_user` rows.
+    - `clip` has the bounds and the rounding step; None until a search has found the bounds.
     """
 
     kind: ClassVar[str] = "mean"
@@ -81,9 +78,8 @@ class Mean(BoundedStatistic):
     def measures(self) -> tuple[Measure, ...]:
         """Return the measure of a mean, the whole number that a user adds to a group.
 
-        If `per_user` is None, the number is the user's own mean minus the middle between the bounds, in rounding steps.
-        Otherwise the mean is that of the user's clipped values, and the number is multiplied by the user's number of
-        rows, but at most by `per_user`.
+        It is the user's own mean minus the middle between the bounds, in rounding steps. If `per_user` is given, it is
+        multiplied by the user's number of rows, but at most by `per_user`.
         """
         return (
             Measure(
@@ -126,9 +122,8 @@ class Mean(BoundedStatistic):
     def planned_radius(self, release: "StatisticRelease") -> Fraction | None:
         """Return the half-width, in units of the column, of the 95% interval that this mean is planned to have.
 
-        The width depends on the size of the group, so the plan assumes a group of `SOME_USERS` users (rows, if
-        `per_user` is given). The rounding of values to steps is included. `release` is the mechanism with the noise
-        scale that the planner chose. The result is None if `release` is not the mechanism of a mean.
+        It is planned for a group of `SOME_USERS` users (rows, if `per_user` is given). `release` is the mechanism with
+        its noise scale; None if that is not the mechanism of a mean.
         """
         from setwise.mechanisms.intervals import CONFIDENCE
         from setwise.mechanisms.statistics import NoisyMean
@@ -167,14 +162,14 @@ class Mean(BoundedStatistic):
     def is_unreliable(self, estimate: "Estimate", release: "StatisticRelease", users: float | None) -> bool:
         """Return whether noise may be as large as the mean, or as half of the distance between its bounds.
 
-        If the bounds lie on both sides of 0, only this distance decides: a mean delay of 0.1 minutes between -60 and 60
-        is precise although its interval is wider than 0.2. `estimate` is in units of the column; `release` and `users`
-        are not used.
+        If the bounds lie on both sides of 0, only this distance decides. `estimate` is in units of the column;
+        `release` and `users` are not used.
         """
         from setwise.mechanisms.release import noise_may_dominate
 
         del release, users
         low, high = self.clip_bounds.low, self.clip_bounds.high
+        # A mean delay of 0.1 minutes between -60 and 60 is precise although its interval is wider than 0.2.
         is_amount = low >= 0 or high <= 0
         return covers_half(estimate, low, high) or (is_amount and noise_may_dominate(estimate.value, estimate.interval))
 

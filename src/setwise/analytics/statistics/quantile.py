@@ -54,9 +54,8 @@ def shares_of(at: object) -> Sequence[Any]:
 class Quantile(BoundedStatistic):
     """The value of `column` below which the share `at` of a group's rows lies, where all users have equal weight.
 
-    A user's weight is divided evenly among their rows in the group. The exponential mechanism picks the value from the
-    grid low, low + step, .., high; rows outside this range count as its nearest end. `clip` has the bounds and the
-    step, and is None until a search has found the bounds.
+    A user's weight is divided evenly among their rows in the group. The value is one of low, low + step, .., high.
+    `clip` has these bounds and the step; None until a search has found the bounds.
     """
 
     kind: ClassVar[str] = "quantile"
@@ -228,9 +227,8 @@ class Quantile(BoundedStatistic):
     def is_unreliable(self, estimate: "Estimate", release: "StatisticRelease", users: float | None) -> bool:
         """Return whether noise may move the released value as far as the least or the greatest value of its group.
 
-        Noise may do so if the rank of the released value can be off by at least as many users as lie below the
-        quantile, or above it. `release` is the mechanism with its epsilon. `users` is the released number of the
-        group's users; if it is None, the result is False. `estimate` is not used.
+        `release` is the mechanism with its epsilon. `users` is the released number of the group's users; if it is None,
+        the result is False. `estimate` is not used.
         """
         from setwise.mechanisms.intervals import CONFIDENCE
 

@@ -60,10 +60,11 @@ ROWS = "max_rows_contributed"
 class SqlFunction:
     """How SQL writes a statistic of a column as a function, such as AVG.
 
-    `bounds` is the name of the function's argument with the clipping bounds, and `missing` the text of the error if a
-    statement leaves this argument out. `takes_share` is True for functions such as PERCENTILE_CONT(column, share).
-    `share` is the fixed share of a function that stands for one quantile, such as PRIVATE_MAX, else None. `takes_rows`
-    is True for statistics over rows, which accept the named argument `ROWS`, the most rows of a user that count.
+    - `bounds` is the name of the function's argument with the clipping bounds.
+    - `missing` is the text of the error if a statement leaves this argument out.
+    - `takes_share` is True for functions such as PERCENTILE_CONT(column, share).
+    - `takes_rows` is True if the function accepts the named argument `ROWS`, the most rows of a user that count.
+    - `share` is the fixed share of a function that stands for one quantile, such as PRIVATE_MAX; otherwise None.
     """
 
     bounds: str
@@ -76,10 +77,9 @@ class SqlFunction:
 class Statistic(ABC):
     """A statistic of the rows of each group, with a bound on what one user can add to it.
 
-    A subclass is a frozen record of checked parameters. Its constructor takes the parameters as they are written in
-    JSON, on the command line and in Python, and raises `InvalidParameter` for a wrong one. `column` is the column that
-    is read, or None. The class attributes describe a kind of statistic: its name `kind`, its help text `summary`, and
-    its `sql` functions. The other attributes, each explained below it, say how the statistic is released and shown.
+    A subclass is a frozen record of parameters, which its constructor checks; it raises `InvalidParameter` for a wrong
+    one. `column` is the column that is read, or None. Class attributes say how the statistic is named, released and
+    shown.
     """
 
     __slots__ = ()
@@ -201,10 +201,9 @@ class Statistic(ABC):
     def planned_radius(self, release: "StatisticRelease") -> Fraction | None:
         """Return the half-width, in units of the column, of the 95% interval that the statistic is planned to have.
 
-        `release` is the mechanism with the noise scale that the planner chose; no row is read. For a mean, a group of
-        `SOME_USERS` users or rows is assumed. For a quantile, the result is the number of users by which its rank may
-        be off. The result is None for a number of users that has no mechanism of its own, because the mechanism that
-        finds the groups counts their users.
+        `release` is the mechanism with its noise scale. The half-width of a mean is for `SOME_USERS` users or rows, and
+        that of a quantile is a number of users by which its rank may be off. None if the mechanism that finds the
+        groups also counts their users.
         """
 
     def planned_together(self) -> object:
@@ -274,9 +273,8 @@ class Statistic(ABC):
     def is_unreliable(self, estimate: "Estimate", release: "StatisticRelease", users: float | None) -> bool:
         """Return whether noise may be as large as `estimate`, which is in units of the column.
 
-        By default the interval of the estimate decides. A subclass overrides this method if its estimates have no
-        interval, or if 0 is no special value of them. `release` is the mechanism with its noise scale. `users` is the
-        released number of users in the group, or None if that number is not released.
+        `release` is the mechanism with its noise scale. `users` is the released number of users in the group, or None
+        if that number is not released.
         """
         from setwise.mechanisms.release import noise_may_dominate
 
@@ -372,11 +370,10 @@ class ClipBounds:
 def read_bounds(
     low: Number | None, high: Number | None, step: Number | None, bounds: str | None, *, from_zero: bool = False
 ) -> ClipBounds | None:
-    """Return the clipping bounds and the rounding step that the parameters `low`, `high`, `step` and `bounds` state.
+    """Return the clipping bounds and the rounding step that the parameters state; None if `bounds` is "auto".
 
-    None if `bounds` is "auto": a private search then finds `low`, `high` and `step`, so none of them may be given. If
-    `step` is None, it is chosen later. A given `step` may be at most high - low, or, if `from_zero` (for sums), at most
-    the larger absolute value of the two bounds.
+    With "auto" a private search finds `low`, `high` and `step`, so none of them may be given. If `step` is None, it is
+    chosen later. It may be at most high - low or, if `from_zero` (for sums), the larger absolute value of the bounds.
     Raises: `InvalidParameter` if a bound is missing, is not a number, or contradicts another parameter.
     """
     if bounds == AUTO:

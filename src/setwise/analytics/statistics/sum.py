@@ -29,12 +29,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True, init=False)
 class Sum(BoundedStatistic):
-    """The sum of a column, with each user's own sum in a group clipped to `low` .. `high`.
+    """The sum of a column, with each user's own sum in a group clipped to bounds and rounded to a multiple of a step.
 
-    If `low` is left out, it is 0. If `high` is left out, it is the bound that the dataset declares, or else 1. `bounds`
-    = "auto" leaves both to a private search. Each user's own sum is rounded to a multiple of `step`. If `step` is left
-    out, it is 1 for a column of integers, and a thousandth of high - low for other columns. `clip` has the bounds and
-    the step, and is None until a search has found the bounds. `has_high` says whether `high` was given.
+    - `column` is the column.
+    - `clip` has the bounds and the step; None until a search has found the bounds.
+    - `has_high` says whether the upper bound was given.
     """
 
     kind: ClassVar[str] = "sum"
@@ -80,12 +79,10 @@ class Sum(BoundedStatistic):
     def per_item(self) -> int | None:
         """The most that one user adds to a group, if groups can be ranked by the sum; None otherwise.
 
-        Groups can be ranked if users add whole numbers of 0 or more: `low` is 0, `high` is whole and the step is 1. A
-        `high` beyond `LARGEST_TAU` takes larger steps, so groups cannot be ranked by it. The result is also None for
-        bounds that a private search found, whatever their values, so that the columns of the answer do not depend on
-        these values.
+        Groups can be ranked if users add whole numbers of 0 or more, unless a private search found the bounds.
         """
         clip = self.clip
+        # With bounds that a search found, the columns of the answer must not depend on their values.
         if clip is None or clip.from_search or clip.low != 0 or clip.high.denominator != 1 or clip.known_step != 1:
             return None
         if clip.step is None and clip.high > LARGEST_TAU:
@@ -112,9 +109,8 @@ class Sum(BoundedStatistic):
     def in_steps(self, schema: Schema) -> Statistic:
         """Return the sum with its rounding step: the given one, 1 for integers, or a thousandth of high - low.
 
-        Integers take steps of 2^-16 of the larger bound if that bound is beyond `LARGEST_TAU`, the most steps that a
-        user can add. A sum of integers with the lower bound 0 and a whole upper bound keeps the step None, which means
-        1, so that groups can be ranked by it (see `per_item`). `schema` has the kind of the column.
+        `schema` has the kind of the column. If the larger bound is beyond `LARGEST_TAU`, integers take steps of 2^-16
+        of that bound.
         """
         clip = self.clip_bounds
         if clip.step is not None:

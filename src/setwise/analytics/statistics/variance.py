@@ -46,12 +46,10 @@ _SQL_FUNCTION = SqlFunction(
 
 @dataclass(frozen=True, slots=True, kw_only=True, init=False)
 class Variance(BoundedStatistic):
-    """The variance of a column over rows, each clipped to `low` .. `high`, with at most `per_user` rows of each user.
+    """The population variance of a column over rows, each clipped to `low` .. `high`.
 
-    A user with more than `per_user` rows in a group keeps all values, but counts with the weight of `per_user` rows; on
-    average this equals a random choice of `per_user` of the rows. If `per_user` is None, every user has the weight of
-    one row. The result is the population variance of the rows that count, which is 1 - 1/n times the sample variance of
-    n rows. `clip` has the bounds, and is None until a search has found them.
+    A user with more than `per_user` rows in a group has the weight of `per_user` rows; None means one row. `clip` has
+    the bounds; None until a search has found them.
     """
 
     kind: ClassVar[str] = "variance"
@@ -102,11 +100,10 @@ class Variance(BoundedStatistic):
         return self.clip_bounds.width / 2
 
     def measures(self) -> tuple[Measure, ...]:
-        """Return the two measures (numbers that a user adds to a group), of which one is for y and one for 2 y^2 - 1.
+        """Return the two measures (whole numbers that a user adds to a group), one for y and one for 2 y^2 - 1.
 
-        y is the clipped value of a row, scaled to -1 at the lower and 1 at the upper bound. So both y and 2 y^2 - 1 lie
-        between -1 and 1. For each of the two, a user adds its average over their rows, times the number of these rows,
-        but at most times `per_user` (1 if None). The engine sums these numbers over users.
+        y is the clipped value of a row, scaled to -1 at the lower and 1 at the upper bound. A user adds the average
+        over their rows, times the number of these rows, but at most times `per_user` (1 if None).
         """
         return tuple(
             Measure(
@@ -154,10 +151,9 @@ class Variance(BoundedStatistic):
     def planned_radius(self, release: "StatisticRelease") -> Fraction | None:
         """Return the half-width of the 95% interval that this statistic is planned to have.
 
-        Its unit is squared units of the column for a variance, and units of the column for a standard deviation. The
-        width depends on the rows, so the plan assumes `SOME_USERS` rows spread evenly between the bounds. `release` is
-        the mechanism with the noise scale that the planner chose. The result is None if `release` is not the mechanism
-        of a variance.
+        It is in squared units of the column for a variance, and in units of the column for a standard deviation. It is
+        planned for `SOME_USERS` rows spread evenly between the bounds. `release` is the mechanism with its noise scale;
+        the result is None if that is not the mechanism of a variance.
         """
         from setwise.mechanisms.intervals import CONFIDENCE
         from setwise.mechanisms.statistics import NoisyVariance

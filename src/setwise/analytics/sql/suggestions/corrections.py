@@ -207,8 +207,8 @@ def _with_group_by(tree: exp.Expr, user: str) -> exp.Expr | None:
 def _with_public_joins(tree: exp.Expr, _user: str) -> exp.Expr | None:
     """Return the statement `tree` with a JOIN in place of each x IN (SELECT y FROM t WHERE ..) in its WHERE.
 
-    None if there is no such condition; `_user` is not used. The JOIN repeats a row for every row of t with y = x, so
-    both forms give the same result only if no two rows of t have the same y.
+    None if there is no such condition; `_user` is not used. Both forms give equal results only if no two rows of t have
+    equal y.
     """
     where = tree.args.get("where") if isinstance(tree, exp.Select) else None
     source = tree.args.get("from_")
@@ -258,10 +258,8 @@ _ANALYZE = re.compile(r"^\s*EXPLAIN\s+ANALYZE\b", re.IGNORECASE)
 def _without_clauses(text: str, user: str) -> Iterator[str]:
     """Yield texts that could replace the statement `text`, which cannot be parsed; `user` is the user column.
 
-    The first text is a shorter form of `text`. These parts are removed from it: a clause such as WITH
-    DIFFERENTIAL_PRIVACY OPTIONS (..), the word ANALYZE, PERCENT or WITH TIES after TOP n, and all statements but the
-    first. The other texts are `corrections` of the shorter form. Yields nothing if the shorter form equals `text` or
-    cannot be parsed either.
+    The first text lacks clauses that are not supported, such as PERCENT after TOP n, and all statements but the first.
+    The others are `corrections` of it. Yields nothing if it cannot be parsed either, or equals `text`.
     """
     shorter = _TOP.sub(r"\1", _ANALYZE.sub("EXPLAIN", _CLAUSE.sub("SELECT", text.partition(";")[0]))).strip()
     if shorter == text.strip():
@@ -277,10 +275,8 @@ def _without_clauses(text: str, user: str) -> Iterator[str]:
 def _compare_users(select: exp.Expr, user: str) -> None:
     """Change `select` in place so that it combines only rows of the same user; `user` is the user column.
 
-    - A join of the first table in FROM with itself, or with a subquery, also compares the user columns in its ON.
-    - If `select` is a subquery, its window functions are also partitioned by the user column.
-    - If `select` is a subquery whose WHERE names the first table of the SELECT around it, the WHERE also compares the
-      user columns of the two SELECTs.
+    The comparison of users is added to joins, to window functions of subqueries, and to WHERE of subqueries that name
+    the first table of the SELECT around them.
     """
     source = select.args.get("from_")
     if source is None:
@@ -338,11 +334,9 @@ def _sql_text(tree: exp.Expr) -> Iterator[str]:
 
 
 def _rewrite_call(node: exp.Expr) -> None:
-    """Replace a refused function call, `node`, in place by a similar call for the statement that a refusal suggests.
+    """Replace a refused function call, `node`, in place by a similar call that is supported.
 
-    MIN, MAX and ANY_VALUE become quantiles, BOOL_OR and BOOL_AND become COUNTIF, and SUM(DISTINCT x) becomes SUM(x). A
-    call that writes a date in an unsupported format becomes the start of its day or week, AGE becomes a number of days,
-    STARTS_WITH becomes LIKE, and DATE_TRUNC loses its time zone argument.
+    For example, MIN becomes a quantile, and BOOL_OR becomes COUNTIF.
     """
     function = str(node.this).upper()
     arguments = node.expressions
@@ -483,8 +477,7 @@ def _keep_countable(select: exp.Expr) -> None:
 def _simplest(tree: exp.Expr, user: str) -> Iterator[str]:
     """Yield the simplest suggestions: SQL texts that return the number of users of a table that the statement reads.
 
-    `tree` is the syntax tree of the statement, and `user` the user column. For each table, the first text counts users
-    by the plain columns of the statement's GROUP BY, if it has any, and the last text counts them without groups.
+    `tree` is the syntax tree of the statement, and `user` the user column. Groups are suggested before no groups.
     """
     common = {each.alias.lower() for each in tree.find_all(exp.CTE)}
     tables = [each for each in tree.find_all(exp.Table) if each.name.lower() not in common]

@@ -12,10 +12,8 @@ from setwise.analytics.sql.aggregates import has_aggregate
 def left_join_of_released(tree: exp.Expr) -> exp.Expr | None:
     """Return a statement that is accepted in place of `tree`, SELECT .. FROM public LEFT JOIN private .. GROUP BY key.
 
-    In the new statement, an inner SELECT joins and aggregates the private rows, and public keys are LEFT JOINed with
-    its released result. COUNT of a column is 0 for a key without rows. Returns None if `tree` has another form, has
-    COUNT(*) (which counts a key without rows once), or has a WHERE or HAVING, or groups by anything but columns that it
-    selects.
+    It aggregates the private rows in an inner SELECT, and LEFT JOINs public keys with the released result. Returns None
+    if `tree` has another form or has clauses that this would change.
     """
     joins = tree.args.get("joins") or []
     source = tree.args.get("from_")
@@ -78,8 +76,8 @@ def left_join_of_released(tree: exp.Expr) -> exp.Expr | None:
 def not_exists_for_not_in(tree: exp.Expr) -> exp.Expr | None:
     """Return `tree` with x IS NOT NULL AND NOT EXISTS (..) in place of x NOT IN (SELECT y FROM t WHERE ..).
 
-    `tree` is changed in place. The two conditions differ only if a y is null, where NOT IN is never true, or if the
-    SELECT has no rows, where NOT IN is true even if x is null. Returns None if `tree` has no such NOT IN.
+    `tree` is changed in place. The two conditions differ if a y is null, or if the SELECT has no rows and x is null.
+    Returns None if `tree` has no such NOT IN.
     """
     changed = False
     for node in [each for each in tree.find_all(exp.Not) if isinstance(each.this, exp.In)]:

@@ -231,9 +231,8 @@ def _grouped_window(tree: exp.Expr) -> exp.Expr | None:
 def _period_of_times(tree: exp.Expr) -> exp.Expr | None:
     """Return a statement with the first and last month that is released, in place of MIN(x) and MAX(x) of a time x.
 
-    The private rows are counted by month in an inner SELECT, and the outer SELECT takes MIN and MAX of its noisy
-    groups. Aggregates other than COUNT(*) are left out. Returns None if `tree` has a HAVING, no MIN or MAX, several
-    different arguments of them, or a column that is not grouped.
+    It counts private rows by month, and takes MIN and MAX of the noisy groups. Returns None if `tree` has no such MIN
+    or MAX, or has several arguments of them, a HAVING or a column that is not grouped.
     """
     if not isinstance(tree, exp.Select) or tree.args.get("having") or tree.args.get("from_") is None:
         return None
