@@ -147,10 +147,6 @@ class Search:
         known_contributions = contributions or self.query.contributions or len(self.query.domain or (1,))
         noise_of_row = self._noise_of_row(known_contributions)
         noise_of_width = noise_of_row / CLIPPED_WEIGHT
-        if self.query.domain is None and self.query.k is None:
-            # There are at least as many groups as one user counts in. Were more assumed, the bounds of a mean would
-            # clip more, which its interval does not allow for, while it does allow for the noise of wide bounds.
-            noise_of_width *= min(known_contributions, self._group_count) / self._group_count
         sums, means = (
             {
                 measure
