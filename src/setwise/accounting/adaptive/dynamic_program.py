@@ -43,10 +43,9 @@ only."""
 class DrawConfig:
     """Constants that limit the work of maximising delta over the adaptive orders of bounded-range mechanisms.
 
-    The maximum is computed by a dynamic program. A draw is one use of a mechanism that the analyst chooses from those
-    that remain. An operator turns the privacy profile (delta as a function of epsilon) of some mechanisms into the
-    profile of one draw followed by them. Work is the number of applications of an operator times the number of grid
-    points of a profile. The text below each constant says what it decides.
+    - A draw is one use of a mechanism that the analyst chooses from those that remain.
+    - A privacy profile is delta as a function of epsilon; an operator adds one draw to a profile.
+    - Work is the number of applications of an operator times the number of grid points of a profile.
     """
 
     most_states: int = 1_500
@@ -103,25 +102,23 @@ that the multiple is not below the epsilon."""
 class DrawOrders:
     """Bounded-range mechanisms that may be used in any order, with the states of the dynamic program over their orders.
 
-    `groups` are pairs (epsilon, count); one use is called a draw. If `prices` is empty, a state is a vector with the
-    number of remaining draws of each group, and the program computes the largest delta over all orders.
-
-    If there would be too many vectors, `prices` has a positive whole number for each group, the price of one of its
-    draws. A state is then the sum of the prices of the remaining draws. These states also allow orders that draw from a
-    group too often, so the program computes an upper bound on delta.
+    - `groups` are pairs (epsilon, count).
+    - `prices` is empty, or has for each group a positive whole number, the price of one of its uses.
     """
+
+    # One use is called a draw. Without prices, a state is a vector with the number of remaining draws of each group,
+    # and the program computes the largest delta over all orders. If there would be too many vectors, a state is the sum
+    # of the prices of the remaining draws. These states also allow orders that draw from a group too often, so the
+    # program then computes an upper bound on delta.
 
     groups: tuple[Group, ...]
     prices: tuple[int, ...] = ()
 
     @property
     def steps(self) -> int:
-        """Upper bound on the operator applications of the dynamic program over the orders of these mechanisms.
-
-        One application adds one more use to a privacy profile. With one group of equal mechanisms the number is its
-        number of uses. With several groups it is the number of groups times the number of states of the program
-        (vectors of remaining counts, or sums of prices).
-        """
+        """Upper bound on how often the dynamic program adds one more use to a privacy profile."""
+        # With one group of equal mechanisms the number is its number of uses. With several groups it is the number of
+        # groups times the number of states of the program (vectors of remaining counts, or sums of prices).
         if self.prices:
             return self.total * len(self.groups)
         if len(self.groups) == 1:
@@ -167,12 +164,12 @@ def variance_of(groups: Sequence[Group]) -> float:
 
 
 def grid_work(groups: Sequence[Group], steps: float, cells: int = CONFIG.usual_cells) -> float:
-    """Return the estimated work of applying bounded-range operators `steps` times to privacy profiles on a grid.
+    """Return the estimated work of adding a bounded-range mechanism to a privacy profile on a grid, `steps` times.
 
-    A bounded-range operator adds one bounded-range mechanism to a profile. The unit of work is one grid point in one
-    application; each application also has a fixed work of a few thousand units. `groups` are the bounded-range
-    mechanisms as (epsilon, count). The grid has `cells` cells across the smallest of their epsilons.
+    The unit of work is one grid point in one such step. `groups` are the mechanisms as (epsilon, count). The grid has
+    `cells` cells across the smallest of their epsilons.
     """
+    # Each application of an operator also has a fixed work of a few thousand units.
     epsilons = [epsilon for epsilon, _ in groups]
     smallest = max(min(epsilons), max(epsilons) / CONFIG.largest_ratio)
     span = CONFIG.deviations * math.sqrt(variance_of(groups))
@@ -187,11 +184,11 @@ def grid_work(groups: Sequence[Group], steps: float, cells: int = CONFIG.usual_c
 def quick_in_any_order(groups: Sequence[Group], most_work: float = CONFIG.quick_work) -> bool:
     """Return whether the largest delta over all adaptive orders of `groups` can be computed exactly with `most_work`.
 
-    `groups` are bounded-range mechanisms as (epsilon, count). An operator adds one mechanism to a privacy profile. The
-    unit of work is one grid point of a profile in one application of an operator. The result is also False if the
-    epsilons differ too much for one grid, or if there are too many vectors of remaining counts. In these two cases only
-    an upper bound on the largest delta can be computed.
+    `groups` are bounded-range mechanisms as (epsilon, count). The unit of work is one grid point each time that a
+    mechanism is added to a privacy profile.
     """
+    # The result is also False if the epsilons differ too much for one grid, or if there are too many vectors of
+    # remaining counts. In these two cases only an upper bound on the largest delta can be computed.
     epsilons = [epsilon for epsilon, _ in groups]
     if len(groups) > 1 and (
         _states(groups) > CONFIG.most_states or max(epsilons) > CONFIG.largest_ratio * min(epsilons)
@@ -204,11 +201,11 @@ def quick_in_any_order(groups: Sequence[Group], most_work: float = CONFIG.quick_
 def quick_when_priced(groups: Sequence[Group]) -> bool:
     """Return whether an upper bound on the delta over all adaptive orders of `groups` is quick to compute.
 
-    `groups` are bounded-range mechanisms as (epsilon, count). The bound may round epsilons up, and may reduce the
-    vector of remaining counts to a sum of prices (see `DrawOrders`). An operator adds one mechanism to a privacy
-    profile. Quick means that the estimated work is at most `CONFIG.quick_priced_work`, in grid points times
-    applications of an operator.
+    `groups` are bounded-range mechanisms as (epsilon, count). Quick means that the estimated work is at most
+    `CONFIG.quick_priced_work`, in grid points times steps of the dynamic program.
     """
+    # The bound may round epsilons up, and may reduce the vector of remaining counts to a sum of prices (see
+    # `DrawOrders`).
     return grid_work(groups, CONFIG.most_priced_steps) <= CONFIG.quick_priced_work
 
 
@@ -244,14 +241,13 @@ def merge_groups(groups: Sequence[Group]) -> list[Group]:
 def draw_orders_of(groups: tuple[Group, ...], tilt: float) -> DrawOrders:
     """Return the states of a dynamic program that maximises delta over every adaptive order of `groups`.
 
-    `groups` are bounded-range mechanisms as (epsilon, count). A state is the vector of remaining counts. If there would
-    be too many vectors, a state is a sum of prices instead (see `DrawOrders`), and the maximum is only an upper bound
-    on delta, because impossible orders are allowed too.
-
-    The prices are chosen so that the bound is close if privacy profiles fall with the overall epsilon x like
-    exp(-`tilt` x). To have fewer groups, epsilons may then also be rounded up. This is safe, because a-bounded range
-    implies b-bounded range for a <= b.
+    `groups` are bounded-range mechanisms as (epsilon, count). The program gives the maximum, or an upper bound close to
+    it if privacy profiles fall with the overall epsilon x like exp(-`tilt` x).
     """
+    # A state is the vector of remaining counts. If there would be too many vectors, a state is a sum of prices instead
+    # (see `DrawOrders`), and the maximum is only an upper bound on delta, because impossible orders are allowed too. To
+    # have fewer groups, epsilons may then also be rounded up. This is safe, because a-bounded range implies b-bounded
+    # range for a <= b.
     merged = merge_groups(groups)
     if len(merged) == 1 or _states(merged) <= CONFIG.most_states:
         return DrawOrders(tuple(merged))
@@ -270,14 +266,13 @@ def draw_orders_of(groups: tuple[Group, ...], tilt: float) -> DrawOrders:
 def _choose_prices(groups: Sequence[Group], tilt: float) -> tuple[DrawOrders, float]:
     """Return `groups` with a price for one use of each group, and a bound that is smaller for better prices.
 
-    `groups` are bounded-range mechanisms as (epsilon, count), and prices are positive whole numbers. The dynamic
-    program with prices allows every sequence of uses whose prices add up to the total price of `groups`. The bound is
-    on log E[exp(`tilt` L)] over these sequences, where L is the total privacy loss of a sequence.
-
-    Several choices of prices are tried, and the one with the smallest bound is returned. If every choice takes more
-    than `CONFIG.most_priced_steps` operator applications, the returned groups are empty and the bound is infinite. A
-    single group gets no prices, because its uses have only one order.
+    `groups` are bounded-range mechanisms as (epsilon, count). If every choice of prices takes too much work, the
+    returned groups are empty and the bound is infinite. A single group gets no prices, because its uses have only one
+    order.
     """
+    # Prices are positive whole numbers. The dynamic program allows every sequence of uses whose prices add up to the
+    # total price of `groups`. The bound is on log E[exp(`tilt` L)] over these sequences, where L is the total privacy
+    # loss of a sequence. Too much work is more than `CONFIG.most_priced_steps` operator applications.
     gains = [draw_gain(epsilon, tilt) for epsilon, _ in groups]
     if len(groups) == 1:
         return DrawOrders(tuple(groups)), groups[0][1] * gains[0]
@@ -321,13 +316,12 @@ def draw_gain(epsilon: float, tilt: float) -> float:
 def grid_step(epsilons: Sequence[float], cells: int) -> float:
     """Return a step for a grid of epsilons: at most about the smallest of `epsilons` divided by `cells`.
 
-    The step may be up to `CONFIG.finer` times smaller than this quotient. If some step in this range divides all
-    `epsilons`, it is returned. Otherwise the step is chosen so that rounding each of `epsilons` up to a multiple of the
-    step changes it little.
-
-    Rounding errors must not understate an epsilon that is a multiple of the step. So the step is raised by a few units
-    of rounding, until the computed multiple is at least this epsilon.
+    If possible, all `epsilons` are multiples of the step. Otherwise rounding each of them up to a multiple of the step
+    changes it little.
     """
+    # The step may be up to `CONFIG.finer` times smaller than the quotient. Rounding errors must not understate an
+    # epsilon that is a multiple of the step. So the step is raised by a few units of rounding, until the computed
+    # multiple is at least this epsilon.
     distinct = sorted(set(epsilons))
     smallest = distinct[0]
     unit = common_unit(distinct)
@@ -368,16 +362,17 @@ def cells_up(epsilon: float, step: float) -> int:
 def in_worst_order(draws: DrawOrders, after: TailProfile, band: Band, apply: Apply, progress: Progress) -> TailProfile:
     """Return the privacy profile of bounded-range mechanisms in their worst adaptive order, followed by `after`.
 
-    A profile is delta as a function of epsilon. `draws` are the bounded-range mechanisms with the states of the dynamic
-    program over orders, and `after` is the profile of the mechanisms used last. `band` says how many grid points a
-    profile needs for the wanted accuracy. `progress` is called with 1.0 about once per bounded-range use.
-
-    `apply(operator, profile, size)` returns, at `size` grid points, the profile of one more mechanism followed by the
-    mechanisms of `profile`; it computes lower and upper bounds, or upper bounds only. If uses have prices (see
-    `DrawOrders`), `apply` is not called, and only upper bounds are computed.
+    - `draws` are the bounded-range mechanisms.
+    - `after` is the profile (delta as a function of epsilon) of the mechanisms used last.
+    - `band` says how many grid points a profile needs.
+    - `apply(operator, profile, size)` returns, at `size` grid points, the profile of one more mechanism followed by
+      those of `profile`.
+    - `progress` is called with 1.0 about once per bounded-range use.
 
     Raises: `Unattainable` if rounding errors exceed the profile.
     """
+    # `apply` computes lower and upper bounds, or upper bounds only. If uses have prices (see `DrawOrders`), `apply` is
+    # not called, and only upper bounds are computed.
     groups = draws.groups
     if len(groups) == 1:
         profile = _apply_repeatedly(groups[0], after, band, apply, progress)
@@ -400,20 +395,23 @@ def _on_grid(epsilon: float, step: float) -> float:
 def _operator(epsilon: float, step: float) -> BoundedRangeStep:
     """Return the operator that puts an `epsilon`-bounded-range mechanism before the mechanisms of a privacy profile.
 
-    The operator takes the profile of the mechanisms that follow, and returns the profile of the bounded-range mechanism
-    and the mechanisms that follow. Both profiles are on a grid of epsilons with this `step`. For the upper bound, the
-    mechanism's epsilon is rounded up to a multiple of the step. For the lower bound, the mechanism keeps its epsilon. A
-    value between two grid points is then replaced by the value at the right one, which is lower.
+    A privacy profile is delta as a function of epsilon, here on a grid of epsilons with this `step`.
     """
+    # For the upper bound, the mechanism's epsilon is rounded up to a multiple of the step. For the lower bound, the
+    # mechanism keeps its epsilon. A value between two grid points is then replaced by the value at the right one, which
+    # is lower.
     return BoundedRangeStep(epsilon, cells_up(epsilon, step), step)
 
 
 def _apply_repeatedly(group: Group, after: TailProfile, band: Band, apply: Apply, progress: Progress) -> Profile:
     """Return the privacy profile of all uses of one group of equal bounded-range mechanisms, followed by `after`.
 
-    `group` is (epsilon, count), `after` the profile of the mechanisms that follow, and `band` says how many grid points
-    a profile needs. `apply(operator, profile, size)` returns, at `size` grid points, the profile of one more mechanism
-    followed by the mechanisms of `profile`. `progress` is called with 1.0 after each use.
+    - `group` is (epsilon, count).
+    - `after` is the profile (delta as a function of epsilon) of the mechanisms that follow.
+    - `band` says how many grid points a profile needs.
+    - `apply(operator, profile, size)` returns, at `size` grid points, the profile of one more mechanism followed by
+      those of `profile`.
+    - `progress` is called with 1.0 after each use.
 
     Raises: `Unattainable` if rounding errors exceed the profile.
     """
@@ -442,12 +440,14 @@ def _over_all_orders(
 ) -> Profile:
     """Return the privacy profile of `groups` in their worst adaptive order, followed by the mechanisms of `after`.
 
-    `groups` are bounded-range mechanisms as (epsilon, count), and `band` says how many grid points a profile needs. The
-    maximum is over the possible orders only. The computation goes backwards, from the last use to the first. After n
-    rounds it has, for every choice of n of the uses, the profile of these n uses followed by `after`. `apply(operator,
-    profile, size)` returns, at `size` grid points, the profile of one more mechanism followed by the mechanisms of
-    `profile`. `progress` is called with 1.0 after each round.
+    - `groups` are bounded-range mechanisms as (epsilon, count).
+    - `band` says how many grid points a profile needs.
+    - `apply(operator, profile, size)` returns, at `size` grid points, the profile of one more mechanism followed by
+      those of `profile`.
+    - `progress` is called with 1.0 after each round.
     """
+    # The maximum is over the possible orders only. The computation goes backwards, from the last use to the first.
+    # After n rounds it has, for every choice of n of the uses, the profile of these n uses followed by `after`.
     operators = [_operator(epsilon, band.step) for epsilon, _ in groups]
     most = tuple(count for _, count in groups)
     layer = {tuple(0 for _ in groups): after.profile}
@@ -471,11 +471,13 @@ def _over_all_orders(
 def _over_all_spending(draws: DrawOrders, after: TailProfile, band: Band, progress: Progress) -> Profile:
     """Return an upper bound on the privacy profile of `draws` in their worst adaptive order, followed by `after`.
 
-    `draws` are bounded-range uses, each with a price, a positive whole number. The bound is the maximum over all
-    sequences of uses whose prices add up to the total price of `draws`, which include every real order. `after` is the
-    profile of the mechanisms used last, and `band` says how many grid points a profile needs. The result's lower bounds
-    on delta are all 0, because they are not computed. `progress` is called with 1.0 once per bounded-range use.
+    - `draws` are bounded-range uses, each with a price, a positive whole number.
+    - `after` is the profile of the mechanisms used last.
+    - `band` says how many grid points a profile needs.
+    - `progress` is called with 1.0 once per bounded-range use.
     """
+    # The bound is the maximum over all sequences of uses whose prices add up to the total price of `draws`, which
+    # include every real order. The result's lower bounds on delta are all 0, because they are not computed.
     operators = [_operator(epsilon, band.step) for epsilon, _ in draws.groups]
     variance = variance_of(draws.groups) / draws.total
     support = max(

@@ -83,15 +83,15 @@ _FEW = np.arange(3)[:, None]
 def specification(read: Callable[[Floats], Floats], epsilon: float, x: float, points: int = 4000) -> float:
     """Return the optimal delta at overall epsilon `x` of one epsilon-bounded-range mechanism followed by others.
 
-    This is the slow definition with which tests compare `BoundedRangeStep`: the maximum of q_t f(x - t) + (1 - q_t) f(x
-    + epsilon - t) over `points` + 1 values of t from 0 to epsilon. f is the privacy profile of the mechanisms that
-    follow, and q_t = (1 - e^(t - epsilon)) / (1 - e^-epsilon) is the probability of the loss t. `read` returns f at an
-    array of epsilons.
-
-    If `read` returns the upper bounds of a `Profile`, the result is below the upper bound that `BoundedRangeStep`
-    computes, by a share of about (epsilon / points)^2. If `read` returns the lower bounds, the result is at least the
-    lower bound that `BoundedRangeStep` computes.
+    This is the slow definition with which tests compare `BoundedRangeStep`. `read` returns the privacy profile of the
+    mechanisms that follow at an array of epsilons. The maximum is over `points` + 1 values of the mechanism's parameter
+    t.
     """
+    # The result is the maximum of q_t f(x - t) + (1 - q_t) f(x + epsilon - t) over t from 0 to epsilon, where f is the
+    # profile and q_t = (1 - e^(t - epsilon)) / (1 - e^-epsilon) the probability of the loss t. If `read` returns the
+    # upper bounds of a `Profile`, the result is below the upper bound that `BoundedRangeStep` computes, by a share of
+    # about (epsilon / points)^2. If `read` returns the lower bounds, the result is at least the lower bound that
+    # `BoundedRangeStep` computes.
     t = np.linspace(0.0, epsilon, points + 1)
     keep = np.expm1(t - epsilon) / math.expm1(-epsilon)
     return float((keep * read(x - t) + (1.0 - keep) * read(x + epsilon - t)).max())
@@ -100,8 +100,8 @@ def specification(read: Callable[[Floats], Floats], epsilon: float, x: float, po
 def step_rounding(epsilon: float, cells: int) -> float:
     """Return a bound on the relative rounding error of one application of the bounded-range operator S to upper bounds.
 
-    S puts an epsilon-bounded-range mechanism before the mechanisms of a privacy profile f; here f is given by upper
-    bounds at grid points. `cells` is the number of grid cells across `epsilon`.
+    S puts an epsilon-bounded-range mechanism before the mechanisms of a privacy profile. `cells` is the number of grid
+    cells across `epsilon`.
 
     Theorem: if the stored values are convex in u = e^x, no computed maximum is below V = (S f)(x) by more than (430 +
     16 epsilon) (1 + N c) units of V (2^-53 V), with N = `cells` and c = 1 / (1 - e^-epsilon).
@@ -139,17 +139,16 @@ def step_rounding(epsilon: float, cells: int) -> float:
 class BoundedRangeStep:
     """The operator S that puts an epsilon-bounded-range mechanism before the mechanisms of a privacy profile f.
 
-    S f is the profile of the mechanism followed by the others: (S f)(x) is the supremum over t in [0, epsilon] of q_t
-    f(x - t) + (1 - q_t) f(x + epsilon - t). Here x is the overall epsilon, and q_t is the probability that generalized
-    randomized response has the loss t.
-
-    Profiles are on a grid of epsilons with this `step`, and `cells` is the number of grid cells that epsilon spans,
-    rounded up. For the upper bound, the mechanism is treated as if it had the larger range cells * step. For the lower
-    bound, it keeps its own q_t, and f is read not at x + epsilon - t but at the grid point x + cells * step - t to its
-    right, where f is lower.
+    (S f)(x) is the supremum over t in [0, epsilon] of q_t f(x - t) + (1 - q_t) f(x + epsilon - t). Here x is the
+    overall epsilon, and q_t the probability that generalized randomized response has the loss t. Profiles are on a grid
+    of epsilons with this `step`.
 
     Requires: cells * step >= epsilon.
     """
+
+    # `cells` is the number of grid cells that epsilon spans, rounded up. For the upper bound, the mechanism is treated
+    # as if it had the larger range cells * step. For the lower bound, it keeps its own q_t, and f is read not at x +
+    # epsilon - t but at the grid point x + cells * step - t to its right, where f is lower.
 
     def __init__(self, epsilon: float, cells: int, step: float) -> None:
         self.cells = cells
@@ -174,12 +173,10 @@ class BoundedRangeStep:
 
     @cached_property
     def _square(self) -> tuple[Floats, Floats]:
-        """Working memory of `_maximise_tail`: a table, and a view of it in which row i is shifted right by i columns.
-
-        A row of the table is a grid cell and a column a grid point. Cell i with the j-th value of t gives a value at
-        the grid point i + j. It is written to (i, j) of the view, which is column i + j of the table. So the maximum of
-        a column is the maximum at its grid point.
-        """
+        """Memory of `_maximise_tail`: a table, and a view of it in which row i is shifted right by i columns."""
+        # A row of the table is a grid cell and a column a grid point. Cell i with the j-th value of t gives a value at
+        # the grid point i + j. It is written to (i, j) of the view, which is column i + j of the table. So the maximum
+        # of a column is the maximum at its grid point.
         table = np.full((self.cells + 1, 2 * self.cells + 1), -1.0)
         row, column = table.strides
         return table, np.lib.stride_tricks.as_strided(table, (self.cells + 1, self.cells), (row + column, column))
@@ -228,11 +225,11 @@ class BoundedRangeStep:
     def _upper(self, values: Floats, size: int, left_out: int = 0) -> tuple[Floats, "Choices"]:
         """Return upper bounds on the new privacy profile at `size` grid points, and values of t for `_lower` to try.
 
-        `values` are upper bounds, at the grid points, on the profile of the mechanisms that follow. The new profile is
-        that of one bounded-range mechanism followed by them. At each grid point it is a supremum over the mechanism's
-        parameter t in [0, epsilon]; the second result has the t near the supremum. If `values` leaves out the first
-        `left_out` grid points, the profile is bounded there by the chord of `Profile.whole`.
+        The new profile is that of one bounded-range mechanism with the parameter t, followed by others. `values` are
+        upper bounds, at the grid points, on the profile of these others, without the first `left_out` grid points.
         """
+        # At each grid point the new profile is a supremum over t in [0, epsilon]; the second result has the t near the
+        # supremum. At grid points left out the profile is bounded by the chord of `Profile.whole`.
         cells = self.cells
         f = self._extend(values, size, float(values[-1]))
         if left_out:
@@ -293,12 +290,12 @@ class BoundedRangeStep:
     def _competitors(self, omega: Floats) -> tuple[list[tuple[int, int, int]], Integers, int]:
         """Return the grid cells to evaluate: (triples of smooth cells with t, rough cells, first cell of the tail).
 
-        The operator is a supremum over the parameter t of the bounded-range mechanism. `omega` has for each cell the
-        number that decides the best t of the cell (see the comment at the top of the module). Blocks of cells in which
-        the best t varies little are smooth. A triple (j, first, last) says that the smooth cells first to last - 1 are
-        evaluated with t from j to j + 1 grid steps. Cells of other blocks are rough, and are evaluated one by one. The
-        tail are the last cells, which read the profile beyond the end of the grid.
+        `omega` has for each cell the number that decides its best parameter t. A triple (j, first, last) says that the
+        cells first to last - 1 are evaluated with t from j to j + 1 grid steps.
         """
+        # Blocks of cells in which the best t varies little are smooth (see the comment at the top of the module). Cells
+        # of other blocks are rough, and are evaluated one by one. The tail are the last cells, which read the profile
+        # beyond the end of the grid.
         # For the cell p let w_p = epsilon + log(omega_p), and let h be the grid step. The supremum is attained in a
         # cell p with t in [w_p, w_p + h], or at the edge between two cells where w rises by more than h. All cells of a
         # smooth block get every j that one of them needs. Each rough cell is evaluated with three j, from floor(w_p /
@@ -342,15 +339,14 @@ class BoundedRangeStep:
     def _maximise_tail(self, tail: int, f: Floats, terms: "CellTerms", omega: Floats, out: Floats) -> None:
         """Raise the upper bounds `out` on the new privacy profile near the end of the grid.
 
-        The new profile is that of one bounded-range mechanism followed by the mechanisms of the old profile `f`. It is
-        a maximum over the mechanism's parameter t. The grid cells from the index `tail` on are evaluated near the t
-        that is best in each, and the left grid point of each of these cells at every t. `terms` and `omega` are the
-        constants of each cell.
-
-        All values form one square table, so that the work is a few array operations. A cell is not evaluated at other
-        t, because continuing its chord that far would magnify rounding errors where f is flat, as near the end of a
-        grid.
+        - The new profile is that of one bounded-range mechanism followed by the mechanisms of the old profile `f`.
+        - `tail` is the index of the first grid cell to evaluate.
+        - `terms` and `omega` are the constants of each cell.
         """
+        # The new profile is a maximum over the mechanism's parameter t. The cells from `tail` on are evaluated near the
+        # t that is best in each, and the left grid point of each of these cells at every t. All values form one square
+        # table, so that the work is a few array operations. A cell is not evaluated at other t, because continuing its
+        # chord that far would magnify rounding errors where f is flat, as near the end of a grid.
         cells = self.cells
         square = terms.root[tail:, None] * self._root
         square -= 1.0
@@ -381,11 +377,12 @@ class BoundedRangeStep:
     ) -> None:
         """Raise the upper bounds `out` on the new privacy profile by evaluating the cells with indices `rough`.
 
-        The new profile is that of one bounded-range mechanism followed by the mechanisms of the profile `f`. Each cell
-        is evaluated at the few parameters t that can be best in it. An edge between two cells where the best t jumps is
-        evaluated too. The pairs of t and grid point that were tried are added to `choices`. `terms` and `omega` are the
-        constants of each cell.
+        - The new profile is that of one bounded-range mechanism followed by the mechanisms of the profile `f`.
+        - `terms` and `omega` are the constants of each cell.
+        - `choices` receives the pairs of parameter t and grid point that were tried.
         """
+        # Each cell is evaluated at the few t that can be best in it. An edge between two cells where the best t jumps
+        # is evaluated too.
         cells, size = self.cells, out.size
         # w of the cell before each rough cell is needed to find the edges between two cells where w jumps up
         w = np.log(np.maximum(omega[np.concatenate((np.maximum(rough - 1, 0), rough))], 1e-300)) / self.step + cells
@@ -413,12 +410,12 @@ class BoundedRangeStep:
     def _lower(self, values: Floats, size: int, choices: "Choices", left_out: int = 0) -> Floats:
         """Return lower bounds on the new privacy profile at the first `size` grid points.
 
-        The new profile is that of one bounded-range mechanism followed by others; `values` are lower bounds on the
-        profile of these others. The new profile is a supremum over the parameter t, so every t on the grid gives a
-        lower bound. Only the pairs of t and grid point in `choices` are tried, which came near the upper bound. If
-        `values` leaves out the first `left_out` grid points, the first stored value is used there; it is a lower bound,
-        because a profile falls with epsilon.
+        - The new profile is that of one bounded-range mechanism followed by others.
+        - `values` are lower bounds on the profile of these others, without the first `left_out` grid points.
+        - `choices` has the pairs of parameter t and grid point to try; any pair gives a lower bound.
         """
+        # The new profile is a supremum over t. The `choices` came near the upper bound. At grid points left out the
+        # first stored value is used; it is a lower bound, because a profile falls with epsilon.
         cells = self.cells
         f = self._extend(values, size, 0.0)
         if left_out:
@@ -436,14 +433,15 @@ class BoundedRangeStep:
 
 
 class RandomizedResponseStep:
-    """The operator D that puts an epsilon-DP mechanism before the mechanisms of a privacy profile f.
+    """The operator D that puts an epsilon-DP mechanism before the mechanisms of a privacy profile f, for upper bounds.
 
-    D f is the profile of the mechanism followed by the others: (D f)(x) = q f(x - epsilon) + (1 - q) f(x + epsilon),
-    where x is the overall epsilon and q = e^epsilon / (1 + e^epsilon). The operator is for upper bounds. Because
-    epsilon = cells * step, both arguments are points of the grid with this `step`, and nothing is interpolated. D f can
-    be read like a result of `BoundedRangeStep`, because an average of two profiles still falls, is convex in e^x, and
-    has the symmetry f(-x) = 1 - e^-x + e^-x f(x).
+    (D f)(x) = q f(x - epsilon) + (1 - q) f(x + epsilon), where x is the overall epsilon and q = e^epsilon / (1 +
+    e^epsilon). Profiles are on a grid of epsilons with this `step`, and epsilon = cells * step.
     """
+
+    # Both arguments of f are grid points, so nothing is interpolated. D f can be read like a result of
+    # `BoundedRangeStep`, because an average of two profiles still falls, is convex in e^x, and has the symmetry f(-x) =
+    # 1 - e^-x + e^-x f(x).
 
     def __init__(self, cells: int, step: float) -> None:
         self.cells, self.step = cells, step
@@ -488,11 +486,14 @@ def _overlapping(blocks: int, block: int, end: int) -> Integers:
 class Choices:
     """The parameters t that the lower bound of the bounded-range operator tries at each grid point x.
 
-    The operator is a supremum over the parameter t of a bounded-range mechanism; the t here came near the supremum in
-    the upper bound. Each t is j h, where h is the grid step and j a whole number. `spans` holds triples (j, start,
-    stop): t = j h is tried at the grid points with the indices start to stop - 1. `singles` holds pairs of arrays:
-    numbers j, and for each the index of a grid point.
+    Each t is j times the grid step, where j is a whole number.
+
+    - `spans` has triples (j, start, stop): this j is tried at the grid points with the indices start to stop - 1.
+    - `singles` has pairs of arrays: numbers j, and for each the index of a grid point.
     """
+
+    # The operator is a supremum over the parameter t of a bounded-range mechanism; the t here came near the supremum in
+    # the upper bound.
 
     spans: list[tuple[int, int, int]]
     singles: list[tuple[Integers, Integers]]
@@ -502,11 +503,15 @@ class Choices:
 class CellTerms:
     """Constants of each grid cell p in the upper bound of the bounded-range operator.
 
-    If epsilon spans N cells, the operator reads the privacy profile f (delta as a function of epsilon) in the cell p
-    and in the far cell p + N. The chord of f over the cell p, from x_p to x_{p+1}, is a_p - b_p exp(x - x_p). `far` is
-    the value f_{p+N} at the left edge of the far cell, and `slope` is b_{p+N}. `gain` is (a_p - a_{p+N}) / (1 -
-    e^-epsilon), and `root` is the square root of omega_p = (b_p - e^-epsilon b_{p+N}) / (a_p - a_{p+N}).
+    The chord of the privacy profile f over the cell p, from x_p on, is a_p - b_p exp(x - x_p). Let epsilon span N
+    cells.
+
+    - `far` is the value f_{p+N}, and `slope` is b_{p+N}.
+    - `gain` is (a_p - a_{p+N}) / (1 - e^-epsilon).
+    - `root` is the square root of omega_p = (b_p - e^-epsilon b_{p+N}) / (a_p - a_{p+N}).
     """
+
+    # The operator reads f in the cell p and in the far cell p + N.
 
     far: Floats
     slope: Floats

@@ -110,18 +110,19 @@ _FAR = 1e9
 class Optimum:
     """The largest delta over all analysts who go through `stages` in order.
 
-    A stage is a set of mechanism uses, in any order within the stage. All uses of a stage have fixed dominating pairs,
-    or all have bounded range. `failure` is a bracket for the probability that some mechanism fails outright (reveals
-    everything). `effort` holds the default relative width of brackets and the progress callback.
-
-    `floor` is a known lower bound on the result of the method `epsilon`, or None. With a `floor`, the first run
-    computes only an upper bound. If the bracket from `floor` to this upper bound is too wide, further runs compute
-    lower bounds too.
+    - `stages`: each stage is a set of mechanism uses, in any order within the stage. All have fixed dominating pairs,
+      or all have bounded range.
+    - `failure` is a bracket for the probability that some mechanism fails outright (reveals everything).
+    - `effort` has the default relative width of brackets and the progress callback.
+    - `floor` is a known lower bound on the result of the method `epsilon`, or None.
 
     Requires: at least one bounded-range stage.
     Theorem: docs/optimal-composition.md; the paper's recursion for adaptive composition of unequal parameters
     (lem:adap_recursion_hetero) covers stages of one mechanism each.
     """
+
+    # With a `floor`, the first run computes only an upper bound. If the bracket from `floor` to this upper bound is too
+    # wide, further runs compute lower bounds too.
 
     stages: tuple[Stage, ...]
     failure: Bracket
@@ -131,9 +132,8 @@ class Optimum:
     def delta(self, epsilon: float, width: float | None = None) -> Bracket:
         """Return a bracket for the largest delta at `epsilon` over all analysts who go through the stages in order.
 
-        A stage is a set of mechanism uses, in any order within the stage. `width` is the wanted width of the bracket
-        relative to its upper end. If it is None, the default width of `effort` is aimed for, and a wider bracket is
-        accepted.
+        `width` is the wanted width of the bracket relative to its upper end. If it is None, the default width of
+        `effort` is aimed for, and a wider bracket is accepted.
 
         Raises: `Unattainable` if the bracket cannot be made as narrow as `width`.
         """
@@ -159,12 +159,11 @@ class Optimum:
     def epsilon(self, delta: float, width: float | None = None) -> Bracket:
         """Return a bracket for the smallest epsilon at which the largest delta over all analysts is at most `delta`.
 
-        The analysts go through the stages in order. A stage is a set of mechanism uses, in any order within the stage.
         `width` is the wanted width of the bracket relative to its upper end. If it is None, the default width of
         `effort` is aimed for, and a wider bracket is accepted.
 
-        Raises: `Unattainable` if `delta` is not above the probability of outright failure (in which everything may be
-        revealed), or if the bracket cannot be made as narrow as `width`.
+        Raises: `Unattainable` if `delta` is not above the probability of outright failure, or if the bracket cannot be
+        made as narrow as `width`.
         """
         if delta <= self.failure.upper:
             raise Unattainable(delta_too_small(delta, self.failure.upper))
@@ -187,9 +186,8 @@ class Optimum:
     def reached(self, target: Target) -> float:
         """Return a lower bound on the delta or epsilon of `target` from a single run on a coarse grid, quickly.
 
-        `target` asks for the delta at an epsilon, or for the epsilon at a delta, of the worst analyst who goes through
-        the stages in order. A stage is a set of mechanism uses, in any order within the stage. The result is a few
-        parts in a thousand below the optimum.
+        `target` asks for the delta at an epsilon, or for the epsilon at a delta, of the worst analyst. The result is a
+        few parts in a thousand below the optimum.
 
         Raises: `Unattainable` if the coarse grid takes too much work.
         """
@@ -210,14 +208,15 @@ class Optimum:
     def profile(self, epsilon: float, tilt: float, cells: int) -> Profile:
         """Return an upper bound on the privacy profile (delta as a function of epsilon) of the uses of all stages.
 
-        A stage is a set of mechanism uses, in any order within the stage. The bound is accurate for epsilons up to
-        about `epsilon`. `cells` is the number of grid cells across the smallest epsilon of a mechanism. In convolutions
-        each loss L is weighted by exp(`tilt` L), so that the probabilities of the losses that decide delta keep their
-        digits. The lower bounds of the returned profile are 0, because they are not computed. Outright failures (in
-        which everything may be revealed) are not included.
+        - `epsilon`: the bound is accurate for epsilons up to about this one.
+        - `tilt`: in convolutions each loss L is weighted by exp(tilt L), to keep the digits of small probabilities.
+        - `cells` is the number of grid cells across the smallest epsilon of a mechanism.
+
+        Outright failures (in which everything may be revealed) are not included.
 
         Requires: a stage of bounded-range mechanisms comes first.
         """
+        # The lower bounds of the returned profile are 0, because they are not computed.
         return self._solve_on_grid(epsilon, tilt, Trial(cells, upper_only=True)).rest
 
     def _refine(
@@ -230,12 +229,14 @@ class Optimum:
     ) -> Bracket:
         """Return the intersection of the brackets that `attempt` computes on ever finer grids.
 
-        `attempt` maps a `Trial`, the fineness and length of one grid, to a certified bracket for delta or epsilon. The
-        relative width of that bracket is about `sharpness` divided by the squared number of grid cells across the
-        smallest epsilon. `width` is the relative width that the caller wants, or None for the default. `tilt` is the
-        rate at which privacy profiles are expected to fall with the overall epsilon; it serves to estimate the work.
-        `floor` is a known lower bound on the delta or epsilon, or None.
+        - `attempt` maps a `Trial`, the fineness and length of one grid, to a certified bracket for delta or epsilon.
+        - `width` is the relative width that the caller wants, or None for the default.
+        - `tilt` is the rate at which privacy profiles are expected to fall with epsilon.
+        - `sharpness`: a bracket's relative width is about this, divided by the squared number of grid cells across
+          the smallest epsilon.
+        - `floor` is a known lower bound on the delta or epsilon, or None.
         """
+        # `tilt` serves to estimate the work.
         longer = max(1.0, math.sqrt(2.0 * sharpness) / CONFIG.usual_reach)
         return refine(
             attempt,
@@ -251,14 +252,14 @@ class Optimum:
     def _plain_analyst(self, tilt: float) -> Callable[[float], Bracket] | None:
         """Return the delta of an analyst who does not adapt, as a function of epsilon; None if it cannot be computed.
 
-        This delta is a lower bound on the optimal delta. The bound is good if there are many bounded-range uses,
-        because adapting to earlier answers then gains little. The analyst uses randomized response with the same
-        parameter t for all bounded-range mechanisms. A few t are tried, and the largest delta is taken. They are near
-        the t that is worst if privacy profiles fall with the overall epsilon x like exp(-`tilt` x).
-
-        The delta is computed in two cases. Either all uses are bounded-range uses of one epsilon, at least
-        `CONFIG.many_uses`. Or such uses come after uses with fixed dominating pairs, whose losses can be enumerated.
+        This delta is a lower bound on the optimal delta. `tilt` is the rate at which privacy profiles are expected to
+        fall with epsilon.
         """
+        # The bound is good if there are many bounded-range uses, because adapting to earlier answers then gains little.
+        # The analyst uses randomized response with the same parameter t for all bounded-range mechanisms. A few t are
+        # tried, near the t that is worst if profiles fall like exp(-`tilt` x), and the largest delta is taken. Delta is
+        # computed in two cases. Either all uses are bounded-range uses of one epsilon, at least `CONFIG.many_uses`. Or
+        # such uses come after uses with fixed dominating pairs, whose losses can be enumerated.
         match self.stages:
             case (RangeStage(groups=((epsilon, count),)),) if count >= CONFIG.many_uses:
                 before = NOTHING
@@ -323,21 +324,22 @@ class Optimum:
     def _draws(self, groups: Sequence[Group], tilt: float) -> DrawOrders:
         """Return the states of the dynamic program that maximises delta over every adaptive order of `groups`.
 
-        `groups` are the bounded-range mechanisms of one stage of the interaction, as (epsilon, count). The states are
-        for the upper bound: epsilons below `_least` are rounded up to it. If there would be too many vectors of
-        remaining counts, the states are sums of prices, which are positive whole numbers for each use (see
-        `DrawOrders`). Prices are chosen for privacy profiles that fall with the overall epsilon x like exp(-`tilt` x).
+        `groups` are the bounded-range mechanisms of one stage, as (epsilon, count). `tilt` is the rate at which privacy
+        profiles are expected to fall with epsilon.
         """
+        # The states are for the upper bound: epsilons below `_least` are rounded up to it. If there would be too many
+        # vectors of remaining counts, the states are sums of prices (see `DrawOrders`), which are chosen for profiles
+        # that fall like exp(-`tilt` x).
         tilt = max(tilt, CONFIG.least_tilt / math.sqrt(variance_of(self._groups)))
         return draw_orders_of(tuple((max(epsilon, self._least), count) for epsilon, count in groups), tilt)
 
     def _exactly_drawn(self, tilt: float) -> bool:
         """Return whether the upper bound is a maximum over the possible orders of the bounded-range uses only.
 
-        The upper bound is looser if some epsilon is rounded up, or if the states of the dynamic program are sums of
-        prices (see `DrawOrders`) instead of vectors of remaining counts. `tilt` is the rate at which privacy profiles
-        are expected to fall with the overall epsilon; prices are chosen for this rate.
+        `tilt` is the rate at which privacy profiles are expected to fall with epsilon.
         """
+        # The upper bound is looser if some epsilon is rounded up, or if the states of the dynamic program are sums of
+        # prices (see `DrawOrders`, chosen for `tilt`) instead of vectors of remaining counts.
         return all(
             self._draws(groups, tilt) == DrawOrders(tuple(merge_groups(groups))) for groups in self._stages_of_groups
         )
@@ -356,9 +358,9 @@ class Optimum:
     def _work(self, cells: int, tilt: float) -> float:
         """Return the estimated work of computing delta on a grid with `cells` cells across the smallest epsilon.
 
-        An operator adds one mechanism to a privacy profile; the unit of work is one grid point in one application of an
-        operator. The result is infinite if the largest epsilon would span more than `RefinementConfig.most_cells`
-        cells. `tilt` is the rate at which privacy profiles are expected to fall with the overall epsilon.
+        The unit of work is one grid point each time that a mechanism is added to a privacy profile. The result is
+        infinite if the largest epsilon spans too many cells. `tilt` is the rate at which profiles are expected to fall
+        with epsilon.
         """
         epsilons = [epsilon for epsilon, _ in self._groups]
         if cells * max(epsilons) / max(min(epsilons), self._least) > refinement.CONFIG.most_cells:
@@ -396,23 +398,24 @@ class Optimum:
                 return False
 
     def _saddle(self) -> Saddle:
-        """Return the loss distribution of all uses on a coarse lattice, from which the exponential tilt is chosen.
+        """Return the approximate loss distribution of all uses, from which the exponential tilt is chosen.
 
-        A lattice is a set of equally spaced losses. A tilt weights each loss L by exp(tilt L), so that the losses that
-        decide delta become likely. The distribution is approximate: each bounded-range mechanism is replaced by
-        randomized response with half its epsilon.
+        A tilt weights each loss L by exp(tilt L), so that the losses that decide delta become likely.
         """
+        # Losses are on a coarse lattice. Each bounded-range mechanism is replaced by randomized response with half its
+        # epsilon.
         linear = [use for stage in self.stages if isinstance(stage, LinearStage) for use in stage.uses]
         return proxy_saddle(linear, self._groups)
 
     def _solve_on_grid(self, about: float, full_tilt: float, trial: Trial, begin: float = 0.0) -> "_GridSolution":
         """Return the optimal delta as computed on one grid of epsilons, accurate near the overall epsilon `about`.
 
-        The computation goes backwards, from the stage that the analyst uses last to the first. A stage is a set of
-        mechanism uses, in any order within the stage. The result is less accurate left of the epsilon `begin`. `trial`
-        has the fineness and the length of the grid. Wherever losses are summed on a lattice (equally spaced losses),
-        each loss L is weighted by exp(tilt L), with tilt = `full_tilt` times `trial.tilt_share`.
+        - `full_tilt`: where losses are summed, each loss L is weighted by exp(tilt L), with tilt = full_tilt *
+          `trial.tilt_share`.
+        - `trial` has the fineness and the length of the grid.
+        - `begin`: the result is less accurate at epsilons below it.
         """
+        # The computation goes backwards, from the stage that the analyst uses last to the first.
         plain = Optimum(self.stages, self.failure, Effort(progress=self.effort.progress))
         return _solved_on_grid(plain, about, full_tilt, trial, begin)
 
@@ -426,17 +429,15 @@ class Optimum:
     ) -> "_GridSolution":
         """Return the privacy profile of all stages, computed from the last stage to the first on a grid of this `step`.
 
-        A stage is a set of mechanism uses, in any order within the stage. `read` has the smallest and the largest
-        epsilon at which the profile will be read; the largest may be infinite. In convolutions each loss L is weighted
-        by exp(`tilt` L). `parts` divides the groups (epsilon, count) of a bounded-range stage into a list of
-        `DrawOrders`, each for mechanisms in any order; the analyst uses the mechanisms of the last entry first.
-        `apply(operator, profile, size)` returns, at `size` grid points, the profile of one more mechanism followed by
-        the mechanisms of `profile`.
-
-        If the mechanisms of the first stage have fixed dominating pairs, their loss distribution is not combined with
-        the profile of the later stages. Both are returned, and delta is computed later, only at the epsilons of
-        interest.
+        - `read` has the smallest and the largest epsilon (may be infinite) at which the profile will be read.
+        - `tilt`: in convolutions each loss L is weighted by exp(tilt L).
+        - `parts` divides a bounded-range stage into a list of `DrawOrders`, used from the last entry to the first.
+        - `apply(operator, profile, size)` returns, at `size` grid points, the profile of one more mechanism followed
+          by those of `profile`.
         """
+        # If the mechanisms of the first stage have fixed dominating pairs, their loss distribution is not combined with
+        # the profile of the later stages. Both are returned, and delta is computed later, only at the epsilons of
+        # interest.
         variance = math.fsum(stage.variance for stage in self.stages)
         height, mean, _ = self._saddle().at(tilt)
         begin, end = read
@@ -501,11 +502,13 @@ def _solved_on_grid(optimum: Optimum, about: float, full_tilt: float, trial: Tri
 class _GridSolution:
     """The result of the backward computation on one grid, from which the optimal delta is read at any epsilon.
 
-    `upper` and `lower` are loss distributions of the mechanisms that are used first, for an upper and a lower bound on
-    delta, if these mechanisms have fixed dominating pairs. Otherwise both have only the loss 0. `rest` is the privacy
-    profile of all other mechanisms. `failure` is the bracket for the probability of outright failure (in which
-    everything may be revealed).
+    - `upper` and `lower` are loss distributions of the mechanisms used first, for an upper and a lower bound on
+      delta.
+    - `rest` is the privacy profile of all other mechanisms.
+    - `failure` is the bracket for the probability of outright failure (in which everything may be revealed).
     """
+
+    # `upper` and `lower` have only the loss 0 unless the mechanisms used first have fixed dominating pairs.
 
     upper: Atoms
     lower: Atoms

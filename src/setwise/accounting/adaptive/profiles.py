@@ -36,13 +36,14 @@ _POSITION = 1e-11
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """Certified lower and upper bounds on a privacy profile at the epsilons 0, h, 2h, ... with h = `step`.
+    """Certified lower and upper bounds on a privacy profile (delta as a function of epsilon) at 0, h, 2h, ...
 
-    A privacy profile is delta as a function of epsilon. `rounding` is the relative rounding error of the stored values
-    `lower` and `upper`; only `read_lower` and `read_upper` allow for it. The values at the first `first` grid points
-    are not stored, so the stored values begin at the epsilon `first` * h. Only profiles with `first` = 0 can be read;
-    `whole` returns such a profile.
+    - `step` is h, the distance of neighbouring grid points.
+    - `lower` and `upper` are the bounds, from the grid point with index `first` on.
+    - `rounding` is the relative rounding error of both; only `read_lower` and `read_upper` allow for it.
     """
+
+    # Only profiles with `first` = 0 can be read; `whole` returns such a profile.
 
     step: float
     lower: Floats
@@ -64,14 +65,12 @@ class Profile:
         return replace(self, lower=self.lower[left_out:], upper=self.upper[left_out:], first=first)
 
     def whole(self) -> "Profile":
-        """Return this privacy profile f with bounds on the values that are not stored, at the smallest epsilons.
-
-        Let s be the first epsilon with a stored value. Lower bound: a profile falls, so f(s) is a lower bound left of
-        s. Upper bound: a profile is at most 1 and convex in u = e^x, so between 0 and s it is at most the chord from
-        (1, 1) to (e^s, f(s)), which is 1 - (1 - f(s)) (e^x - 1) / (e^s - 1). It is computed as 1 - r + r f(s) with r =
-        e^(x - s). This differs from the chord by a share e^-s, which is below one unit of rounding because s is at
-        least `FARTHEST_LEFT`.
-        """
+        """Return this privacy profile f with bounds on the values that are not stored, at the smallest epsilons."""
+        # Let s be the first epsilon with a stored value. Lower bound: a profile falls, so f(s) is a lower bound left of
+        # s. Upper bound: a profile is at most 1 and convex in u = e^x, so between 0 and s it is at most the chord from
+        # (1, 1) to (e^s, f(s)), which is 1 - (1 - f(s)) (e^x - 1) / (e^s - 1). It is computed as 1 - r + r f(s) with r
+        # = e^(x - s). This differs from the chord by a share e^-s, which is below one unit of rounding because s is at
+        # least `FARTHEST_LEFT`.
         if self.first == 0:
             return self
         distance = self.step * np.arange(self.first, 0, -1.0)
@@ -132,12 +131,16 @@ def nothing_to_come(step: float) -> Profile:
 class Band:
     """Decides how many grid points privacy profiles need so that the final delta is accurate at the epsilon `end`.
 
-    The optimal delta is computed backwards: profiles (delta as a function of epsilon) of the last mechanisms come
-    first. They are on a grid with this `step`. Beyond its last grid point a profile is taken to be constant, so its
-    last value must be well below the final delta. `depth` is about -log of the final delta, and `variance` is the
-    variance of the privacy loss of all mechanisms. If `end` is infinite, profiles extend to the largest possible loss,
-    beyond which they are 0. The final profile is not read left of the epsilon `begin`.
+    - `step` is the step of the grid of epsilons.
+    - `end` may be infinite: profiles then extend to the largest possible loss.
+    - `variance` is the variance of the privacy loss of all mechanisms.
+    - `depth` is about -log of the final delta.
+    - `begin`: the final profile is not read at epsilons below it.
     """
+
+    # The optimal delta is computed backwards: profiles (delta as a function of epsilon) of the last mechanisms come
+    # first. Beyond its last grid point a profile is taken to be constant, so its last value must be well below the
+    # final delta. Beyond the largest possible loss a profile is 0.
 
     step: float
     end: float
@@ -148,10 +151,10 @@ class Band:
     def size(self, done: float, support: float) -> int:
         """Return the number of grid points that the privacy profile of the mechanisms used last needs.
 
-        `done` is the variance of the privacy loss of these mechanisms, and `support` their largest privacy loss. If the
-        overall epsilon `end` is infinite, the grid covers epsilons up to `support`. Otherwise it covers only the
-        epsilons at which the profile can still change the final delta noticeably.
+        `done` is the variance of the privacy loss of these mechanisms, and `support` their largest privacy loss.
         """
+        # If the overall epsilon `end` is infinite, the grid covers epsilons up to `support`. Otherwise it covers only
+        # the epsilons at which the profile can still change the final delta noticeably.
         if self.end == math.inf:
             return math.ceil(support / self.step) + 2
         reach = min(support, self.end * min(1.0, done / self.variance) + self._deviations * self._spread(done))
@@ -160,12 +163,12 @@ class Band:
     def first(self, done: float, epsilon: float) -> int:
         """Return how many of the first grid points the privacy profile of the mechanisms used last does not need.
 
-        `done` is the variance of the privacy loss of these mechanisms, and `epsilon` the epsilon of one of them. The
-        final profile is read at epsilons of at least `begin`. Losses of the earlier mechanisms lower the epsilon at
-        which the profile of the last ones is read, to about `begin` times `done` / `variance`. At epsilons several
-        standard deviations below that, the profile hardly changes the final delta. Adding the mechanism of this
-        `epsilon` reads the profile at epsilons smaller by up to `epsilon`.
+        `done` is the variance of the privacy loss of these mechanisms, and `epsilon` the epsilon of one of them.
         """
+        # The final profile is read at epsilons of at least `begin`. Losses of the earlier mechanisms lower the epsilon
+        # at which the profile of the last ones is read, to about `begin` times `done` / `variance`. At epsilons several
+        # standard deviations below that, the profile hardly changes the final delta. Adding the mechanism of this
+        # `epsilon` reads the profile at epsilons smaller by up to `epsilon`.
         if self.end == math.inf:
             return 0
         share = min(1.0, done / self.variance)

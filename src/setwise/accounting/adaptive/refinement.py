@@ -30,9 +30,8 @@ from setwise.errors import Unattainable
 class RefinementConfig:
     """Constants that choose the grids on which a bracket for an optimal delta or epsilon is computed and narrowed.
 
-    Widths of brackets are relative to the upper end. Work is the number of grid points times the number of times that
-    an operator is applied to a privacy profile. The text below each constant says what it decides; no proof depends on
-    a constant.
+    Widths of brackets are relative to the upper end. Work is the number of grid points times the number of times that a
+    mechanism is added to a privacy profile. No proof depends on a constant.
     """
 
     rough_width: float = 1e-2
@@ -87,11 +86,13 @@ CONFIG = RefinementConfig()
 class Trial:
     """Parameters of one run, on one grid of epsilons, of the computation of the optimal delta.
 
-    `cells` is the number of grid cells across the smallest epsilon of a mechanism, and `stretch` the length of the grid
-    relative to the default. The run weights each loss L by exp(tilt L), which keeps the probabilities of rare large
-    losses precise. The tilt is `tilt_share` times the tilt that fits the epsilon in question best. With `upper_only`
-    the run computes only an upper bound on delta, because a lower bound is already known.
+    - `cells` is the number of grid cells across the smallest epsilon of a mechanism.
+    - `stretch` is the length of the grid relative to the default.
+    - `tilt_share`: losses L are weighted by exp(tilt L), with this share of the tilt that fits best.
+    - `upper_only` is True if a lower bound on delta is already known, so that only an upper bound is computed.
     """
+
+    # The weights keep the probabilities of rare large losses precise.
 
     cells: int
     stretch: float = 1.0
@@ -103,13 +104,13 @@ class Trial:
 class Refinement:
     """State of the search for a narrow bracket, between two runs on grids.
 
-    `best` is the intersection of all brackets so far. `wanted` is the width aimed for, relative to the upper end;
-    `asked` is True if the caller asked for it, and False if it is a default. `exact` says that the upper bound is a
-    maximum over the possible orders of the uses only, so that a finer grid always helps. `stalled_runs` is the number
-    of latest runs in a row that hardly narrowed the bracket.
-
-    A run weights each privacy loss L by exp(tilt L), with a share of the full tilt. `shares_left` are the shares not
-    tried yet. `share_widths` maps the shares tried on the present grid to the relative widths of their brackets.
+    - `wanted` is the width aimed for, relative to the upper end.
+    - `asked` is True if the caller asked for this width, and False if it is a default.
+    - `exact` says that the upper bound is over possible orders only, so that a finer grid always helps.
+    - `best` is the intersection of all brackets so far.
+    - `shares_left` are the shares of the full tilt (the weight exp(tilt L) on losses L) not tried yet.
+    - `share_widths` maps each share tried on the present grid to the relative width of its bracket.
+    - `stalled_runs` is the number of latest runs in a row that hardly narrowed the bracket.
     """
 
     wanted: float
@@ -177,14 +178,12 @@ def refine(
 ) -> Bracket:
     """Call `attempt` with the parameters of ever finer grids and return the intersection of its certified brackets.
 
-    `width` is the width, relative to the upper end, that the caller asked for. If it is None, the width `aim` is aimed
-    for, and a wider bracket is accepted. `work` maps a number of grid cells across the smallest epsilon to the
-    estimated work of a run. The relative width of the bracket of one run is about `sharpness` divided by its squared
-    number of cells. `floor` is a known lower bound on the result, or None.
-
-    `exact` says that the upper bound is a maximum over the possible orders of the uses only, so that a finer grid
-    always helps. `tilted` says that the accuracy depends on the tilt (losses L are weighted by exp(tilt L)), so that
-    smaller tilts are tried too.
+    - `work` maps a number of grid cells across the smallest epsilon to the estimated work of a run.
+    - `width` is the wanted width, relative to the upper end; None: `aim` is tried, and a wider bracket accepted.
+    - `exact` says that the upper bound is over possible orders only, so that a finer grid always helps.
+    - `tilted` says that smaller tilts (weights exp(tilt L) on losses L) should be tried too.
+    - `sharpness`: a bracket's relative width is about this, divided by the squared number of cells.
+    - `floor` is a known lower bound on the result, or None.
 
     Raises: `Unattainable` if `width` cannot be reached within the allowed work, or no run has a finite upper end.
     """

@@ -29,11 +29,10 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class StageConfig:
-    """Constants that decide how finely the privacy loss of a linear stage is tabulated.
+    """Constants that decide how finely the privacy loss of mechanisms with fixed dominating pairs is tabulated.
 
-    A linear stage is a set of mechanisms with fixed dominating pairs. If its losses are rounded to a lattice (equally
-    spaced losses), a tolerance limits the variance that the rounding adds, as a share of the variance of the stage's
-    loss. The text below each constant says what it decides.
+    If losses are rounded to a lattice (equally spaced losses), a tolerance limits the variance that the rounding adds,
+    as a share of the variance of the mechanisms' total loss.
     """
 
     most_enumerated: int = 20_000
@@ -109,36 +108,36 @@ Stage = LinearStage | RangeStage
 def upper_bound_order(groups: Sequence[Group], linear: Sequence[tuple[KnownNoise, int]]) -> tuple[Stage, ...]:
     """Return the mechanisms of a batch in one fixed order in which adapting to earlier answers gains little.
 
-    A batch is a set of mechanisms chosen up front; their order does not change its delta. So the largest delta of an
-    adaptive analyst who uses the mechanisms in the returned order is an upper bound on the delta of the batch. The
-    result has one stage for each bounded-range epsilon, and one for `linear`. The bounded-range mechanisms `groups`,
-    pairs (epsilon, count), come first, largest epsilon first. `linear`, mechanisms with fixed dominating pairs and
-    their counts, come last.
+    A batch is a set of mechanisms chosen up front. `groups` are bounded-range mechanisms as (epsilon, count), and
+    `linear` mechanisms with fixed dominating pairs. The largest delta of an adaptive analyst in this order is an upper
+    bound on the delta of the batch.
     """
+    # The order of a batch does not change its delta. The result has one stage for each bounded-range epsilon, largest
+    # first, and then one for `linear`.
     ranges = tuple(RangeStage((group,)) for group in sorted(groups, reverse=True))
     return (*ranges, LinearStage(tuple(linear))) if linear else ranges
 
 
 def proxy_saddle(linear: Sequence[tuple[KnownNoise, int]], groups: Sequence[Group]) -> Saddle:
-    """Return the loss distribution of all uses on a coarse lattice, from which an exponential tilt is chosen.
+    """Return the approximate loss distribution of all uses, from which an exponential tilt is chosen.
 
-    A lattice is a set of equally spaced losses. A tilt weights each loss L by exp(tilt L), so that the losses that
-    decide delta become likely. `linear` are the uses with fixed dominating pairs. Each bounded-range use in `groups`,
-    pairs (epsilon, count), is replaced by randomized response with half its epsilon. So the result is an approximation
-    and not a bound.
+    A tilt weights each loss L by exp(tilt L), so that the losses that decide delta become likely. `linear` are the uses
+    with fixed dominating pairs, and `groups` the bounded-range uses as (epsilon, count).
     """
+    # Losses are on a coarse lattice. Each bounded-range use is replaced by randomized response with half its epsilon,
+    # so the result is an approximation and not a bound.
     halves = [(PureDP(epsilon=max(epsilon / 2, SMALLEST_EPSILON)), count) for epsilon, count in groups]
     return coarse_saddle((*linear, *halves))
 
 
 def adapting_saddle(linear: Sequence[tuple[KnownNoise, int]], groups: Sequence[Group]) -> Saddle:
-    """Return the loss distribution of all uses on a coarse lattice, from which an exponential tilt is chosen.
+    """Return the approximate loss distribution of all uses, with the worst randomized responses under each tilt.
 
-    A lattice is a set of equally spaced losses. A tilt weights each loss L by exp(tilt L), so that the losses that
-    decide delta become likely. `linear` are the uses with fixed dominating pairs. Each bounded-range use in `groups`,
-    pairs (epsilon, count), is replaced by the randomized response that is worst under the tilt being tried;
-    `proxy_saddle` takes the same response for all tilts.
+    A tilt weights each loss L by exp(tilt L), so that the losses that decide delta become likely. `linear` are the uses
+    with fixed dominating pairs, and `groups` the bounded-range uses as (epsilon, count).
     """
+    # Losses are on a coarse lattice. Each bounded-range use is replaced by the randomized response that is worst under
+    # the tilt being tried; `proxy_saddle` takes the same response for all tilts.
     return Saddle(coarse_saddle(linear).parts, tuple(groups))
 
 
@@ -147,15 +146,15 @@ def losses(
 ) -> tuple[Atoms, Atoms]:
     """Return two distributions of the privacy loss of a linear stage, for an upper and for a lower bound on delta.
 
-    A linear stage consists of mechanisms with fixed dominating pairs. If it has at most `most` different losses, both
-    distributions are the exact one. Otherwise losses are rounded to a lattice (equally spaced losses). The rounding
-    raises the variance of the stage's loss by at most the share `tolerance`.
-
-    While losses L are convolved they are weighted by exp(`tilt` L), so that probabilities of losses that are likely
-    under this weight are the most accurate. `grid` is the step of the grid on which privacy profiles are stored, or
-    None. If possible the lattice step divides it or is a multiple of it, so that profiles need not be read between grid
-    points.
+    - `stage` has mechanisms with fixed dominating pairs.
+    - `tilt`: while losses L are convolved, they are weighted by exp(tilt L).
+    - `tolerance` is the share by which rounding of losses may raise their variance.
+    - `grid` is the step of the grid on which privacy profiles are stored, or None.
+    - `most`: both distributions are exact if the stage has at most this many different losses.
     """
+    # Probabilities of losses that are likely under the weight are the most accurate. If there are more losses, they are
+    # rounded to a lattice (equally spaced losses). If possible the lattice step divides `grid` or is a multiple of it,
+    # so that profiles need not be read between grid points.
     exact = enumerate_losses(stage.uses, most)
     if exact is not None:
         return exact, exact
@@ -195,20 +194,22 @@ def profile_alone(stage: LinearStage, band: Band, tilt: float) -> TailProfile:
 def _few(band: Band, variance: float, support: float) -> int:
     """Return the largest number of different losses over which a privacy profile can be averaged in acceptable time.
 
-    Mechanisms with more losses than that have their losses rounded to a lattice (equally spaced losses). An average
-    reads the profile once per loss and grid point, so the result is `CONFIG.most_reads` divided by the number of grid
-    points. `band` decides the number of grid points from the `variance` and the largest value `support` of the
-    mechanisms' total loss.
+    `variance` and `support` are the variance and the largest value of the mechanisms' total loss, from which `band`
+    decides the number of grid points.
     """
+    # Mechanisms with more losses than that have their losses rounded to a lattice (equally spaced losses). An average
+    # reads the profile once per loss and grid point, so the result is `CONFIG.most_reads` divided by the number of grid
+    # points.
     return int(CONFIG.most_reads / band.size(variance, support))
 
 
 def average_over_losses(stage: LinearStage, after: TailProfile, band: Band, tilt: float) -> TailProfile:
     """Return the privacy profile of `stage`'s mechanisms followed by others: E[f(x - L)] at every grid point x.
 
-    `after` has f, the profile of the other mechanisms. L is the privacy loss of the mechanisms of `stage`, which have
-    fixed dominating pairs. If the losses are rounded to a lattice (equally spaced losses), they are convolved with the
-    weight exp(`tilt` L). `band` says how many grid points the result needs.
+    - `stage` has mechanisms with fixed dominating pairs; L is their privacy loss.
+    - `after` has f, the profile of the other mechanisms.
+    - `band` says how many grid points the result needs.
+    - `tilt`: if losses are rounded, they are convolved with the weight exp(tilt L).
 
     Raises: `Unattainable` if even the coarsest lattice of losses takes more than `CONFIG.most_reads` reads of f.
     """
@@ -248,11 +249,9 @@ def _trim(atoms: Atoms) -> Atoms:
 
 
 def _mean_at(atoms: Atoms, read: Callable[[Floats], Floats], x: Floats) -> Floats:
-    """Return E[f(x - L)] at the grid points `x` = 0, h, 2h, ..., where `read` evaluates f and L has the law `atoms`.
-
-    The rounding error of each difference x - L is at most 8 * 2^-53 (|x| + |L|). If the losses form a lattice whose
-    step divides h or is a multiple of h, many differences are equal, and f is read only once at each.
-    """
+    """Return E[f(x - L)] at the grid points `x` = 0, h, 2h, ..., where `read` evaluates f and L has the law `atoms`."""
+    # The rounding error of each difference x - L is at most 8 * 2^-53 (|x| + |L|). If the losses form a lattice whose
+    # step divides h or is a multiple of h, many differences are equal, and f is read only once at each.
     total = np.zeros_like(x)
     steps = _steps_of_lattice(atoms.loss, float(x[1])) if x.size > 1 else None
     if steps is None:
