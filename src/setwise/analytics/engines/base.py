@@ -327,8 +327,7 @@ class Engine(ABC):
     def _check_definition(self) -> None:  # noqa: B027 - nothing to check by default
         """Raise `UnsuitableTable` if the table was redefined since the engine was opened.
 
-        A new definition could change the column types that SQL statements rely on, or add a view or row policy that
-        fails on some row. By default nothing is checked, for engines whose tables cannot be redefined while open.
+        A new definition could fail on some row. Engines whose tables cannot be redefined while open check nothing.
         """
 
     @abstractmethod
@@ -366,8 +365,9 @@ class Engine(ABC):
 class SqlEngineQuery(ABC):
     """One `aggregation` in the SQL of one engine: builds the statements, runs them and converts the results.
 
-    `relation` is the SQL text, in `dialect`, of the table to read, and `schema` its columns. `manifest` describes the
-    prepared dataset (random ranks of users' items, from `Engine.prepare`) if `relation` is one, and is otherwise None.
+    - `relation` is the SQL text, in `dialect`, of the table to read.
+    - `schema` has the columns of the table.
+    - `manifest` describes a prepared dataset (random ranks of users' items). None for other tables.
     """
 
     def __init__(
@@ -406,8 +406,8 @@ class SqlEngineQuery(ABC):
     def group_weights(self, found_labels: Sequence[Label]) -> GroupWeights:
         """Return, for each group not in `found_labels`, the exact sum of the weights of the users who have the group.
 
-        `found_labels` are the groups that earlier rounds of the private search have found. A user who has n groups that
-        are not found yet gives each of them the weight 1/sqrt(n).
+        `found_labels` are the groups that the private search for groups has found so far. A user who has n other groups
+        gives each of them the weight 1/sqrt(n).
         """
         with self._fixed_errors():
             columns = label_columns(self._aggregation)

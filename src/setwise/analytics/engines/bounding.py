@@ -197,11 +197,10 @@ class StatementBuilder:
         return f"SELECT {labels}, {self.dialect.text('u')} AS u FROM ({distinct}) AS pairs"
 
     def rank_items(self, aggregation: Aggregation, pairs: str, salt: str, columns: str = "n") -> str:
-        """Return the SQL statement for the labels, `columns` and random rank of each user's items in `aggregation`.
+        """Return SQL for the labels, `columns` and random rank of each user's items in `aggregation`.
 
-        `pairs` is the SQL statement with one row per user and item, and `columns` are comma-separated names of its
-        columns. The column rank numbers each user's items from 1, in the order of a hash of user, labels and the secret
-        `salt` (SQL).
+        `pairs` is the SQL with one row per user and item, and `columns` are comma-separated names of its columns. The
+        column rank numbers each user's items from 1, in an order that the SQL expression `salt` makes random.
         """
         labels = label_columns(aggregation)
         order = self.dialect.rank_hash("u", labels.split(", "), salt)
@@ -396,10 +395,11 @@ class StatementBuilder:
         )
 
     def _divide_units(self, labels: str, cells: str, measure: Measure) -> str:
-        """Return the SQL statement for (labels, cell, users), where users is the sum of the units given to the cell.
+        """Return SQL for (labels, cell, users), where users is the sum of the units that users give to the cell.
 
-        `labels` names the label columns. `cells` is SQL of rows (u, labels, cell, c): u has c rows in that cell. A user
-        divides `measure.weight` units among the cells of a group in proportion to c, rounded by largest remainders.
+        `labels` names the label columns. `cells` is SQL of rows (u, labels, cell, c): user u has c rows in that cell. A
+        user divides `measure.weight` units among the cells of a group in proportion to c, rounded by largest
+        remainders.
         """
         by = f"u, {labels}"
         per_user = f"OVER (PARTITION BY {by})"

@@ -278,8 +278,8 @@ def _files(path: str) -> tuple[Path, ...]:
 def _name_of(path: str, engine: str) -> str:
     """Return the name of the table that `open_engine` would open for `path` on `engine`.
 
-    A lake table (Delta Lake or Iceberg) and a catalogue table have names of their own; DuckDB has no catalogue tables.
-    For any other folder or glob the name is that of the folder, and for a file the file's name without its ending.
+    A lake table (Delta Lake or Iceberg) and a catalogue table have names of their own. Any other folder or glob has the
+    name of the folder, and a file its name without endings.
     """
     lake = lake_folder(path)
     if lake is not None:

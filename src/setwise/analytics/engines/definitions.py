@@ -159,8 +159,8 @@ def cannot_fail(condition: exp.Expression, kinds: ColumnKinds) -> bool:
 def _comparable(column: exp.Expression, constant: exp.Expression, kinds: ColumnKinds) -> bool:
     """Return whether the database can compare `column` with `constant` without converting the column's values.
 
-    A conversion of the column could fail on a row. The constant may be converted, because that happens once for the
-    statement and does not depend on rows. `kinds` maps the table's columns to their types.
+    `kinds` maps the table's columns to their types. The constant may be converted, because its conversion does not
+    depend on rows.
     """
     name = _column_name(column, kinds)
     if name is None or kinds[name] is Kind.OTHER:

@@ -109,8 +109,7 @@ class DerivedTable:
     def _named_columns(self) -> set[str]:
         """Return the names of the columns, of the source table or computed, that occur in the analyst's SQL statement.
 
-        The names in the statement are taken from `AddWindows.ties`. After a join the column c of table t is called
-        "t.c"; it is included if the statement has the name c.
+        The column c of a joined table t, which is called "t.c", is included if the statement has the name c.
         """
         names = {*self.source.names, *(name for step in self.derivation.steps for name in names_added(step))}
         ties = {name for step in self.derivation.steps if isinstance(step, AddWindows) for name in step.ties}
@@ -382,8 +381,7 @@ def _depends_on_ties(window: UserWindow) -> bool:
 def _join_sql(step: JoinUserRows, left: tuple[str, Schema], right: tuple[str, Schema], dialect: Dialect) -> str:
     """Return the SQL, in `dialect`, that joins the rows of each user in two derived tables, on the keys of `step`.
 
-    `left` and `right` are the two tables, each as its SQL text after FROM and its columns. Columns are renamed inside
-    the join, so that equal names in both tables cannot clash.
+    `left` and `right` are the two tables, each as its SQL text after FROM and its columns.
     """
     sides = []
     for place, (relation, schema) in enumerate((left, right)):
@@ -391,6 +389,7 @@ def _join_sql(step: JoinUserRows, left: tuple[str, Schema], right: tuple[str, Sc
         keys = [dialect.user(schema.column(step.user))]
         keys += [_key_sql(compile_expression(each, schema, dialect)) for each in expressions]
         names = schema.names if place == 0 else tuple(each.column for each in step.columns)
+        # columns are renamed, so that equal names in both tables cannot clash
         cells = [f"{dialect.name(name)} AS c{number}" for number, name in enumerate(names)]
         listed = ", ".join([*cells, *(f"{key} AS k{number}" for number, key in enumerate(keys))])
         sides.append(f"(SELECT {listed} FROM {relation}) AS side_{place}")

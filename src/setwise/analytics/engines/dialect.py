@@ -284,7 +284,7 @@ class Dialect(ABC):
         """Return a SQL window function, without its OVER clause, for `value` (a SQL expression) in another row.
 
         `function` is LAG or LEAD, for the row that is `rows` rows before or after the current row, or FIRST_VALUE,
-        which ignores `rows`. The result is null if there is no such row, or if the value in that row is null.
+        which ignores `rows`. It gives null if there is no such row.
         """
         return f"{function}({value})" if function == "FIRST_VALUE" else f"{function}({value}, {rows})"
 

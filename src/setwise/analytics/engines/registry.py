@@ -24,9 +24,10 @@ Opened = TypeVar("Opened")
 class TableSource:
     """One table to open, and how it is read.
 
-    `source` is a path, the name of a table or a table in memory. `table` names a table inside a database file, and is
-    None for other sources. `types` maps text columns to the types as which they are read, and `csv` says how CSV files
-    are written.
+    - `source` is a path, the name of a table or a table in memory.
+    - `table` names a table inside a database file. None for other sources.
+    - `types` maps text columns to the types as which they are read.
+    - `csv` says how CSV files are written.
     """
 
     source: object

@@ -257,8 +257,8 @@ def _year_first(text: str, functions: TextFunctions, grammar: CellGrammar) -> st
     def part(letter: str) -> str:
         """Return a SQL expression for one part (day, month or year) of the date in the text cell `text`.
 
-        The part is a text of digits, or the name of a month. `letter` names it as the date format does: d for the day,
-        m or b for the month, Y or y for the year.
+        `letter` is d for the day, m or b for the month, Y or y for the year, as in the date format. The part is a text
+        of digits, or the name of a month.
         """
         return f"regexp_extract({text}, {functions.literal(pattern)}, {places[letter]})"
 
@@ -292,8 +292,8 @@ def _day(text: str) -> str:
 def _timestamp(text: str, functions: TextFunctions) -> str:
     """Return a SQL expression that converts a text such as 2024-01-02T03:04:05+01:00 to a timestamp without time zone.
 
-    A time with an offset is converted to UTC. `text` is the SQL expression of the text, and `functions` are the
-    engine's SQL templates. The result is null if the conversion fails or the year is not in 1 to 9999.
+    `text` is the SQL expression of the text, and `functions` are the engine's SQL templates. A time with an offset is
+    converted to UTC. Null if the conversion fails or the year is not in 1 to 9999.
     """
     after = f"substr({text}, CASE WHEN substr({text}, 5, 1) IN ('-', '/') THEN 11 ELSE 9 END)"
     clock = f"substr(regexp_extract({after}, '^[ T]([0-9:.]+)', 1), 1, 15)"

@@ -87,10 +87,10 @@ class SelectColumns:
 
 @dataclass(frozen=True, slots=True)
 class GroupByUser:
-    """A derivation step that aggregates: one row for each user, or for each user and combination of values of `keys`.
+    """A derivation step (an operation on the rows of each user) that aggregates the rows of each user.
 
-    A derivation step is an operation on the rows of each user. `user` is the user column. The new row has the user, the
-    keys, and the `aggregates` over the user's rows.
+    The result has one row for each user and combination of values of `keys`, or one for each user without `keys`. Its
+    columns are the user column `user`, the keys, and the `aggregates`.
     """
 
     user: str
@@ -513,7 +513,7 @@ def _window_uses(window: UserWindow, user: str) -> Iterator[tuple[RowExpression,
     """Yield (expression, flag) for each expression of a window function.
 
     The flag is True if the expression is the argument of an aggregate, so that its value is used as a number. The user
-    column `user` is left out where it stands by itself in COUNT, PARTITION BY or ORDER BY.
+    column `user` by itself is left out in COUNT, PARTITION BY and ORDER BY.
     """
     counts = window.function is WindowFunction.COUNT and window.argument == ColumnValue(user)
     if window.argument is not None and not counts:

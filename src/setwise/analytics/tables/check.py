@@ -137,8 +137,8 @@ def _is_header(first: Row, body: Sequence[Row]) -> bool:
 def _separator(text: str) -> str:
     """Return the separator between cells that best fits `text`, the first lines of a file.
 
-    The best separator splits the largest share of the lines into the same number of cells, which has to be more than
-    one. If every separator leaves most lines as one cell, the result is a comma.
+    It splits the largest share of the lines into equal numbers of cells, at least two. The result is a comma if every
+    separator leaves most lines as one cell.
     """
     lines = [line for line in text.splitlines(keepends=True) if line.strip()]
 
@@ -295,8 +295,8 @@ class TableCheck:
     def readings(self) -> dict[str, tuple[CsvOptions, dict[str, Kind]]]:
         """Return the possible readings of the table, of which the data holder has to choose one.
 
-        The keys are phrases such as "if dates are DATE_FORMAT". The values are pairs (CSV options, column kinds by
-        name) with which the table is read so. The result is empty if the cells leave no doubt about dates and numbers.
+        The keys are phrases such as "if dates are DATE_FORMAT". The values are the CSV options and column kinds of that
+        reading. The result is empty if the cells leave no doubt about dates and numbers.
         """
         if self.csv is None:
             return {}

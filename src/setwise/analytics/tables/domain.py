@@ -65,8 +65,8 @@ def labels_of(source: Source, column: str, *, engine: str = "duckdb", table: str
 def fit_labels(domain: tuple[Label, ...], columns: Sequence[Column]) -> tuple[Label, ...]:
     """Return the labels of `domain`, converted to the types of the columns that rows are grouped by.
 
-    Labels are integers for integer columns and text for other columns; with several `columns`, a label is a tuple with
-    one cell for each.
+    Labels are integers for integer columns and text for others. With several `columns`, a label is a tuple with one
+    cell for each.
 
     Raises: `InvalidParameter` if a label of an integer column is not an integer.
     """

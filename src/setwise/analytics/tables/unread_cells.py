@@ -107,8 +107,10 @@ def unread_cells(table: TableToScan, question: str) -> list[ScanNote]:
 class _ColumnScan:
     """Counts of the cells of the columns that a query names, and sentences about those that are skipped or misread.
 
-    `raw` is the table with its cells as they are written, and `table` says how they are to be read. `files` are the
-    files of the table, and `samples` has some cells of each column that the query names.
+    - `raw` is the table with its cells as they are written.
+    - `table` says how the cells are to be read.
+    - `files` are the files of the table.
+    - `samples` has some cells of each column that the query names.
     """
 
     def __init__(

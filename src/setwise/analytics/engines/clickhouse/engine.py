@@ -124,9 +124,9 @@ def open_tables(request: OpenRequest) -> ClickHouseEngine:
 class ClickHouseEngineQuery(SqlEngineQuery):
     """One `aggregation` of `relation`, a table or join on ClickHouse, as SQL statements.
 
-    `ask` runs a SQL statement on the engine's connection and returns the columns of its result. `salts`, for tests,
-    returns the secret numbers by which users' items are chosen at random. If it is None, the server draws these
-    numbers.
+    - `ask` runs a SQL statement and returns the columns of its result.
+    - `salts`, for tests, returns the secret numbers by which users' items are chosen at random. None lets the server
+      draw them.
     """
 
     def __init__(self, aggregation: Aggregation, relation: Relation, ask: Ask, salts: SaltSource | None) -> None:

@@ -105,8 +105,10 @@ class _Definition:
 class ClickHouseCatalogue:
     """Lookup of tables in ClickHouse's catalogue, which refuses a table if one row could make a query of it fail.
 
-    Only the catalogue is read, never rows. The function `ask` runs a SQL statement and returns the columns of its
-    result. `has_policies` is False for a ClickHouse whose tables cannot have row policies.
+    - `ask` runs a SQL statement and returns the columns of its result.
+    - `has_policies` is False for a ClickHouse whose tables cannot have row policies.
+
+    Only the catalogue is read, never rows.
     """
 
     def __init__(self, ask: Ask, *, has_policies: bool = True) -> None:

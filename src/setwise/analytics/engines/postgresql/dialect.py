@@ -53,8 +53,8 @@ class PostgresqlDialect(Dialect):
     def user(self, column: Column) -> str:
         """Return SQL for the user column `column`; two values of it are equal if and only if the user is the same.
 
-        Texts are compared by bytes, whatever the collation of the column. Zeros at the end of a decimal are removed:
-        7.0 and 7.00 are equal, so their texts, which are hashed, must be equal too.
+        Texts are compared by bytes, whatever the collation of the column. Zeros at the end of a decimal are removed, so
+        that 7.0 and 7.00 give one user.
         """
         match column.kind:
             case Kind.TEXT:
@@ -149,9 +149,9 @@ class PostgresqlDialect(Dialect):
     def rank_hash(self, user: str, labels: Sequence[str], salt: str) -> str:
         """Return a SQL sort key that puts a user's items into a random order: a chain of hashes, each seeding the next.
 
-        `salt` (a SQL expression) seeds the hash of `user`, which seeds the hash of the first of `labels`, and so on. A
-        chain needs no separator between the values, which a label could contain.
+        `salt` (a SQL expression) seeds the hash of `user`, which seeds the hash of the first of `labels`, and so on.
         """
+        # A chain needs no separator between the values, which a label could contain.
         key = salt
         for value in (user, *labels):
             key = f"hashtextextended(CAST({value} AS text), {key})"

@@ -110,8 +110,9 @@ class SparkTable:
 class SparkSource:
     """A source that Spark can read, with its column types and CSV options.
 
-    `source` is a data frame, a path of Parquet or CSV files, or the name of a catalogue table. `types` maps text
-    columns to the types to which they are converted, and `csv` says how CSV files are written.
+    - `source` is a data frame, a path of Parquet or CSV files, or the name of a catalogue table.
+    - `types` maps text columns to the types to which they are converted.
+    - `csv` says how CSV files are written.
     """
 
     source: object
@@ -305,8 +306,8 @@ def frame_fingerprint(frame: DataFrame, source: str) -> str:
 def stored_manifest(frame: DataFrame, source: str) -> Manifest | None:
     """Return the manifest stored with the catalogue table `source`; None if the table is not a prepared dataset.
 
-    A prepared dataset stores random ranks of users' items; its manifest describes it. A path is never a prepared
-    dataset. `frame` is any frame of the Spark session in which the table is looked up.
+    A prepared dataset stores random ranks of users' items; its manifest describes it. `frame` is any frame of the Spark
+    session in which the table is looked up.
     """
     if is_path(source):
         return None
