@@ -45,13 +45,12 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class TwoPointLaw:
-    """A privacy loss that takes the values `high` > 0 and `low` < 0. It is used only for lower bounds on delta.
+    """A privacy loss that takes the values `high` > 0 and `low` < 0. It is used only for lower bounds on delta."""
 
-    P and Q are the distributions of outputs on two neighbouring tables. The two losses determine the probabilities of
-    both outcomes, because the probabilities add up to 1 under P and under Q. An upper bound on delta must hold for the
-    pair (P, Q) and for the pair (Q, P). Exchanging P and Q gives another distribution of the loss. So one `TwoPointLaw`
-    alone must not stand for a mechanism in an upper bound.
-    """
+    # P and Q are the distributions of outputs on two neighbouring tables. The two losses determine the probabilities of
+    # both outcomes, because the probabilities add up to 1 under P and under Q. An upper bound on delta must hold for
+    # the pair (P, Q) and for the pair (Q, P). Exchanging P and Q gives another distribution of the loss. So one
+    # `TwoPointLaw` alone must not stand for a mechanism in an upper bound.
 
     high: float
     low: float
@@ -84,10 +83,10 @@ KnownNoise = PureDP | Laplace | Gaussian | DiscreteLaplace | DiscreteGaussian | 
 def tabulate_loss(noise: KnownNoise, step: float, reach: float = 40.0) -> LossPair:
     """Return the privacy loss of one use of `noise` as two lattices, for an upper and a lower bound on delta.
 
-    A lattice holds the probabilities of equally spaced losses, to which all losses are rounded; `step` is their
-    distance. `reach` is for Gaussian noise only: losses more than `reach` standard deviations from their mean are not
-    tabulated. The upper bound adds their probability to the probability of an infinite loss.
+    A lattice has the probabilities of equally spaced losses, to which all losses are rounded; `step` is their distance.
+    `reach` is for Gaussian noise only: losses more than `reach` standard deviations from their mean are not tabulated.
     """
+    # The upper bound adds the probability of losses that are not tabulated to the probability of an infinite loss.
     match noise:
         case PureDP(epsilon=epsilon):
             keep = 1.0 / (1.0 + math.exp(-epsilon))
@@ -207,11 +206,11 @@ def _sums(noise: KnownNoise, count: int) -> _Sums | None:
 
 
 def loss_unit(noise: KnownNoise) -> float:
-    """Return the unit of the privacy loss of one use of `noise`, a number of which all atoms are whole multiples.
+    """Return a number, the unit, of which all losses of `noise` that have positive probability are whole multiples.
 
-    An atom is a loss of positive probability. The result is 0 for a loss without atoms, such as that of a Gaussian. A
-    `TwoPointLaw` is an exception: its two losses have no common unit, so the larger loss is returned.
+    The result is 0 if no single loss has positive probability, as for a Gaussian.
     """
+    # A `TwoPointLaw` is an exception: its two losses have no common unit, so the larger loss is returned.
     match noise:
         case PureDP(epsilon=epsilon):
             return epsilon
@@ -228,13 +227,12 @@ def loss_unit(noise: KnownNoise) -> float:
 
 
 def on_lattice(noise: KnownNoise, step: float) -> bool:
-    """Return whether the atoms of the loss of `noise` should be points of a lattice with about this `step`.
+    """Return whether the losses of `noise` that have positive probability should be points of a lattice.
 
-    A lattice is a set of equally spaced losses to which other losses are rounded. An atom is a loss of positive
-    probability; atoms on the lattice need no rounding. The result is False if the loss is continuous, because there are
-    no atoms, and if the atoms are much closer together than `step`, because then they are treated like a continuous
-    loss.
+    A lattice is a set of losses about `step` apart, to which other losses are rounded.
     """
+    # The result is False if the loss is continuous, because no loss has positive probability, and if these losses are
+    # much closer together than `step`, because then they are treated like a continuous loss.
     match noise:
         case PureDP() | Laplace() | DiscreteLaplace() | TwoPointLaw():
             return True
@@ -312,11 +310,10 @@ def _laplace(noise: Laplace, step: float) -> LossPair:
 def _gaussian(noise: Gaussian, step: float, reach: float) -> LossPair:
     """Return the privacy loss of the Gaussian `noise` as two lattices, for an upper and a lower bound on delta.
 
-    A lattice holds the probabilities of equally spaced losses, to which all losses are rounded; `step` is their
-    distance. P is the output distribution on one of two neighbouring tables; under it the loss is normal with mean 1/(2
-    sigma^2) and standard deviation 1/sigma. Losses more than `reach` standard deviations above the mean count as
-    infinite in the upper bound.
+    A lattice has the probabilities of equally spaced losses, to which all losses are rounded; `step` is their distance.
+    Losses more than `reach` standard deviations above the mean are treated as infinite in the upper bound.
     """
+    # On one of the two neighbouring tables the loss is normal with mean 1/(2 sigma^2) and standard deviation 1/sigma.
     from scipy.special import ndtr
 
     deviation = 1.0 / noise.sigma
@@ -348,10 +345,10 @@ def _gaussian(noise: Gaussian, step: float, reach: float) -> LossPair:
 def _normal_masses(z: Floats, width: float) -> tuple[Floats, float]:
     """Return the standard normal probability of the interval of length `width` around each `z`, and an error bound.
 
-    The bound is on the relative error of every probability. Short intervals use the midpoint expansion, whose next term
-    is below (width z)^6 / 3e5. Long intervals use differences of the distribution function, whose cancellation
-    magnifies the error by about 1 / width.
+    The bound is on the relative error of every probability.
     """
+    # Short intervals use the midpoint expansion, whose next term is below (width z)^6 / 3e5. Long intervals use
+    # differences of the distribution function, whose cancellation magnifies the error by about 1 / width.
     farthest = float(np.abs(z).max()) + 1.0
     if width * farthest > 0.02:
         from scipy.special import ndtr
@@ -369,9 +366,10 @@ def _normal_masses(z: Floats, width: float) -> tuple[Floats, float]:
 def _discrete_laplace(noise: DiscreteLaplace) -> tuple[Floats, Floats]:
     """Return the losses (|z - s| - |z|)/b of integer Laplace noise z, and their probabilities, as two arrays.
 
-    b is the scale and s the sensitivity of `noise`. The noise values z <= 0 have the same loss and form the first
-    entry, then come z = 1, ..., s - 1, and the last entry is for all z >= s.
+    b is the scale and s the sensitivity of `noise`.
     """
+    # The noise values z <= 0 have the same loss and form the first entry, then come z = 1, ..., s - 1, and the last
+    # entry is for all z >= s.
     s, rate = noise.sensitivity, 1.0 / noise.scale
     keep = 1.0 / (1.0 + math.exp(-rate))  # P[z <= 0]
     inner = multiples(1.0, 1, s - 1)
@@ -382,17 +380,13 @@ def _discrete_laplace(noise: DiscreteLaplace) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True, slots=True)
 class DiscreteLaplaceLoss:
-    """The privacy loss of one use of integer Laplace noise in closed form, for a sensitivity of any size.
+    """The privacy loss of one use of integer Laplace noise in closed form, for a sensitivity of any size."""
 
-    Let s be the sensitivity, r = 1 / scale and x >= 0. The loss is s r with probability k = 1 / (1 + exp(-r)), and
-    (s - 2 j) r with probability k (1 - exp(-r)) exp(-j r) for 0 < j < s. Only losses above x contribute to delta(x), by
-    their probability times 1 - exp(x - loss). With J the number of values j that contribute, both sums over j are
-    geometric and have a common factor, so that
-
-        delta(x) = k (1 - exp(x - s r)) + k exp(-r) (1 - exp(-J r)) (1 - exp(x - (s - J - 1) r)),
-
-    a sum of two products of positive factors, in which no digits cancel.
-    """
+    # Let s be the sensitivity, r = 1 / scale and x >= 0. The loss is s r with probability k = 1 / (1 + exp(-r)), and (s
+    # - 2 j) r with probability k (1 - exp(-r)) exp(-j r) for 0 < j < s. Only losses above x contribute to delta(x), by
+    # their probability times 1 - exp(x - loss). With J the number of values j that contribute, both sums over j are
+    # geometric and have a common factor, so that delta(x) = k (1 - exp(x - s r)) + k exp(-r) (1 - exp(-J r)) (1 - exp(x
+    # - (s - J - 1) r)), a sum of two products of positive factors, in which no digits cancel.
 
     noise: DiscreteLaplace
 
@@ -424,10 +418,11 @@ class DiscreteLaplaceLoss:
 def _discrete_gaussian(noise: DiscreteGaussian | TruncatedDiscreteGaussian, bound: int | None) -> tuple[Floats, Floats]:
     """Return the losses (s^2 - 2 z s)/(2 sigma^2) of integer Gaussian noise z, and their probabilities, as two arrays.
 
-    s is the sensitivity of `noise`, and sigma its noise parameter (about its standard deviation). With a `bound`, noise
-    is truncated to {-bound, ..., bound}, and only outcomes that both of two neighbouring tables can produce are
-    included; None means no truncation.
+    s is the sensitivity of `noise`, and sigma its noise parameter. With a `bound`, noise is truncated to {-bound, ...,
+    bound}; None means no truncation.
     """
+    # sigma is about the standard deviation. With a `bound`, only outcomes that both of two neighbouring tables can
+    # produce are included.
     s, sigma = noise.sensitivity, noise.sigma
     reach = math.ceil(38.5 * sigma)
     last = reach if bound is None else min(reach, bound)
@@ -493,16 +488,12 @@ def _positive_side(x: Floats, sigma: float) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True, slots=True)
 class GaussianLoss:
-    """The privacy loss of Gaussian noise; `sigma` is its standard deviation divided by the l2-sensitivity.
+    """The privacy loss of Gaussian noise; `sigma` is its standard deviation divided by the l2-sensitivity."""
 
-    Its delta has the closed form
-
-    delta(x) = Phi(1/(2 sigma) - x sigma) - exp(x) Phi(-1/(2 sigma) - x sigma),          (lem:AGM)
-
-    a difference of nearly equal numbers if sigma is large or delta is small. Written with erfcx, both terms share the
-    factor exp(-y^2)/2 with y = (x sigma - 1/(2 sigma)) / sqrt(2), and the other factor is the integral of a positive
-    function, so relative accuracy is kept.
-    """
+    # Its delta has the closed form delta(x) = Phi(1/(2 sigma) - x sigma) - exp(x) Phi(-1/(2 sigma) - x sigma)
+    # (lem:AGM), a difference of nearly equal numbers if sigma is large or delta is small. Written with erfcx, both
+    # terms share the factor exp(-y^2)/2 with y = (x sigma - 1/(2 sigma)) / sqrt(2), and the other factor is the
+    # integral of a positive function, so relative accuracy is kept.
 
     sigma: float
 

@@ -61,10 +61,11 @@ _CHERNOFF = 1.0 + 1e-6
 class Window:
     """The interval of total losses, from `left` to `right`, in which a sum of losses is computed by Fourier transform.
 
-    A tilt weights the probability of a loss L by exp(tilt L), and the transform is computed once with each of `tilts`.
-    `left_tilt` and `right_tilt` are the tilts under which the mean of the total loss is `left` and `right`; with them,
-    Chernoff's bound limits the probability outside of the window.
+    - `tilts`: the transform is computed once with each; a tilt weights a loss L by exp(tilt L).
+    - `left_tilt` and `right_tilt` are the tilts under which the mean of the total loss is `left` and `right`.
     """
+
+    # With `left_tilt` and `right_tilt`, Chernoff's bound limits the probability outside of the window.
 
     tilts: tuple[float, ...]
     left: float
@@ -77,12 +78,12 @@ def window(saddle: Saddle, tilt: float, *, whole: bool) -> Window:
     """Return the interval of total losses outside of which little probability remains when losses are tilted by `tilt`.
 
     A tilt weights the probability of a loss L by exp(tilt L). `saddle` is the total loss on a coarse lattice (equally
-    spaced losses). The tilted mean is the mean of the total loss under these weights. If `whole` is False, the caller
-    needs only losses from about the tilted mean upwards, and the Fourier transform is computed under `tilt` alone. If
-    `whole` is True, the caller needs all losses. The interval then also contains the losses that are likely without a
-    tilt. The transform is then computed under half of `tilt` and under no tilt as well, because undoing a tilt
-    magnifies rounding errors far from the tilted mean.
+    spaced losses). `whole` says that the caller needs all losses, and not only those from about the tilted mean
+    upwards.
     """
+    # If `whole` is False, the Fourier transform is computed under `tilt` alone. If `whole` is True, the interval also
+    # contains the losses that are likely without a tilt. The transform is then computed under half of `tilt` and under
+    # no tilt as well, because undoing a tilt magnifies rounding errors far from the tilted mean.
     height, mean, variance = saddle.at(tilt)
     ends = []
     for side, farthest in zip((-1.0, 1.0), saddle.support, strict=True):
@@ -111,14 +112,13 @@ def window(saddle: Saddle, tilt: float, *, whole: bool) -> Window:
 def sums(parts: Sequence[EqualLosses], window: Window, *, from_above: bool) -> Atoms:
     """Return the distribution of the sum of `parts` (independent lattice losses) within `window`, in ascending order.
 
-    A lattice loss takes equally spaced values, and `window` is the interval of total losses to compute. If
-    `from_above`, each computed probability is at least the true one, for an upper bound on delta; otherwise it is at
-    most the true one, for a lower bound.
+    A lattice loss takes equally spaced values. If `from_above`, each computed probability is at least the true one,
+    otherwise at most. Probabilities of infinite losses are not included.
 
-    Requires: all lattices have the same step. Ensures: if `from_above`, `dropped` of the result bounds the probability
-    of sums above the window, and the first entry includes a bound on the probability of sums below it. Probabilities of
-    infinite losses are not included; the caller must add them. Raises: `Unattainable` if the window has more than
-    `CONFIG.largest_transform` lattice points.
+    Requires: all lattices have the same step.
+    Ensures: if `from_above`, `dropped` of the result bounds the probability of sums above the window, and the first
+    entry includes a bound on the probability of sums below it.
+    Raises: `Unattainable` if the window has more than `CONFIG.largest_transform` lattice points.
     """
     step = parts[0].lattice.step
     lowest = sum(part.count * part.lattice.first for part in parts)
@@ -139,11 +139,12 @@ def sums(parts: Sequence[EqualLosses], window: Window, *, from_above: bool) -> A
     def beyond(cut: bool, further: float, end: float, tilt: float = 0.0, height: float = 0.0) -> float:
         """Return Chernoff's bound on the probability that the sum S of all losses lies beyond an end of the window.
 
-        `end` is that end, as a loss. The bound is E[exp(`further` S)] exp(-`further` * `end`); it holds for every
-        `further` > 0 at the right end, and for every `further` < 0 at the left end. With `tilt` and `height`, it bounds
-        the tilted probability instead, in which each value s of S is weighted by exp(tilt s - height). The result is 0
-        if `cut` is False, because then no sum lies beyond this end.
+        - `cut`: if False, no sum lies beyond this end, and the result is 0.
+        - `further` may be any number above 0 for the right end, and below 0 for the left end.
+        - `end` is the end of the window, as a loss.
+        - `tilt` and `height`: each value s of S is weighted by exp(tilt s - height).
         """
+        # The bound is E[exp(`further` S)] exp(-`further` * `end`), for the weighted probability.
         exponent = cumulant(parts, further) - height - (further - tilt) * end
         return math.exp(min(0.0, exponent)) * _CHERNOFF if cut else 0.0
 
@@ -219,15 +220,15 @@ def _transform(parts: Sequence[EqualLosses], tilt: float, first: int, size: int)
     """Return (values, charge, height, weight_error): the tilted distribution of the sum of the losses of `parts`.
 
     The probability of the sum x is exp(height - tilt x) times the entry of `values` for x. `values` has `size` entries,
-    for the lattice points from number `first` on. A Fourier transform is periodic. So the probability of a sum x
-    outside of these points is not lost, but is added to the entry for the point that is a multiple of `size` lattice
-    steps away from x.
+    for the lattice points from number `first` on.
 
     Ensures: apart from wrapped probability, each entry of `values` has an absolute error of at most `charge`, and each
     probability computed from an entry has a further relative error of at most `weight_error`.
     Requires: a transform has an error of at most the share 8 (log2(size) + 4) `UNIT` of the Euclidean norm of its
     input.
     """
+    # A Fourier transform is periodic. So the probability of a sum x outside of these points is not lost, but is added
+    # to the entry for the point that is a multiple of `size` lattice steps away from x.
     from scipy.fft import irfft, rfft
 
     share = 8 * (math.log2(size) + 4) * UNIT

@@ -102,9 +102,10 @@ def common_step(values: Sequence[float], largest: float) -> float:
 class LossLattice:
     """A privacy-loss distribution on a lattice: `mass[i]` is the probability of the loss (first + i) step - shift.
 
-    `step` is the distance of neighbouring lattice points. `shift` is subtracted from every loss; a lower bound on delta
-    uses it to round losses down. `infinite` is the probability of an infinite loss, and `relative_error` bounds the
-    relative error of each mass.
+    - `step` is the distance of neighbouring lattice points.
+    - `shift` is subtracted from every loss; a lower bound on delta uses it to round losses down.
+    - `infinite` is the probability of an infinite loss.
+    - `relative_error` bounds the relative error of each mass.
     """
 
     step: float
@@ -149,10 +150,10 @@ class LossPair:
 def from_cells(step: float, first: int, p: Floats, q: Floats, infinite: float, relative_error: float) -> LossLattice:
     """Return a lattice whose delta is at least the delta of a privacy loss, given masses between lattice points.
 
-    A lattice holds the probabilities of losses that are multiples of `step`. P and Q are the output distributions on
-    two neighbouring tables. `p[i]` and `q[i]` are the masses under P and Q of the losses between (first + i) step and
-    (first + i + 1) step, `infinite` is the mass of infinite losses, and `relative_error` bounds the relative error of
-    each mass.
+    - `p[i]` and `q[i]` are the masses, under the outputs on two neighbouring tables, of the losses between (first +
+      i) step and (first + i + 1) step.
+    - `infinite` is the mass of infinite losses.
+    - `relative_error` bounds the relative error of each mass.
     """
     node = multiples(step, first, p.size)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -172,9 +173,10 @@ def from_cells(step: float, first: int, p: Floats, q: Floats, infinite: float, r
 def from_bins(step: float, first: int, p: Floats, q: Floats, infinite: float, relative_error: float) -> LossLattice:
     """Return a lattice whose delta is at most the delta of a privacy loss, given masses around lattice points.
 
-    A lattice holds the probabilities of losses that are multiples of `step`. P and Q are the output distributions on
-    two neighbouring tables. `p[i]` and `q[i]` are the masses under P and Q of the losses within half a step of (first +
-    i) step, `infinite` is the mass of infinite losses, and `relative_error` bounds the relative error of each mass.
+    - `p[i]` and `q[i]` are the masses, under the outputs on two neighbouring tables, of the losses within half a step
+      of (first + i) step.
+    - `infinite` is the mass of infinite losses.
+    - `relative_error` bounds the relative error of each mass.
     """
     p = np.where(p > _SMALLEST_MASS, p, 0.0)
     node = multiples(step, first, p.size)
@@ -210,8 +212,8 @@ def from_atoms(step: float, loss: Floats, mass: Floats, infinite: float, relativ
 def _collect(step: float, index: Floats, p: Floats, q: Floats) -> tuple[float, int, Floats, Floats]:
     """Add up the probabilities that belong to the same lattice point, and return the sums.
 
-    `index` has the number of the lattice point of each entry of `p` and `q`, which are added up separately. Returns
-    (step, number of the lowest point, sums of p, sums of q), with sums for every point from the lowest to the highest.
+    `index` has the number of the lattice point of each entry of `p` and `q`. Returns (step, number of the lowest point,
+    sums of p, sums of q), with sums for every point from the lowest to the highest.
 
     Raises: `Unattainable` if there would be more than `_MOST_POINTS` points.
     """
@@ -244,9 +246,11 @@ def _decayed_sums(mass: Floats, step: float) -> Floats:
 class LatticeTail:
     """Tables from which the delta of a privacy loss on a lattice is read at any epsilon.
 
-    The losses are top, top - step, ..., with the probabilities `mass`. Each probability has a relative error of at most
-    `relative_error`. The probabilities of losses that are left out sum to at most `dropped`. `decayed[a]` is the sum
-    over i <= a of mass[i] exp(-step (a - i)), and `base[a]` is the delta at the epsilon that equals the a-th loss.
+    - `mass` has the probabilities of the losses top, top - step, ...
+    - `relative_error` bounds the relative error of each of them.
+    - `dropped` bounds the sum of the probabilities of losses that are left out.
+    - `decayed[a]` is the sum over i <= a of mass[i] exp(-step (a - i)).
+    - `base[a]` is the delta at the epsilon that equals the a-th loss.
     """
 
     top: float
@@ -392,12 +396,12 @@ def two_point_loss(high: float, low: float, count: int, smallest_ratio: float = 
 def top_loss(high: float, low: float, count: int, masses: Masses) -> float:
     """Return the largest total privacy loss of `count` mechanisms to which `masses` assigns a probability.
 
-    Each mechanism has the loss `high` or the loss `low`, with `high` > `low`. Let k be the number of mechanisms with
-    the loss `low`; `masses` holds the probabilities of k from `masses.first` on, and leaves smaller k out as
-    negligible. So the largest total is (count - k) high + k low with k = `masses.first`. For k = 0 it is the float
-    count * high, whose rounding error `LatticeTail` covers. For other k two large products nearly cancel, so the sum is
-    computed with fractions.
+    Each mechanism has the loss `high` or the loss `low`, with `high` > `low`. `masses` has the probabilities of the
+    numbers of mechanisms with the loss `low`.
     """
+    # `masses` leaves numbers below k = `masses.first` out as negligible, so the largest total is (count - k) high + k
+    # low. For k = 0 it is the float count * high, whose rounding error `LatticeTail` covers. For other k two large
+    # products nearly cancel, so the sum is computed with fractions.
     step = high - low
     return float(Fraction(high) * count - Fraction(step) * masses.first) if masses.first else high * count
 
@@ -476,10 +480,10 @@ NOTHING = Atoms(np.zeros(1), np.ones(1), 0.0, 0.0)
 def two_point_atoms(high: float, low: float, count: int, smallest_ratio: float) -> Atoms:
     """Return the distribution of the total privacy loss of `count` equal mechanisms with two outcomes, enumerated.
 
-    The log likelihood ratios of the outcomes are `high` > 0 > `low`. Total losses less likely than `smallest_ratio`
-    times the probability of the most likely total loss are left out. Results are cached, because branch and bound over
-    boxes of parameters asks for the same losses again and again; callers do not change the arrays.
+    The two losses are `high` > 0 > `low`. Total losses less likely than `smallest_ratio` times the probability of the
+    most likely total loss are left out. Callers must not change the arrays, because results are cached.
     """
+    # Branch and bound over boxes of parameters asks for the same losses again and again.
     if count == 1:
         odds = odds_of_low(high, low)
         mass = np.array([1.0, odds]) / (1.0 + odds)

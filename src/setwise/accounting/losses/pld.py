@@ -88,12 +88,15 @@ CONFIG = LatticeConfig()
 class LatticeSum:
     """Composition of mechanisms with fixed dominating pairs, whose losses are rounded to a lattice and convolved.
 
-    `uses` are pairs (noise, count). `failure` is a bracket for the probability of an outright failure, an output that
-    only one of two neighbouring tables can produce. `tolerance` is the variance that rounding to the lattice may add,
-    as a share of the variance of the total loss. `grid` is the step of another grid, on which a caller stores privacy
-    profiles, or None if there is no such grid. If there is such a grid and all losses are practically continuous, the
-    lattice step divides `grid` or is a multiple of `grid`, so that the caller need not interpolate.
+    - `uses` are pairs (noise, count).
+    - `failure` is a bracket for the probability of outright failure, an output that only one of two neighbouring
+      tables can produce.
+    - `tolerance` is the share by which rounding to the lattice may raise the variance of the total loss.
+    - `grid` is the step of the grid on which a caller stores privacy profiles, or None.
     """
+
+    # If there is such a grid and all losses are practically continuous, the lattice step divides `grid` or is a
+    # multiple of `grid`, so that the caller need not interpolate.
 
     uses: tuple[tuple[KnownNoise, int], ...]
     failure: Bracket
@@ -112,8 +115,8 @@ class LatticeSum:
     def delta(self, epsilon: float, width: float | None = None) -> Bracket:
         """Return a bracket for the delta of the composition at `epsilon`.
 
-        Losses are rounded to a lattice (equally spaced values). Finer lattices are tried until the width of the
-        bracket, relative to its upper end, is at most `width`. With None the bracket of the first lattice is returned.
+        Finer lattices of losses are tried until the width of the bracket, relative to its upper end, is at most
+        `width`. With None the bracket of the first lattice is returned.
 
         Raises: `Unattainable` if rounding errors prevent the width, or if the losses cover too wide a range for a
         lattice.
@@ -130,8 +133,8 @@ class LatticeSum:
     def epsilon(self, delta: float, width: float | None = None) -> Bracket:
         """Return a bracket for the smallest epsilon at which the composition's delta is at most `delta`.
 
-        Losses are rounded to a lattice (equally spaced values). Finer lattices are tried until the width of the
-        bracket, relative to its upper end, is at most `width`. With None the bracket of the first lattice is returned.
+        Finer lattices of losses are tried until the width of the bracket, relative to its upper end, is at most
+        `width`. With None the bracket of the first lattice is returned.
 
         Raises: `Unattainable` if `delta` is not above the probability of outright failure, if rounding errors prevent
         the width, or if the losses cover too wide a range for a lattice.
@@ -156,10 +159,10 @@ class LatticeSum:
     def _epsilon_near(self, delta: float, saddle: Saddle, tilt: float) -> Bracket:
         """Return a bracket for the smallest epsilon with a delta of at most `delta`, computed on one lattice.
 
-        The bracket is narrowest if that epsilon is near the tilted mean: the mean of the total loss L when its
-        probabilities are weighted by exp(`tilt` L). A lattice is a set of equally spaced losses. `saddle` is the total
-        loss on a coarse lattice, from which the range of losses is chosen.
+        `saddle` is the total loss L on a coarse lattice. The bracket is narrowest if that epsilon is near the mean of L
+        when its probabilities are weighted by exp(`tilt` L).
         """
+        # The range of losses is chosen from `saddle`. A lattice is a set of equally spaced losses.
         upper, lower = self.tails(saddle, tilt)
         return epsilon_at(delta, lambda x: self._at(upper, lower, x), guess=max(saddle.at(tilt)[1], 1e-6))
 
@@ -190,11 +193,11 @@ class LatticeSum:
     def tails(self, saddle: Saddle, tilt: float, *, whole: bool = False) -> tuple[LatticeTail, LatticeTail]:
         """Return the total privacy loss as two tables, which give an upper and a lower bound on delta at any epsilon.
 
-        The tables are most accurate near the tilted mean: the mean of the loss L when its probabilities are weighted by
-        exp(`tilt` L). They cover losses around that mean; if `whole`, they also cover the losses around the mean
-        without a tilt. `saddle` is the total loss on a coarse lattice (equally spaced losses), from which the range of
-        losses is chosen.
+        `saddle` is the total loss L on a coarse lattice. The tables are most accurate near the mean of L when its
+        probabilities are weighted by exp(`tilt` L). If `whole`, they also cover the losses around the mean without
+        weights.
         """
+        # The range of losses is chosen from `saddle`.
         view = window(saddle, tilt, whole=whole)
         fitting = self._fitting(view)
         upper, lower = fitting._sum_within(view)
@@ -220,12 +223,12 @@ class LatticeSum:
     def atoms(self, saddle: Saddle, tilt: float, *, whole: bool) -> tuple[Atoms, Atoms]:
         """Return two distributions of the total privacy loss, for an upper and for a lower bound on delta.
 
-        They are most accurate near the tilted mean: the mean of the loss L when its probabilities are weighted by
-        exp(`tilt` L). If `whole`, they have all losses that change the average of a falling function noticeably;
-        otherwise only the losses from about the tilted mean upwards. `saddle` is the total loss on a coarse lattice
-        (equally spaced losses), from which the range of losses is chosen. The probability of Gaussian losses that are
-        too large to be tabulated is part of `dropped` of the upper distribution.
+        `saddle` is the total loss L on a coarse lattice. The result is most accurate near the mean of L when its
+        probabilities are weighted by exp(`tilt` L), and has the losses from about there upwards. If `whole`, it has all
+        losses that noticeably change the average of a falling function.
         """
+        # The probability of Gaussian losses that are too large to be tabulated is part of `dropped` of the upper
+        # distribution.
         view = window(saddle, tilt, whole=whole)
         return self._fitting(view)._sum_within(view)
 
@@ -245,11 +248,11 @@ class LatticeSum:
         """Return the losses of the uses rounded to a lattice of this `step`, one `EqualLosses` per entry of `uses`.
 
         If `from_above`, the delta of each rounded loss is at least the true delta of its uses, and otherwise at most.
-        `view` is the window of total losses to compute. An `EqualLosses` is normally the rounded loss of one use, with
-        the number of uses as its count. If no lattice contains all losses, and the total loss of the equal uses can be
-        enumerated, it is instead the rounded total loss with the count 1. The rounding error then arises once, and not
-        once per use.
+        `view` is the window of total losses to compute.
         """
+        # An `EqualLosses` is normally the rounded loss of one use, with the number of uses as its count. If no lattice
+        # contains all losses, and the total loss of the equal uses can be enumerated, it is instead the rounded total
+        # loss with the count 1. The rounding error then arises once, and not once per use.
         parts = []
         for noise, count in self.uses:
             added = (
@@ -263,13 +266,13 @@ class LatticeSum:
         return parts
 
     def _common_unit(self) -> float | None:
-        """Return the largest number, the unit, of which all atoms are whole multiples; None if there is no useful one.
+        """Return the largest number of which all atoms are whole multiples; None if there is no useful one.
 
-        An atom is a loss of positive probability. A lattice whose step is the unit contains all atoms, so that they
-        need not be rounded. A unit far smaller than the step that the tolerance allows is not useful, because a lattice
-        with such a small step would have too many points. The result is infinite if every loss is practically
-        continuous, because then no atom limits the step.
+        An atom is a loss of positive probability. The result is infinite if every loss is practically continuous.
         """
+        # A lattice whose step is this unit contains all atoms, so that they need not be rounded. A unit far smaller
+        # than the step that the tolerance allows is not useful, because the lattice would have too many points. If
+        # every loss is practically continuous, no atom limits the step.
         if any(isinstance(noise, TwoPointLaw) for noise, _ in self.uses):
             return None  # the two losses of such a law have no common unit
         units = self._units()
@@ -303,18 +306,14 @@ class LatticeSum:
     def step(self, coarser: float = 1.0) -> float:
         """Return the lattice step: small enough for the tolerance, and if possible such that losses are lattice points.
 
-        The unit of a use is a number of which all losses of the use are multiples; continuous losses have no unit. The
-        upper bound on delta is computed with `coarser` = 1, the lower bound with a `coarser` above 1. There are two
-        cases:
-
-        If a useful step divides the units of all uses, losses with a unit are not rounded. The step is then at most
-        `coarser` times the largest step that the tolerance allows; it may be larger for the lower bound, because no
-        promise depends on the lower bound.
-
-        If no useful step divides all units, every loss is rounded. The step for the lower bound is then
-        `CONFIG.lower_finer` times smaller than the step for the upper bound, because the lower bound rounds losses
-        down, with an error in proportion to the step.
+        `coarser` is 1 for the upper bound on delta, and above 1 for the lower bound.
         """
+        # The unit of a use is a number of which all losses of the use are multiples; continuous losses have no unit. If
+        # a useful step divides the units of all uses, losses with a unit are not rounded. The step is then at most
+        # `coarser` times the largest step that the tolerance allows; it may be larger for the lower bound, because no
+        # promise depends on the lower bound. If no useful step divides all units, every loss is rounded. The step for
+        # the lower bound is then `CONFIG.lower_finer` times smaller, because the lower bound rounds losses down, with
+        # an error in proportion to the step.
         if self._common_unit() is None:
             rounded = sum(1 if _adds_up(noise, count) else count for noise, count in self.uses)
             slack = CONFIG.off_lattice if rounded == len(self.uses) else 1.0

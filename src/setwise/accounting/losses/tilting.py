@@ -94,9 +94,11 @@ def _cumulant(lattice: LossLattice, tilt: float) -> float:
 class _LossArrays:
     """The losses and log probabilities of all parts of a sum, in single arrays so that moments are array operations.
 
-    A part is a number of equal uses. `loss` and `log_mass` have an entry for each loss of each part, and `part` has the
-    index of the part to which that entry belongs. For each part, `start` has the index of its first entry, and `count`
-    its number of uses.
+    A part is a number of equal uses.
+
+    - `loss` and `log_mass` have an entry for each loss of each part, and `part` the index of its part.
+    - `start` has, for each part, the index of its first entry.
+    - `count` has, for each part, its number of uses.
     """
 
     loss: Floats
@@ -141,13 +143,16 @@ class _LossArrays:
 
 @dataclass(frozen=True)
 class Saddle:
-    """The total privacy loss of many uses on a coarse lattice, from which exponential tilts are chosen.
+    """The total privacy loss of many uses on a coarse lattice, from which exponential tilts are chosen; no bound.
 
     A tilt weights the probability of a loss L by exp(tilt L), which moves the mean to the losses that decide delta.
-    `parts` are losses on lattices (sets of equally spaced losses). `ranges` are bounded-range uses as (epsilon, count),
-    which have no fixed loss: under each tilt, they count as the randomized response that is worst under this tilt. The
-    total loss is an approximation, not a bound.
+
+    - `parts` are losses on lattices (sets of equally spaced losses).
+    - `ranges` are bounded-range uses as (epsilon, count).
     """
+
+    # Bounded-range uses have no fixed loss: under each tilt, they are taken as the randomized response that is worst
+    # under this tilt.
 
     parts: tuple[EqualLosses, ...]
     ranges: tuple[tuple[float, int], ...] = ()
@@ -220,10 +225,10 @@ class Saddle:
         def residual(tilt: float) -> tuple[float, float]:
             """Return, for Newton's method: log d - log `delta`, and `tilt` times the variance of the tilted total loss.
 
-            Under a tilt, the probability of a loss L is weighted by exp(tilt L). `delta` is the argument of
-            `for_delta`, and d is the delta at the epsilon that equals the mean loss under `tilt`. The second number is
-            about minus the derivative of the first by the tilt.
+            `delta` is the argument of `for_delta`, and d is the delta at the epsilon that equals the mean loss under
+            `tilt`, the weight exp(tilt L) on each loss L.
             """
+            # The second number is about minus the derivative of the first by the tilt.
             height, mean, variance = self.at(tilt)
             return height - tilt * mean - self._log_chernoff_excess(tilt, variance) - target, tilt * variance
 
@@ -245,12 +250,10 @@ class Saddle:
         return height - tilt * epsilon - self._log_chernoff_excess(tilt, variance)
 
     def epsilon(self, delta: float) -> float:
-        """Return approximately the epsilon at which the total loss has this `delta`, by the saddle-point approximation.
-
-        The approximation gives log delta at the mean loss under a tilt (the weight exp(tilt L) on each loss L) that
-        suits `delta`. From there log delta falls by the tilt per unit of epsilon, so one linear step leads to the
-        epsilon; an inexact tilt does little harm.
-        """
+        """Return roughly the epsilon at which the total loss has this `delta` (saddle-point approximation)."""
+        # The approximation gives log delta at the mean loss under a tilt (the weight exp(tilt L) on each loss L) that
+        # suits `delta`. From there log delta falls by the tilt per unit of epsilon, so one linear step leads to the
+        # epsilon; an inexact tilt does little harm.
         tilt = self.for_delta(delta)
         height, mean, variance = self.at(tilt)
         if tilt <= 0.0:
@@ -263,11 +266,11 @@ class Saddle:
         """Return log(C / d): the logarithm of Chernoff's bound C divided by the estimated delta d, both at epsilon = m.
 
         m and `variance` are the mean and variance of the loss under the `tilt`, the weight exp(tilt L) on each loss L.
-        Chernoff's bound is C = E[exp(tilt L)] exp(-tilt m). The quotient d / C is the tilted average of exp(-tilt x) -
-        exp(-(tilt + 1) x) over losses m + x with x > 0. For a normal loss this average has a closed form. If the
-        variance is small, most losses are at their largest value, and the loss is far from normal. So the smaller the
-        variance, the more the result approaches the one for a uniform x, which is at least 0.
         """
+        # Chernoff's bound is C = E[exp(tilt L)] exp(-tilt m). The quotient d / C is the tilted average of exp(-tilt x)
+        # - exp(-(tilt + 1) x) over losses m + x with x > 0. For a normal loss this average has a closed form. If the
+        # variance is small, most losses are at their largest value, and the loss is far from normal. So the smaller the
+        # variance, the more the result approaches the one for a uniform x, which is at least 0.
         start = max(tilt, 0.0)
         deviation = math.sqrt(variance)
         even = math.log(max(1.0, math.sqrt(2 * math.pi) * deviation * start * (start + 1.0)))
@@ -295,9 +298,10 @@ class Saddle:
         """Largest exponential tilt that is used: `CONFIG.largest` divided by the smallest deviation of one use's loss.
 
         A tilt weights the probability of a loss L by exp(tilt L). Under a tilt this large, nearly all probability is at
-        the largest loss. The deviation is the standard deviation; for a bounded-range use it is half its epsilon. A
-        loss that hardly varies counts as having a deviation of a thousandth of a lattice step.
+        the largest loss.
         """
+        # The deviation is the standard deviation; for a bounded-range use it is half its epsilon. A loss that hardly
+        # varies is taken to have a deviation of a thousandth of a lattice step.
         deviations = [epsilon / 2 for epsilon, _ in self.ranges]
         if self.parts:
             variances = self._tables.moments(0.0)[2].tolist()
@@ -367,10 +371,10 @@ def coarse_saddle(uses: Sequence[tuple[KnownNoise, int]]) -> Saddle:
 def _with_few_values(noise: KnownNoise) -> KnownNoise:
     """Return noise with nearly the privacy loss of `noise`, but few enough losses to be tabulated quickly.
 
-    Integer Laplace noise has about as many losses as its sensitivity, which may be a million. If the sensitivity is
-    above `CONFIG.most_values`, continuous Laplace noise is returned instead. It is good enough to choose a tilt (a
-    weight exp(tilt L) on losses L), but its delta is not a bound. Other noise is returned unchanged.
+    The result is good enough to choose a tilt (a weight exp(tilt L) on losses L), but its delta is not a bound.
     """
+    # Integer Laplace noise has about as many losses as its sensitivity, which may be a million. If the sensitivity is
+    # above `CONFIG.most_values`, continuous Laplace noise is returned instead. Other noise is returned unchanged.
     if isinstance(noise, DiscreteLaplace) and noise.sensitivity > CONFIG.most_values:
         return Laplace(scale=noise.scale / noise.sensitivity)
     return noise

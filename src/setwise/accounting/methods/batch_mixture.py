@@ -110,12 +110,13 @@ class BatchMixture:
         """Return a bracket for the smallest epsilon at which the batch's optimal delta is at most `delta`.
 
         In a batch, all mechanisms are chosen up front. `width` is the wanted width of the bracket, relative to its
-        upper end; None accepts any width. The upper end starts as an estimate. It is raised until branch and bound
-        certifies that delta is at most `delta` there. If that fails several times, the upper end is infinite.
+        upper end; None accepts any width.
 
         Raises: `Unattainable` if `delta` is not above the probability of outright failure (in which everything may be
         revealed), or if the bracket is wider than `width`.
         """
+        # The upper end starts as an estimate. It is raised until branch and bound certifies that delta is at most
+        # `delta` there. If that fails several times, the upper end is infinite.
         target_delta = (delta - self.failure.upper) / (1.0 - self.failure.upper) * (1 - 1e-12)
         if target_delta <= 0.0:
             raise Unattainable(delta_too_small(delta, self.failure.upper))
@@ -148,12 +149,13 @@ class BatchMixture:
     def _responses(self, tilt: float, width: float | None = None) -> "_Responses":
         """Return the object that computes the batch's delta for any parameters t of its randomized responses.
 
-        In a batch, all mechanisms are chosen up front; each bounded-range mechanism of epsilon a is then a randomized
-        response with losses t and t - a. The losses of the mechanisms with fixed dominating pairs are summed once:
-        exactly if they can be enumerated, and otherwise on a lattice (equally spaced losses). The lattice is most
-        accurate near the mean that the loss L has if its probabilities are weighted by exp(`tilt` L). The smaller
-        `width`, the wanted relative width of the bracket, the finer is the lattice; None takes the default lattice.
+        In a batch, all mechanisms are chosen up front; each bounded-range mechanism of epsilon a is a randomized
+        response with losses t and t - a. `width` is the wanted relative width of a bracket; None takes the default
+        lattice of losses.
         """
+        # The losses of the mechanisms with fixed dominating pairs are summed once: exactly if they can be enumerated,
+        # and otherwise on a lattice (equally spaced losses). The lattice is most accurate near the mean that the loss L
+        # has if its probabilities are weighted by exp(`tilt` L). The smaller `width`, the finer is the lattice.
         exact = exact_linear(self.linear, Bracket(0.0, 0.0))
         enumerable = exact is not None and not isinstance(exact.inner, GaussianLoss)
         if exact is not None and enumerable and exact.outer.size * outcome_count(self.groups) <= CONFIG.most_outcomes:
@@ -166,14 +168,15 @@ class BatchMixture:
     def _in_boxes(self, responses: "_Responses", epsilon: float, tilt: float) -> "_Responses":
         """Return a simpler batch with at least this batch's delta, of at most `CONFIG.most_fixed` distinct epsilons.
 
-        In a batch, all mechanisms are chosen up front; a group has the bounded-range mechanisms of one epsilon. Branch
-        and bound over boxes of parameters would take too long with more epsilons. The groups that add most to the
-        variance of the loss are kept. The other groups and the mechanisms with fixed dominating pairs are replaced by
-        an upper bound: the privacy profile of an adaptive analyst who uses them in one fixed order (see
-        `upper_bound_order`). It is computed on a grid that is accurate at about `epsilon`, with losses L weighted by
-        exp(`tilt` L). If this batch has few enough epsilons, `responses`, which stands for the batch itself, is
-        returned unchanged.
+        - In a batch, all mechanisms are chosen up front; `responses` stands for the batch itself.
+        - `epsilon`: the replacement is accurate at about this overall epsilon.
+        - `tilt`: losses L are weighted by exp(tilt L).
         """
+        # Branch and bound over boxes of parameters would take too long with more epsilons. The groups (bounded-range
+        # mechanisms of one epsilon) that add most to the variance of the loss are kept. The other groups and the
+        # mechanisms with fixed dominating pairs are replaced by an upper bound: the privacy profile of an adaptive
+        # analyst who uses them in one fixed order (see `upper_bound_order`). If this batch has few enough epsilons,
+        # `responses` is returned unchanged.
         by_weight = sorted(self.groups, key=lambda group: group[1] * group[0] ** 2, reverse=True)
         fixed, adapted = by_weight[: CONFIG.most_fixed], sorted(by_weight[CONFIG.most_fixed :], reverse=True)
         if not adapted:
@@ -188,11 +191,13 @@ def batch_mixture(
 ) -> BatchMixture | None:
     """Return the object that bounds the delta of a batch, or None if the batch has too many joint outcomes to sum.
 
-    In a batch, all mechanisms are chosen up front. `groups` are bounded-range mechanisms as (epsilon, count); a joint
-    outcome says, for each group, how many of its mechanisms had which of their two outcomes. `linear` are mechanisms
-    with fixed dominating pairs and their counts, and `failure` is the bracket for the probability of outright failure
-    (in which everything may be revealed).
+    In a batch, all mechanisms are chosen up front.
+
+    - `groups` are bounded-range mechanisms as (epsilon, count).
+    - `linear` are mechanisms with fixed dominating pairs and their counts.
+    - `failure` is the bracket for the probability of outright failure (in which everything may be revealed).
     """
+    # A joint outcome says, for each group, how many of its mechanisms had which of their two outcomes.
     if outcome_count(tuple(groups)) > CONFIG.most_outcomes:
         return None
     return BatchMixture(tuple(groups), tuple(linear), failure)
@@ -216,10 +221,9 @@ class _FromAbove:
 class _Responses:
     """The delta of a batch of randomized responses and other mechanisms, as a function of the responses' parameters t.
 
-    In a batch, all mechanisms are chosen up front. `groups` are the randomized responses as (epsilon, count). All
-    responses of a group have the same t, and the losses t and t - epsilon. `above` and `below` are privacy losses that
-    stand for the other mechanisms: the delta of `above` is at least the delta of these mechanisms, and the delta of
-    `below` is at most that. `atoms` are further losses of other mechanisms, which were enumerated.
+    - `groups` are the randomized responses as (epsilon, count), with the losses t and t - epsilon; a group has one t.
+    - `above` and `below` are losses that stand for the other mechanisms, with at least and at most their delta.
+    - `atoms` are further losses of other mechanisms, which were enumerated.
     """
 
     groups: tuple[Group, ...]
@@ -228,10 +232,9 @@ class _Responses:
     atoms: Atoms = NOTHING
 
     def at(self, choice: Choice, x: float) -> Bracket:
-        """Return a bracket for the delta, at overall epsilon `x`, of a batch (mechanisms that are all chosen up front).
+        """Return a bracket for the batch's delta at overall epsilon `x`, for one choice of the responses' parameters.
 
-        A group of the batch is a pair (a, count): `count` bounded-range mechanisms of epsilon a. `choice` has a number
-        t, from 0 to a, for each group. The bracket is for the delta that the batch has if every mechanism of a group is
+        `choice` has a number t, from 0 to a, for each group of bounded-range mechanisms of epsilon a. Each of them is
         generalized randomized response with the two privacy losses t and t - a.
         """
         low = [t - epsilon for t, (epsilon, _) in zip(choice, self.groups, strict=True)]
@@ -243,20 +246,20 @@ class _Responses:
     def over(self, first: Choice, last: Choice, x: float) -> float:
         """Return an upper bound on delta at overall epsilon `x` over all choices of parameters t in a box.
 
-        A group has the randomized responses of one epsilon, with losses t and t - epsilon. The box allows for each
-        group an interval of t; `first` has the lower and `last` the upper ends. Over the box, each randomized response
-        is dominated by one fixed pair of distributions.
+        A box has an interval of t for each group of randomized responses of one epsilon; `first` has the lower and
+        `last` the upper ends.
         """
+        # Over the box, each randomized response is dominated by one fixed pair of distributions.
         low = [t - epsilon for t, (epsilon, _) in zip(first, self.groups, strict=True)]
         return self._atoms(last, low).average(self.above, x).upper
 
     def branch_and_bound(self, x: float, target: float, most: int) -> float:
         """Return an upper bound on the batch's delta at overall epsilon `x` over all parameters t of the responses.
 
-        The batch is a set of mechanisms chosen up front. Each group of randomized responses of one epsilon has one t,
-        and its losses are t and t - epsilon. A box has an interval of t for each group. The box with the largest bound
-        on delta is split, until no box has a bound above the delta `target`, or `most` splits were made.
+        The search stops when the bound is at most the delta `target`, or after `most` splits of a box of parameters.
         """
+        # Each group of randomized responses of one epsilon has one t, and its losses are t and t - epsilon. A box has
+        # an interval of t for each group. The box with the largest bound on delta is split first.
         most = min(most, max(CONFIG.fewest_boxes, int(CONFIG.most_work / outcome_count(self.groups))))
         start = tuple(0.0 for _ in self.groups)
         end = tuple(epsilon for epsilon, _ in self.groups)
@@ -289,9 +292,8 @@ class _Responses:
 def _widest(first: Choice, last: Choice, groups: Sequence[Group]) -> int:
     """Return the index of the group along which branch and bound should split a box of parameters.
 
-    A box has, for each of `groups`, an interval of the parameter t of its randomized responses: from the group's entry
-    in `first` to its entry in `last`. The split is along the interval that adds most to the variance of the privacy
-    loss.
+    A box has, for each of `groups`, an interval of the parameter t of its randomized responses, from its entry in
+    `first` to its entry in `last`. The split is along the interval that adds most to the variance of the privacy loss.
     """
     added = [count * epsilon * (b - a) for (epsilon, count), a, b in zip(groups, first, last, strict=True)]
     return added.index(max(added))

@@ -24,10 +24,9 @@ Choice = tuple[float, ...]
 class BatchSearchConfig:
     """Constants of the search for the parameters t of the worst randomized responses in a batch.
 
-    A batch is chosen up front, and worst means the largest delta. The search changes t by steps, which are given as
-    shares of epsilon. Each response has two outcomes. An outcome of the batch says, for each distinct epsilon, how many
-    responses had the first of their two outcomes. No proof depends on the search; the text below each constant says
-    what it decides.
+    A batch is chosen up front, and worst means the largest delta. Steps of t are given as shares of epsilon. An outcome
+    of the batch says, for each distinct epsilon, how many responses had the first of their two outcomes. No proof
+    depends on the search.
     """
 
     most_outcomes: int = 20_000
@@ -63,9 +62,8 @@ CONFIG = BatchSearchConfig()
 def outcome_count(groups: tuple[Group, ...]) -> float:
     """Return approximately how many joint outcomes a batch has, without outcomes of negligible probability.
 
-    A batch is a set of mechanisms chosen up front. `groups` are bounded-range mechanisms as (epsilon, count), each
-    replaced by a randomized response with two outcomes. A joint outcome says, for each group, how many mechanisms had
-    the first of the two outcomes, but not which mechanisms.
+    `groups` are bounded-range mechanisms as (epsilon, count), each replaced by a randomized response with two outcomes.
+    A joint outcome says, for each group, how many mechanisms had the first of the two outcomes.
     """
     return math.prod(min(count + 1, 200 + 30 * math.sqrt(count)) for _, count in groups)
 
@@ -74,9 +72,9 @@ def outcome_count(groups: tuple[Group, ...]) -> float:
 class BatchSearch:
     """Search for the randomized responses of a batch that have the largest delta: their parameters t, one per group.
 
-    A batch is chosen up front. `groups` are bounded-range mechanisms as (epsilon, count), and t is in (0, epsilon).
-    `at(choice, x)` returns the certified delta of a choice of t at the overall epsilon x. `largest` is the largest
-    privacy loss of all mechanisms of the batch.
+    - `groups` are bounded-range mechanisms as (epsilon, count), all chosen up front; t is in (0, epsilon).
+    - `at(choice, x)` returns the certified delta of a choice of t at the overall epsilon x.
+    - `largest` is the largest privacy loss of all mechanisms of the batch.
     """
 
     groups: tuple[Group, ...]
@@ -86,12 +84,13 @@ class BatchSearch:
     def start(self, x: float, tilt: float) -> Choice:
         """Return the parameters t from which a hill climb to the largest delta at the overall epsilon `x` starts.
 
-        A choice has one t for each group of randomized responses, whose losses are t and t - epsilon. The returned
-        choice has the largest delta among an evenly spaced scan and two further candidates. The first candidate has the
-        t that are worst if delta falls with the overall epsilon y like exp(-`tilt` y). In the second candidate every t
-        is its group's epsilon minus one common amount; this is good if x is close to the largest loss of all mechanisms
-        together.
+        There is one t for each group of randomized responses. `tilt` is the rate at which delta is expected to fall
+        with the overall epsilon.
         """
+        # The returned choice has the largest delta among an evenly spaced scan and two further candidates. The first
+        # candidate has the t that are worst if delta falls with the overall epsilon y like exp(-`tilt` y). In the
+        # second candidate every t is its group's epsilon minus one common amount; this is good if x is close to the
+        # largest loss of all mechanisms together.
         usual = tuple(worst_t(epsilon, max(tilt, 1e-9)) for epsilon, _ in self.groups)
         short = (self.largest - x) / (1 + sum(count for _, count in self.groups))
         last = tuple(max(epsilon - short, CONFIG.margin * epsilon) for epsilon, _ in self.groups)
@@ -101,9 +100,9 @@ class BatchSearch:
         """Return parameters t of randomized responses with at least the delta of `choice`, found by climbing from it.
 
         A choice has one t per group of equal mechanisms, and delta is at the overall epsilon `x`. The search moves one
-        t at a time, as long as delta rises. If the responses, which are all chosen up front, have too many joint
-        outcomes, `choice` is returned unchanged.
+        t at a time, as long as delta rises.
         """
+        # If the responses have too many joint outcomes, `choice` is returned unchanged.
         if outcome_count(self.groups) > CONFIG.most_outcomes:
             return choice
         best, before = self.at(choice, x).lower, 0.0
@@ -151,10 +150,11 @@ class BatchSearch:
     def epsilon(self, delta: float, guess: float, tilt: float) -> tuple[Bracket, Choice]:
         """Return (bracket, parameters) for the worst randomized responses found: their epsilon at `delta`, and their t.
 
-        A group has the responses of one epsilon; their losses are t and t - epsilon. The bracket is for the smallest
-        epsilon at which these responses have at most `delta`. `guess` is a first value for this overall epsilon. The
-        first parameters are those that are worst if delta falls with the overall epsilon y like exp(-`tilt` y).
+        The bracket is for the smallest overall epsilon at which these responses have at most `delta`; `guess` is its
+        first value. `tilt` is the rate at which delta is expected to fall with the overall epsilon.
         """
+        # A group has the responses of one epsilon; their losses are t and t - epsilon. The first parameters are those
+        # that are worst if delta falls like exp(-`tilt` y).
         choice = self.start(guess, tilt)
         best = epsilon_at(delta, partial(self.at, choice), guess)
         for _ in range(CONFIG.most_climbs):

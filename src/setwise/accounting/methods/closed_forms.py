@@ -36,13 +36,16 @@ Floats = NDArray[np.float64]
 class BatchConfig:
     """Constants of the search (branch and bound) for the worst parameter t of a batch of bounded-range mechanisms.
 
-    A batch is chosen up front. In the worst case, each bounded-range mechanism of the batch is a randomized response
-    with the same parameter t, and the search finds the t with the largest delta. It divides the range of t into blocks.
-    Outcomes less likely than the share `smallest_ratio` of the most likely one are dropped, and their probability is
-    added to the upper bound. A block is not split further if its upper bound exceeds the best delta found by at most
-    the share `settled`, or if at most `few_points` values of t in it can be local maxima; these are evaluated. The
-    resulting bracket is valid whatever these numbers are.
+    - `smallest_ratio`: outcomes less likely than this share of the most likely one are dropped.
+    - `settled`: a block of t is not split if its bound exceeds the best delta found by at most this share.
+    - `few_points`: nor is it split if at most this many t in it can be local maxima.
+
+    The resulting bracket is valid whatever these numbers are.
     """
+
+    # A batch is chosen up front. In the worst case, each bounded-range mechanism of the batch is a randomized response
+    # with the same parameter t. The probability of dropped outcomes is added to the upper bound. The few points that
+    # can be local maxima are evaluated.
 
     smallest_ratio: float = 1e-150
     """Outcomes with a probability below this share of the most likely one's are dropped, and their mass is added to
@@ -102,11 +105,11 @@ class BatchBoundedRange:
     def candidates(self, x: float) -> Floats:
         """Return, ascending, the t in (0, epsilon) at which delta at overall epsilon `x` can have a local maximum.
 
-        t is the parameter that all n = `count` epsilon-bounded-range mechanisms of the batch (chosen up front) share.
-        Let L be the total privacy loss of the other mechanisms, whose possible values are in `beside`. The candidates
-        are the t for which (n + 1) t is x - L plus a whole multiple of epsilon. All L give the same t, because they are
-        equal modulo epsilon.
+        t is the parameter that all epsilon-bounded-range mechanisms of the batch (chosen up front) share.
         """
+        # Let n be their `count`, and L the total privacy loss of the other mechanisms, whose possible values are in
+        # `beside`. The candidates are the t for which (n + 1) t is x - L plus a whole multiple of epsilon. All L give
+        # the same t, because they are equal modulo epsilon.
         start = x - float(self.beside.loss[0])
         first = math.floor(-start / self.epsilon) - 1
         last = math.ceil(((self.count + 1) * self.epsilon - start) / self.epsilon) + 1
@@ -154,11 +157,11 @@ class BatchBoundedRange:
         """Return the interval [0, epsilon] of the parameter t, cut into blocks (low, high) around `peak`.
 
         t is the parameter of the randomized responses that stand for epsilon-bounded-range mechanisms, and `peak` the t
-        with the largest delta found so far. The further a block is from the peak, the longer it may be. Its length is
-        about the square of its distance from the peak, both as shares of epsilon; blocks of this length can usually be
-        shown to have a smaller delta than the peak. The block around the peak is longer and is evaluated point by
-        point.
+        with the largest delta found so far. The further a block is from the peak, the longer it may be.
         """
+        # A block's length is about the square of its distance from the peak, both as shares of epsilon; blocks of this
+        # length can usually be shown to have a smaller delta than the peak. The block around the peak is longer and is
+        # evaluated point by point.
         start = self.epsilon / math.sqrt(2.0 * self.count + 2.0)
         edges = [0.0, self.epsilon]
         distance = start
@@ -173,13 +176,17 @@ class BatchBoundedRange:
     ) -> float:
         """Return an upper bound on delta at overall epsilon `x`, over all t that are not evaluated one by one.
 
-        t is the parameter that all randomized responses of the batch (chosen up front) share; a response has the losses
-        t and t - epsilon. The interval of t is cut into blocks, and the block with the largest bound is split first.
-        `points` are all t at which delta can have a local maximum. `evaluate` returns the bracket for delta at one t,
-        and stores it for the caller. If few `points` are in a block, `evaluate` is called with each of them, and the
-        block is not part of the returned bound. `peak` is the best t found so far, and `floor` its delta. The search
-        ends when no block has a bound above the largest delta found; the result is 0 if no block remains.
+        - t is the parameter that all randomized responses of the batch (chosen up front) share.
+        - `points` are all t at which delta can have a local maximum.
+        - `evaluate` returns the bracket for delta at one t, and stores it for the caller.
+        - `peak` is the best t found so far, and `floor` its delta.
+
+        The result is 0 if all t were evaluated or have a smaller delta than the largest found.
         """
+        # A response has the losses t and t - epsilon. The interval of t is cut into blocks, and the block with the
+        # largest bound is split first. If few `points` are in a block, `evaluate` is called with each of them, and the
+        # block is not part of the returned bound. The search ends when no block has a bound above the largest delta
+        # found.
         blocks: list[tuple[float, float, float]] = []
 
         def push(a: float, b: float) -> None:
@@ -278,9 +285,9 @@ class ThreeMechanisms:
         """Return x(t) of the paper's lem:xyz: the part of delta from outcomes in which the DP loss is epsilon.
 
         The formula is for t <= g <= t + epsilon, where `g` is the overall epsilon and `t` the parameter of the
-        bounded-range mechanism that is used first; `y` is for larger t. The closed forms for delta are maxima and sums
-        of x, y and z.
+        bounded-range mechanism that is used first; `y` is for larger t.
         """
+        # The closed forms for delta are maxima and sums of x, y and z.
         q, e = self._q(t), self.epsilon
         return self._keep * (q * self._one_left((g - t) / 2) + (1 - q) * self._one_left((g + e - t) / 2))
 
@@ -288,8 +295,9 @@ class ThreeMechanisms:
         """Return y(t) of the paper's lem:xyz: the part of delta from outcomes in which the DP loss is epsilon.
 
         The formula is for t >= g, where `g` is the overall epsilon and `t` the parameter of the bounded-range mechanism
-        that is used first; `x` is for smaller t. The closed forms for delta are maxima and sums of x, y and z.
+        that is used first; `x` is for smaller t.
         """
+        # The closed forms for delta are maxima and sums of x, y and z.
         q, e = self._q(t), self.epsilon
         return self._keep * (q * -math.expm1(g - e - t) + (1 - q) * self._one_left((g + e - t) / 2))
 
@@ -333,10 +341,10 @@ class ThreeMechanisms:
     def _any_order(self, g: float) -> Bracket:
         """Return the optimal delta of one pure DP and two bounded-range mechanisms at overall epsilon g >= epsilon.
 
-        At these g, the delta is the same for all orders of the three mechanisms. The best parameter t of the first
-        bounded-range mechanism is epsilon/2 up to g = 3 epsilon/2, and g/3 beyond. The delta is 0 from g = 3 epsilon
-        on.
+        At these g, the delta is equal for all orders of the three mechanisms.
         """
+        # The best parameter t of the first bounded-range mechanism is epsilon/2 up to g = 3 epsilon/2, and g/3 beyond.
+        # The delta is 0 from g = 3 epsilon on.
         if g >= 3 * self.epsilon:
             return Bracket(0.0, 0.0)
         e = self.epsilon

@@ -35,11 +35,9 @@ _BACK_OFF = (1e-9, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 5e-2)
 
 
 def _cumulant_above(law: TwoPointLaw, b: Floats) -> Floats:
-    """Return upper bounds on log E[exp(b L)] at each `b` > 0, where L is a privacy loss with the two values of `law`.
-
-    Where b times the larger loss is below 1, the two terms of E[exp(b L)] - 1 have opposite signs, so the margin for
-    rounding is a share of the sum of their sizes. Elsewhere the margin is a share of the largest exponent.
-    """
+    """Return upper bounds on log E[exp(b L)] at each `b` > 0 for a privacy loss L with the two values of `law`."""
+    # Where b times the larger loss is below 1, the two terms of E[exp(b L)] - 1 have opposite signs, so the margin for
+    # rounding is a share of the sum of their sizes. Elsewhere the margin is a share of the largest exponent.
     share, complement = law.probability, law.complement
     near = np.minimum(b, 1.0 / law.high)
     rising, falling = share * np.expm1(near * law.high), -complement * np.expm1(near * law.low)
@@ -52,11 +50,12 @@ def satisfies(law: TwoPointLaw, xi: float, rho: float, cells: int = _CELLS) -> b
     """Return whether a pair (P, Q) with the two-valued loss `law` is certified to be (xi, rho)-zCDP in both directions.
 
     P and Q are the output distributions on two neighbouring tables. False means that no certificate was found with a
-    grid of this many `cells` of Renyi orders. With P and Q exchanged, the larger loss is minus the lower loss of `law`.
-    If that is at most xi + rho, this direction needs no grid.
+    grid of this many `cells` of Renyi orders.
 
     Requires: rho > 0 and xi >= -rho.
     """
+    # With P and Q exchanged, the larger loss is minus the lower loss of `law`. If that is at most xi + rho, this
+    # direction needs no grid.
     if not _one_direction(law, xi, rho, cells):
         return False
     return -law.low <= (xi + rho) * (1.0 - 1e-15) or _one_direction(TwoPointLaw(-law.low, -law.high), xi, rho, cells)
@@ -65,12 +64,13 @@ def satisfies(law: TwoPointLaw, xi: float, rho: float, cells: int = _CELLS) -> b
 def _one_direction(law: TwoPointLaw, xi: float, rho: float, cells: int) -> bool:
     """Return whether the two-valued loss `law` is certified to be (xi, rho)-zCDP in one direction, from P to Q.
 
-    P and Q are the output distributions on two neighbouring tables. With L the loss under P, the condition is K(b) =
-    log E[exp(b L)] <= q(b) = b (xi + rho) + rho b^2 for all b > 0. It is certified on a grid of b. K is convex in b and
-    0 at b = 0. From 0 to the first grid point b_1, K(b) <= b K(b_1) / b_1, and q(b) is at least b (xi + rho). On each
-    of `cells` cells K lies below its chord, and q minus the chord has a minimum in closed form. From b = (high - xi) /
-    rho - 1 on, exp(b high) <= exp(q(b)), and exp(b low) <= 1 <= exp(q(b)), where high and low are the two losses.
+    P and Q are the output distributions on two neighbouring tables. The certificate uses a grid of `cells` cells.
     """
+    # With L the loss under P, the condition is K(b) = log E[exp(b L)] <= q(b) = b (xi + rho) + rho b^2 for all b > 0.
+    # It is certified on a grid of b. K is convex in b and 0 at b = 0. From 0 to the first grid point b_1, K(b) <= b
+    # K(b_1) / b_1, and q(b) is at least b (xi + rho). On each of `cells` cells K lies below its chord, and q minus the
+    # chord has a minimum in closed form. From b = (high - xi) / rho - 1 on, exp(b high) <= exp(q(b)), and exp(b low) <=
+    # 1 <= exp(q(b)), where high and low are the two losses.
     slope = xi + rho
     last = max((law.high - xi) / rho - 1.0, 0.0) * (1.0 + 1e-9) + 1e-9
     first = min(1e-4 * last, 1e-3 / law.high)
@@ -104,11 +104,11 @@ def largest_law(xi: float, rho: float, high: float) -> TwoPointLaw | None:
 def _search_lower_loss(xi: float, rho: float, high: float) -> float | None:
     """Return approximately the lowest value that the lower loss of a (xi, rho)-zCDP law with two losses can have.
 
-    `high` is the larger loss. The lower loss determines the probability of `high`, which zCDP limits: for every b > 0
-    the probability is at most exp(q(b) - b high), where q(b) = b (xi + rho) + rho b^2. Let p be the smallest of these
-    limits. The result is about -p, and is found by bisection near -p. The result is not certified. Returns None if
-    there is no such value in the range of floats.
+    `high` is the larger loss. The result is not certified. It is None if there is no such value in the range of floats.
     """
+    # The lower loss determines the probability of `high`, which zCDP limits: for every b > 0 the probability is at most
+    # exp(q(b) - b high), where q(b) = b (xi + rho) + rho b^2. Let p be the smallest of these limits. The result is
+    # about -p, and is found by bisection near -p.
     order = max((high - xi - rho) / (2.0 * rho), 0.0)  # the b at which q(b) - b high is smallest
     most = order * (xi + rho) + rho * order * order - order * high - math.log(max(-math.expm1(-high), 1e-300))
 
@@ -140,10 +140,10 @@ def best_high(xi: float, rho: float, value: Callable[[TwoPointLaw], float], usua
     def at(high: float) -> float:
         """Return `value` of the loss whose larger value is `high`; -infinity if zCDP allows no such loss.
 
-        `value` is the function to maximise, an argument of the enclosing call. The lower value of the loss is about the
-        lowest that zCDP allows. It is not certified, because this function serves only to choose `high`; `largest_law`
-        certifies the loss that is returned in the end.
+        `value` is the function to maximise, an argument of the enclosing call.
         """
+        # The lower value of the loss is about the lowest that zCDP allows. It is not certified, because this function
+        # serves only to choose `high`; `largest_law` certifies the loss that is returned in the end.
         lower = _search_lower_loss(xi, rho, high)
         return -math.inf if lower is None else value(TwoPointLaw(high, lower))
 

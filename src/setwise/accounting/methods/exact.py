@@ -50,9 +50,9 @@ MOST_ATOMS = 1_000_000
 class ExactLinear:
     """The exact total privacy loss of uses with fixed dominating pairs, from which delta is computed at any epsilon.
 
-    One group of equal uses is kept apart: `inner` is its loss, as an object that gives delta at any epsilon (None if
-    there are no uses). `outer` has the enumerated losses of all other uses, and `failure` is a bracket for the
-    probability of outright failure (an event in which everything may be revealed).
+    - `outer` has the enumerated losses of all uses but one group of equal uses.
+    - `inner` is the loss of that group, as an object that gives delta at any epsilon; None if there are no uses.
+    - `failure` is a bracket for the probability of outright failure (in which everything may be revealed).
     """
 
     outer: Atoms
@@ -79,10 +79,10 @@ class OneRange:
     def delta(self, x: Floats) -> tuple[Floats, Floats]:
         """Return the delta of one epsilon-bounded-range mechanism at each overall epsilon in `x`, and absolute errors.
 
-        The second array bounds the absolute error of each delta. For x >= 0 delta is (1 - e^((x - epsilon)/2))^2 / (1 -
-        e^-epsilon) up to x = epsilon, and 0 beyond. Negative x follow from the symmetry delta(-x) = 1 - exp(-x) +
-        exp(-x) delta(x).
+        The second array bounds the absolute error of each delta.
         """
+        # For x >= 0 delta is (1 - e^((x - epsilon)/2))^2 / (1 - e^-epsilon) up to x = epsilon, and 0 beyond. Negative x
+        # follow from the symmetry delta(-x) = 1 - exp(-x) + exp(-x) delta(x).
         size = np.abs(x)
         value = np.expm1(np.minimum(size - self.epsilon, 0.0) / 2) ** 2 / -math.expm1(-self.epsilon)
         value = np.where(x < 0.0, -np.expm1(-size) + np.exp(-size) * value, value)
@@ -94,15 +94,16 @@ def exact_linear(
 ) -> ExactLinear | None:
     """Return the exact composition of `uses`, pairs (noise, count), or None if their losses cannot be enumerated.
 
-    A group is all uses of the same noise. One group is kept apart, so that its losses need not be multiplied out with
-    the others: the Gaussian if there is one, otherwise the group with the most losses. Returns None if any noise but
-    the Gaussian is continuous or has too many losses, or if the groups that are not kept apart have together more than
-    `most` losses. `failure` is a bracket for the probability of outright failure (in which everything may be revealed).
+    `most` limits the number of losses, apart from those of one group of equal uses. `failure` is a bracket for the
+    probability of outright failure (in which everything may be revealed).
 
     Requires: Gaussians are merged into one.
     Theorem: the optimal composition of pure DP (thm:opt_DPCOMP) for one epsilon, MurtaghVa16 for several and for
     failures, the analytic Gaussian mechanism (lem:AGM) for Gaussians.
     """
+    # One group is kept apart, so that its losses need not be multiplied out with the others: the Gaussian if there is
+    # one, otherwise the group with the most losses. Returns None if any noise but the Gaussian is continuous or has too
+    # many losses, or if the groups that are not kept apart have together more than `most` losses.
     groups = [(noise, count) for noise, count in uses if not isinstance(noise, Gaussian)]
     groups.sort(key=_values)
     inner: Loss | None = next((GaussianLoss(noise.sigma) for noise, _ in uses if isinstance(noise, Gaussian)), None)
@@ -117,10 +118,11 @@ def exact_linear(
 def _values(group: tuple[KnownNoise, int]) -> float:
     """Return roughly how many values the total privacy loss of a `group` of equal uses can take.
 
-    `group` is a pair (noise, count). `exact_linear` sorts groups by this number, because it keeps the group with the
-    most values apart. The number of values for pure DP is multiplied by epsilon if epsilon is below 1, because many of
-    these values lie close together. Infinite for noise whose losses cannot be enumerated.
+    `group` is a pair (noise, count). The result is infinite for noise whose losses cannot be enumerated.
     """
+    # `exact_linear` sorts groups by this number, because it keeps the group with the most values apart. The number of
+    # values for pure DP is multiplied by epsilon if epsilon is below 1, because many of these values lie close
+    # together.
     noise, count = group
     match noise:
         case PureDP(epsilon=epsilon):
@@ -203,14 +205,14 @@ class BasicSum:
 def pure_sum(uses: Iterable[Use], interaction: Interaction) -> CertifiedBound:
     """Return the bound on epsilon of all `uses` together at delta = 0: the sum of their largest losses.
 
-    The upper end is infinite if some use has an unbounded loss or can fail outright (reveal everything). The sum is the
-    optimum, because the largest losses of known noise can occur together, and because an epsilon-bounded-range
-    mechanism can have the loss t with positive probability, for every t < epsilon. `interaction`, what the analyst may
-    choose on the fly, is only recorded in the result.
+    The upper end is infinite if some use has an unbounded loss or can fail outright (reveal everything). `interaction`,
+    what the analyst may choose on the fly, is only recorded in the result.
 
     >>> pure_sum([Use(PureDP(epsilon=0.25), 4)], Interaction.SETWISE).upper
     1.0
     """
+    # The sum is the optimum, because the largest losses of known noise can occur together, and because an epsilon-
+    # bounded-range mechanism can have the loss t with positive probability, for every t < epsilon.
     pairs = [(use.guarantee, use.count) for use in uses]
     total = total_loss(pairs)
     if total is None or any(guarantee.split_off_failure()[1] for guarantee, _ in pairs):

@@ -52,8 +52,8 @@ CONFIG = MajorantConfig()
 def in_any_order(uses: Sequence[tuple[Guarantee, int]]) -> float:
     """Return a mu^2, rounded up, such that the Gaussian mechanism of this mu^2 dominates `uses` in any adaptive order.
 
-    `uses` are pairs (guarantee, count). A Gaussian wallet (a budget of mu squared) of this size can also pay for the
-    uses in any order. Infinite if some use has no finite price in a wallet.
+    `uses` are pairs (guarantee, count). A budget of this mu squared can also pay for the uses in any order. The result
+    is infinite if some use has no finite price in mu squared.
 
     Theorem: docs/optimal-composition.md, Theorem 12 (any order).
     """
@@ -88,13 +88,12 @@ def _by_potential(draws: Sequence[tuple[Guarantee, int]], levels: Sequence[float
     A Gaussian wallet is a budget of mu squared; `draws` are the uses to pay for, as pairs (guarantee, count). `levels`
     are the balances needed before each kind of use if the kinds are paid for one after another. The result is valid for
     any levels; good levels make it small.
-
-    Each kind b of use gets a positive number k_b. Let e_b(x) be an upper bound on the price of a use b whose payment
-    moves the balance past x, from above x to below x. The potential of a balance v is Theta(v) = int_0^v min_b k_b /
-    e_b(x) dx. Going backwards from an empty wallet, a use b raises the potential by at most k_b. So all uses together
-    raise it to at most the sum of the k_b of all uses. The result is the v where Theta reaches that sum, and infinity
-    if no tabulated v does.
     """
+    # Each kind b of use gets a positive number k_b. Let e_b(x) be an upper bound on the price of a use b whose payment
+    # moves the balance past x, from above x to below x. The potential of a balance v is Theta(v) = int_0^v min_b k_b /
+    # e_b(x) dx. Going backwards from an empty wallet, a use b raises the potential by at most k_b. So all uses together
+    # raise it to at most the sum of the k_b of all uses. The result is the v where Theta reaches that sum, and infinity
+    # if no tabulated v does.
     first = CONFIG.first_cell * draws[0][0].price(0.0)
     points = [0.0]
     while points[-1] < 4.0 * levels[-1]:
@@ -117,14 +116,15 @@ def _by_potential(draws: Sequence[tuple[Guarantee, int]], levels: Sequence[float
 
 
 def _jumps(use: Guarantee, points: Sequence[float]) -> list[float]:
-    """Return, for each balance x in `points`, the most that one use can cost if it takes the balance across x.
+    """Return, for each balance x in `points`, the most that one `use` can cost if it takes the balance across x.
 
-    Across x means from x or more to x or less. The balance is that of a Gaussian wallet, a budget from which uses are
-    paid; balances and prices are in mu squared. Let price(v) be the price of the guarantee `use` if v is left after it;
-    prices fall with v. If v + price(v) < x, a use that leaves v or less started below x and does not cross x. So every
-    use that crosses x leaves more than v and costs at most price(v). The result is price(v) for the largest v in
-    `points` with v + price(v) < x, or for the first of `points` if there is no such v.
+    Across x means from x or more to x or less. Balances and prices are in mu squared.
     """
+    # The balance is that of a Gaussian wallet, a budget from which uses are paid. Let price(v) be the price of the
+    # guarantee `use` if v is left after it; prices fall with v. If v + price(v) < x, a use that leaves v or less
+    # started below x and does not cross x. So every use that crosses x leaves more than v and costs at most price(v).
+    # The result is price(v) for the largest v in `points` with v + price(v) < x, or for the first of `points` if there
+    # is no such v.
     prices = [use.price(point) for point in points]
     jumps, start = [], -1
     for point in points:
@@ -154,14 +154,14 @@ class RangeSplit:
 def splits_of(groups: Sequence[Group], variance_beside: float, *, thorough: bool = False) -> list[RangeSplit]:
     """Return one or two ways to divide the bounded-range `groups` between a grid and a Gaussian, to bound delta.
 
-    The losses of one part are summed on a grid, which is slow and nearly exact. Those of the other part are replaced by
-    one Gaussian, which is fast and raises delta a little. `groups` are pairs (epsilon, count). `variance_beside` is the
-    variance of the losses of all other mechanisms of the composition. The Gaussian has a larger variance (mu^2) than
-    the losses that it replaces. A split is tight if the excess is at most `CONFIG.tight` times the variance of all
-    losses. The first split replaces all uses by one Gaussian. If it is not tight, groups are moved to the grid, largest
-    epsilons first, until the split is tight, or until another group would take the grid longer than about half a second
-    (a second if `thorough`). If any group was moved, this is the second split.
+    Losses of one part are summed on a grid (slow, nearly exact), those of the other replaced by one Gaussian (fast,
+    raises delta a little). `groups` are pairs (epsilon, count). `variance_beside` is the loss variance of all other
+    mechanisms. `thorough` allows the grid about a second instead of half a second.
     """
+    # The Gaussian has a larger variance (mu^2) than the losses that it replaces. A split is tight if the excess is at
+    # most `CONFIG.tight` times the variance of all losses. The first split replaces all uses by one Gaussian. If it is
+    # not tight, groups are moved to the grid, largest epsilons first, until the split is tight, or until another group
+    # would take the grid too long. If any group was moved, this is the second split.
     limit = dynamic_program.CONFIG.quick_work if thorough else dynamic_program.CONFIG.quick_beside
     ordered = sorted(groups, reverse=True)
     total_variance = variance_beside + variance_of(ordered)

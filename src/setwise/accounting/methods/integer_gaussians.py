@@ -32,13 +32,14 @@ class GaussiansBelow:
 def gaussians_below(uses: Sequence[tuple[DiscreteGaussian, int]]) -> GaussiansBelow:
     """Return Gaussian mechanisms that give a lower bound on the delta of the integer Gaussian `uses`.
 
-    `uses` are pairs (noise, count). Uses with too little noise are left out, which can only lower delta. Integer
-    Gaussian noise of parameter sigma plus continuous noise N(0, tau^2) has the density of N(0, sigma^2 + tau^2) times a
-    factor between 1 - r and 1 + r, divided by a constant. Here r = 2 sum_{j >= 1} exp(-2 pi^2 v j^2) and v = sigma^2
-    tau^2 / (sigma^2 + tau^2). So the allowed r determines tau^2, and the Gaussian has the variance sigma^2 + tau^2.
+    `uses` are pairs (noise, count). Uses with too little noise are left out, which can only lower delta.
 
     Theorem: docs/optimal-composition.md, "Integer Gaussians from below".
     """
+    # Integer Gaussian noise of parameter sigma plus continuous noise N(0, tau^2) has the density of N(0, sigma^2 +
+    # tau^2) times a factor between 1 - r and 1 + r, divided by a constant. Here r = 2 sum_{j >= 1} exp(-2 pi^2 v j^2)
+    # and v = sigma^2 tau^2 / (sigma^2 + tau^2). So the allowed r determines tau^2, and the Gaussian has the variance
+    # sigma^2 + tau^2.
     count = sum(number for _, number in uses)
     allowed = _RIPPLE / (2.0 * count)
     variance = math.log(2.2 / allowed) / (2.0 * math.pi**2)  # 2 e^-x / (1 - e^-3x) <= 2.2 e^-x for x >= 1

@@ -146,12 +146,10 @@ class ClassesBesideGaussian:
     failure: Bracket
 
     def delta(self, epsilon: float) -> Bracket:
-        """Return [0, upper bound on the delta of the zCDP uses and the Gaussian together at `epsilon`].
-
-        The upper bound is the delta of the zCDP uses at epsilon - L, averaged over the privacy loss L of the Gaussian.
-        The values of L are divided into cells, and delta is read at the largest L of each cell, which gives an upper
-        bound.
-        """
+        """Return [0, upper bound on the delta of the zCDP uses and the Gaussian together at `epsilon`]."""
+        # The upper bound is the delta of the zCDP uses at epsilon - L, averaged over the privacy loss L of the
+        # Gaussian. The values of L are divided into cells, and delta is read at the largest L of each cell, which gives
+        # an upper bound.
         from scipy.special import ndtr
 
         deviation = 1.0 / self.sigma
