@@ -137,30 +137,28 @@ class PrivateAnswer(Exportable):
 
     It shows as a table in a notebook and converts to Arrow, pandas and Polars.
 
-    - `kind` is the shape of the query, such as "top-k", and `measure` says what the numbers measure. `items` are the
-      released groups, each a label with its numbers. `mechanism` names the mechanism that released them, and `why`
-      says how it was chosen.
-    - `epsilon` is a bracket (lower, upper): the question is promised to cost at most the upper end, at `delta`, if the
-      analyst chooses only what `interaction` allows. `method` names the computation of the bracket, and `statement` the
-      theorem on which it rests.
-    - `spent` lists the mechanisms that the question really ran: each entry is a guarantee, such as "pure:0.1", and how
-      many mechanisms with this guarantee ran.
-    - `complete` is True if no item that the question asked for can be missing. `reason` says why the list ends where it
-      does, and `hint` says which parameters would have shown more items.
-    - `interval_note` says what the intervals promise at `confidence`, and why some intervals are wider than others.
+    - `kind` is the shape of the query, such as "top-k", and `measure` says what the numbers measure.
+    - `items` are the released groups, each a label with its numbers.
+    - `mechanism` names the mechanism that released them, and `why` says how it was chosen.
+    - `epsilon` brackets the certified cost at `delta`; the upper end is the promise. It is kept if the analyst chooses
+      only what `interaction` allows.
+    - `method` names the computation of `epsilon`, and `statement` the theorem behind it.
+    - `spent` lists the mechanisms that really ran, as guarantees with counts.
+    - `complete` is True if no item that the question asked for can be missing.
+    - `reason` says why the list of items ends where it does, and `hint` which parameters would have shown more items.
+    - `interval_note` says what the intervals promise at `confidence`.
     - `alone` is the (epsilon, delta) of this answer by itself, if an account pays and states `epsilon` at another
       delta; otherwise None.
-    - `replayed` is True if the answer was stored before, so that nothing was charged for it now.
-    - `groups` names the group columns if there are several, and is empty otherwise. `statistics` names the estimates of
-      each item, and is empty if an item has a single count.
-    - `found` maps names to what private searches found: bounds of columns whose bounds the question left open, the
-      contribution bound (the most groups in which one user counts), and `rounds`, the number of groups per round.
-    - `left_out` says which rows the numbers do not include because contributions are bounded. `brief` says this in one
-      sentence, and `hidden` says which groups may be missing. `summary` contains both sentences.
+    - `groups` names the group columns if there are several; otherwise empty.
+    - `statistics` names the estimates of each item; empty if an item has a single count.
+    - `found` has what private searches found, such as bounds, by name.
+    - `left_out` says which rows the numbers do not include because contributions are bounded.
+    - `brief` says this in one sentence.
+    - `hidden` says which groups may be missing.
     - `axes` says for each group column whether its labels are names, numbers or times.
-    - `parts` are the answers of the SELECTs of a SQL statement, if several aggregate private rows; `items` are then the
-      items of the last SELECT. `parts` is empty for other answers.
-    - `unit` is the unit of privacy that the promise protects: "user", or a part of a user such as "user,day".
+    - `parts` are the answers of the SELECTs of a SQL statement, if several aggregate private rows; otherwise empty.
+    - `unit` is the unit of privacy: "user", or a part of a user such as "user,day".
+    - `replayed` is True if the answer was stored before, so that nothing was charged for it now.
     """
 
     kind: str
@@ -387,12 +385,12 @@ class PrivateAnswer(Exportable):
     def columns(self) -> dict[str, list[Any]]:
         """Return the answer's items as columns by name, each a list with one cell for each item.
 
-        - With a single count per item, the columns are item, count, lower, upper (the ends of the interval) and noisy
-          (the exact count plus noise, which may be negative, while count never is).
-        - With statistics, the columns are item, and for each statistic NAME, NAME_lower and NAME_upper.
-        - With several group columns, these columns take the place of item.
+        - With a single count per item, they are item, count, lower, upper (the ends of the interval) and noisy (the
+          exact count plus noise, which may be negative).
+        - With statistics, they are item, and for each statistic NAME, NAME_lower and NAME_upper.
+        - Several group columns take the place of item.
 
-        If a number has no interval, both ends are None.
+        The ends are None for a number without interval.
         """
         columns: dict[str, list[Any]] = {"item": [each.label for each in self.items]}
         if self.groups:

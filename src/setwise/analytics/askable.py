@@ -57,15 +57,13 @@ def with_defaults(
 ) -> Asked:
     """Return (parameters, budget) of a question, with bounds and a delta filled in where none are stated.
 
-    `kind` is the name of the question's shape, such as "mean". `words` are its parameters by name, and `spent` is its
-    budget. If the budget states the guarantees of single mechanisms, for which an account pays, nothing is filled in,
-    because these leave no budget for a search. Otherwise:
-    - Clipping bounds are those that the catalog (`declared`) declares for the column. If it declares none, they are
-      "auto": a private search finds them with a part of epsilon.
-    - If the group keys are private, the contribution bound (the most groups in which one user counts) is the declared
-      bound, or "auto" if none is declared. A top k needs no contribution bound and gets none.
-    - If the group keys are private, a delta is needed. The default delta depends on `terms`, the terms of the account
-      that pays; `terms` is None if no account pays.
+    - `kind` is the name of the question's shape, such as "mean".
+    - `words` are its parameters by name, and `spent` is its budget.
+    - `declared` has the bounds of the catalog; a bound that it does not declare becomes "auto" (found by a private
+      search).
+    - `terms` are the terms of the account that pays; None if no account pays.
+
+    Nothing is filled in if the budget names guarantees of single mechanisms, which leave nothing for a search.
     """
     filled = dict(words)
     if spent.get("epsilon") is None and spent.get("within") is None:
@@ -129,13 +127,12 @@ class Askable(ABC):
     ) -> PrivateAnswer:
         """Return the `k` items with the highest counts of users, rows or units, with their noisy counts, highest first.
 
-        `item` is the column, or the columns, whose values are the items. By default an item's count is its number of
-        users. With `per_item` it is the number of rows, where at most `per_item` rows of each user are counted. With
-        `value`, a column of integers, it is the sum of the column, to which each user adds 0 to `per_item` (if left
-        out, the dataset's bound or 1). `epsilon` and `delta` are the budget of this question, and `contributions` is
-        the most items that one user counts towards. `words` state the groups (see `Grouping`) and the budget (see
-        `BudgetWords`). Asking again under the same `key` returns the same answer at no cost; without a key every call
-        is a new question.
+        - `item` is the column, or the columns, whose values are the items.
+        - `per_item` alone counts rows, at most `per_item` of each user. Without it users are counted.
+        - `value` is a column of integers to be summed instead; each user adds 0 to `per_item` (None: the dataset's
+          bound, or 1).
+        - `key`: asking again under the same key returns the same answer at no cost. None is a new question.
+        - `words` state the groups (see `Grouping`) and the budget (see `BudgetWords`).
         """
         return self._ask("top-k", words, key, item=item, k=k, per_item=per_item, value=value)
 
@@ -150,12 +147,14 @@ class Askable(ABC):
     ) -> PrivateAnswer:
         """Return the noisy count of every item: its users, its rows if `per_item` is given, or the sum of `value`.
 
-        `item` is the column, or the columns, whose values are the items. At most `per_item` rows of each user count in
-        an item, or each user adds 0 to `per_item` to the sum of `value`. `words` state the groups (see `Grouping`) and
-        the budget (see `BudgetWords`). Asking again under the same `key` returns the same answer at no cost. If the
-        items are not public (no `domain`), items with few users are left out, and `contributions` bounds the number of
-        items towards which one user counts. If this bound is left out, a local session finds it privately with a tenth
-        of epsilon (but not if an account pays for single mechanisms), and a service takes the bound of the dataset.
+        - `item` is the column, or the columns, whose values are the items. If they are not public (no `domain`), items
+          with few users are left out.
+        - `per_item` is the most rows of each user that count in an item, or the most that each user adds to the sum.
+        - `value` is the column of integers to be summed; None counts.
+        - `key`: asking again under the same key returns the same answer at no cost. None is a new question.
+        - `words` state the groups (see `Grouping`) and the budget (see `BudgetWords`). If `contributions` is left out
+          for items that are not public, a session finds it privately with a tenth of epsilon, and a service takes the
+          dataset's.
         """
         return self._ask("histogram", words, key, item=item, per_item=per_item, value=value)
 
@@ -190,11 +189,13 @@ class Askable(ABC):
     ) -> PrivateAnswer:
         """Return the sum over users of each user's own sum of the column `value`, clipped to `low` .. `high`.
 
-        `clip` is short for the bounds 0 .. `clip`. With `item` the answer has one sum for each item, and a user's own
-        sum is taken and clipped in each item by itself. `bounds="auto"` finds the bounds privately with a tenth of
-        epsilon. Each user's own sum is rounded to a multiple of `step`. If `step` is left out, it is 1 for a column of
-        integers, and a thousandth of high - low for other columns. `words` state the groups (see `Grouping`) and the
-        budget (see `BudgetWords`). Asking again under the same `key` returns the same answer at no cost.
+        - `clip` is short for the bounds 0 .. `clip`.
+        - `step`: each user's own sum is rounded to a multiple of it. None is 1 for integers, else a thousandth of high
+          - low.
+        - `bounds="auto"` finds the bounds privately with a tenth of epsilon.
+        - `item` asks for one sum for each item, in which a user's own sum is clipped by itself.
+        - `key`: asking again under the same key returns the same answer at no cost. None is a new question.
+        - `words` state the groups (see `Grouping`) and the budget (see `BudgetWords`).
         """
         parameters: dict[str, Any] = {
             "value": value,
@@ -221,11 +222,13 @@ class Askable(ABC):
     ) -> PrivateAnswer:
         """Return the mean over users of each user's own mean of the column `value`, clipped to `low` .. `high`.
 
-        With `per_user` it is the mean over rows instead: each value is clipped, and at most `per_user` rows of a user
-        count. With `item` the answer has one mean for each item. What a user adds is rounded to a multiple of `step`,
-        which is a thousandth of high - low if left out. `bounds="auto"` finds `low` and `high` privately with a tenth
-        of epsilon. `words` state the groups (see `Grouping`) and the budget (see `BudgetWords`). Asking again under the
-        same `key` returns the same answer at no cost.
+        - `step`: what a user adds is rounded to a multiple of it. None is a thousandth of high - low.
+        - `per_user` asks for the mean over rows instead; each value is clipped, and at most `per_user` rows of a user
+          count.
+        - `bounds="auto"` finds `low` and `high` privately with a tenth of epsilon.
+        - `item` asks for one mean for each item.
+        - `key`: asking again under the same key returns the same answer at no cost. None is a new question.
+        - `words` state the groups (see `Grouping`) and the budget (see `BudgetWords`).
         """
         parameters: dict[str, Any] = {"value": value, "low": low, "high": high, "step": step, "per_user": per_user}
         parameters["bounds"] = bounds
@@ -246,11 +249,13 @@ class Askable(ABC):
     ) -> PrivateAnswer:
         """Return a quantile of the column `value`: the value below which the share `at` of the rows lies.
 
-        All users have equal weight, which is divided evenly among a user's rows. The quantile is picked from the grid
-        from `low` to `high` in steps of `step`. If `at` is a list of shares, the answer has one quantile for each
-        share. With `item` it has the quantiles of every item. `bounds="auto"` finds `low` and `high` privately with a
-        tenth of epsilon. `words` state the groups (see `Grouping`) and the budget (see `BudgetWords`). Asking again
-        under the same `key` returns the same answer at no cost.
+        All users have equal weight, divided evenly among a user's rows.
+        - `low`, `high` and `step` are the grid from which the quantile is picked.
+        - `at` may be a list of shares, for one quantile each.
+        - `bounds="auto"` finds `low` and `high` privately with a tenth of epsilon.
+        - `item` asks for the quantiles of every item.
+        - `key`: asking again under the same key returns the same answer at no cost. None is a new question.
+        - `words` state the groups (see `Grouping`) and the budget (see `BudgetWords`).
         """
         parameters: dict[str, Any] = {
             "value": value,
@@ -273,10 +278,10 @@ class Askable(ABC):
     ) -> PrivateAnswer:
         """Return the number of distinct values in the column `value`, where each user adds at most `per_user` values.
 
-        A user with more distinct values keeps a random choice of `per_user` (10 if left out); the number counts the
-        values that at least one user keeps. With `item` the answer has one number for each item, and `per_user` applies
-        in each item by itself. `words` state the groups (see `Grouping`) and the budget (see `BudgetWords`). Asking
-        again under the same `key` returns the same answer at no cost.
+        - `per_user` is 10 if it is left out. Of a user with more distinct values, a random choice is counted.
+        - `item` asks for one number for each item; `per_user` applies in each item by itself.
+        - `key`: asking again under the same key returns the same answer at no cost. None is a new question.
+        - `words` state the groups (see `Grouping`) and the budget (see `BudgetWords`).
         """
         return self._ask("distinct", words, key, item=item, value=value, per_user=per_user)
 
@@ -294,11 +299,12 @@ class Askable(ABC):
     ) -> PrivateAnswer:
         """Return the population variance of the column `value` over rows, with each value clipped to `low` .. `high`.
 
-        At most `per_user` rows of a user count; a user with more rows has the weight of `per_user` rows. Without
-        `per_user` every user has the weight of one row. With `item` the answer has one variance for each item, and
-        `per_user` applies in each item by itself. `bounds="auto"` finds `low` and `high` privately with a tenth of
-        epsilon. `words` state the groups (see `Grouping`) and the budget (see `BudgetWords`). Asking again under the
-        same `key` returns the same answer at no cost.
+        - `per_user` is the weight, in rows, of a user with more rows than that. None gives every user the weight of one
+          row.
+        - `bounds="auto"` finds `low` and `high` privately with a tenth of epsilon.
+        - `item` asks for one variance for each item; `per_user` applies in each item by itself.
+        - `key`: asking again under the same key returns the same answer at no cost. None is a new question.
+        - `words` state the groups (see `Grouping`) and the budget (see `BudgetWords`).
         """
         parameters: dict[str, Any] = {"value": value, "low": low, "high": high, "per_user": per_user, "bounds": bounds}
         return self._ask("variance", words, key, item=item, **parameters)
@@ -317,10 +323,8 @@ class Askable(ABC):
     ) -> PrivateAnswer:
         """Return the standard deviation of the column `value` over rows: the square root of `variance`.
 
-        Each value is clipped to `low` .. `high`, and at most `per_user` rows of a user count; without `per_user` every
-        user has the weight of one row. `bounds="auto"` finds `low` and `high` privately with a tenth of epsilon. With
-        `item` the answer has one number for each item. `words` state the groups (see `Grouping`) and the budget (see
-        `BudgetWords`). Asking again under the same `key` returns the same answer at no cost.
+        All arguments are those of `variance`: bounds `low` and `high`, the most rows `per_user` of a user (None: one),
+        `bounds` ("auto" finds them privately), `item` for one number per item, `key` and `words`.
         """
         parameters: dict[str, Any] = {"value": value, "low": low, "high": high, "per_user": per_user, "bounds": bounds}
         return self._ask("stddev", words, key, item=item, **parameters)
@@ -334,9 +338,9 @@ class Askable(ABC):
     ) -> PrivateAnswer:
         """Build a query from `parameters` and `words`, ask it within the budget in `words`, and return its answer.
 
-        `kind` is the name of the query's shape, such as "top-k" or "mean". `parameters` are the arguments that only
-        this shape has, and `words` those about groups and budget. Asking again under the same `key` returns the same
-        answer at no cost; None makes a new key.
+        `kind` is the name of the query's shape, such as "top-k". `parameters` are the arguments of this shape, and
+        `words` those about groups and budget. Asking again under the same `key` returns the same answer at no cost;
+        None makes a new key.
         Raises: `InvalidParameter` for a keyword argument that the query does not have.
         """
         parameters, spent = self.with_defaults(kind, *split_budget(parameters | words))

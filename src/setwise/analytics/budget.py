@@ -30,25 +30,22 @@ def default_delta(terms: "Terms | None") -> float:
     """Return the delta of a question that needs a delta and states none.
 
     `terms` are the terms of the account that pays (its budget and limits); None if no account pays. The delta is
-    `DEFAULT_DELTA`. But if the account limits the failure probability of all its questions together, and ten questions
-    with that delta would exceed the limit, the delta is a tenth of the limit, rounded down. The delta depends on
-    nothing but the terms, which never change, so a retry of a question gets the same delta.
+    `DEFAULT_DELTA`, or less if ten questions with it would exceed the account's limit on failure probability.
     """
     if terms is None or terms.totals is None or not terms.totals.failure:
         return DEFAULT_DELTA
+    # The terms never change, so a retry of a question gets the same delta.
     return min(DEFAULT_DELTA, float(rounded_down(terms.totals.failure / _DEFAULT_QUESTIONS, 1)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draws:
-    """The guarantees of the single mechanisms that answer a question, each of which an account pays for ("draws").
+    """The guarantees of the single mechanisms that answer a question and for which an account pays ("draws").
 
-    When it is opened, an account may register a list of guarantees, each with the number of mechanisms that it pays
-    for; every draw then uses up one of them. An account with a budget instead pays for any guarantee. `discover` is
-    drawn once for each pick of a group by the exponential mechanism, and `counts` once for each noisy count. If the
-    group keys are not public, the question also draws one approx:0,`threshold_delta` (which reveals nothing except with
-    this probability) for the threshold that hides groups with few users. Guarantees may be given as text, such as
-    "bounded-range:0.1".
+    - `discover` is the guarantee of each pick of a group by the exponential mechanism.
+    - `counts` is the guarantee of each noisy count.
+    - `threshold_delta` is the delta of the threshold that hides groups with few users, if group keys are not public;
+      None takes the one that the account registered. Guarantees may be given as text, such as "bounded-range:0.1".
     Raises: `InvalidParameter` if both `discover` and `counts` are None, or if a text contains a number of draws.
     """
 
@@ -96,13 +93,14 @@ def drawn_for(guarantee: Guarantee) -> Literal["discover", "counts", "threshold"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Within:
-    """A budget stated as an accuracy: the largest half-width `within` of the planned 95% intervals.
+    """A budget stated as an accuracy: the least epsilon whose planned 95% intervals are narrow enough.
 
-    The question spends the least epsilon whose planned intervals have at most this half-width. The half-width is in the
-    unit of the statistic. For a mean, it is planned for a group of 1,000 users. For a quantile, it is the number of
-    users by which the rank of the released value may be off. `epsilon` is the most that may be spent; None means 1.
-    `delta` is the question's delta, and `counts` the kind of noise that is added to counts. `mechanism` names the
-    mechanism to use; None lets the planner choose.
+    - `within` is the largest half-width, in the unit of the statistic. For a mean it is planned for 1,000 users. For a
+      quantile it is the number of users by which its rank may be off.
+    - `delta` is the question's delta.
+    - `counts` is the kind of noise of counts.
+    - `mechanism` names the mechanism to use; None lets the planner choose.
+    - `epsilon` is the most that may be spent; None means 1.
     """
 
     within: Fraction
@@ -145,12 +143,15 @@ AskedBudget: TypeAlias = Budget | Within
 class BudgetWords(TypedDict, total=False):
     """Keyword arguments that state what a question may spend; None is the same as leaving the argument out.
 
-    - `epsilon` and `delta` are the budget of this question. Beside them, `counts` is the noise of released counts
-      ("none", "laplace", "gaussian" or "best"), and `mechanism` names a mechanism that replaces the planner's choice.
+    - `epsilon` and `delta` are the budget of this question.
+    - `counts` is the noise of released counts: "none", "laplace", "gaussian" or "best".
+    - `mechanism` names a mechanism that replaces the planner's choice.
     - `within` asks for an accuracy (see `Within`).
-    - Without `epsilon` and `within`, an account pays for single mechanisms with given guarantees. Then `discover` is
-      the guarantee of each pick by the exponential mechanism ("bounded-range:0.1"), `counts` the guarantee of each
-      noisy count ("pure:0.1"), and `delta` the delta of the threshold that hides groups with few users.
+
+    Without `epsilon` and `within`, an account pays for single mechanisms with these guarantees:
+    - `discover` for each pick of a group ("bounded-range:0.1").
+    - `counts` for each noisy count ("pure:0.1").
+    - `delta` for the threshold that hides groups with few users.
     """
 
     epsilon: float | None

@@ -44,10 +44,10 @@ _PUBLIC = ("source",)
 class Declaration:
     """The public facts that a catalog declares about a private table.
 
-    `bounds` maps a column to the clipping bounds (low, high) of its values. `rows_per_user` is the most rows of a user
-    that count in a group. `contributions` is the most groups towards which a user counts, or "auto" for a private
-    search. `domains` maps a column to its public group keys. `rows_per_user` and `contributions` are None if the
-    catalog declares none.
+    - `bounds` maps a column to the clipping bounds (low, high) of its values.
+    - `rows_per_user` is the most rows of a user that count in a group, or None.
+    - `contributions` is the most groups towards which a user counts, "auto" for a private search, or None.
+    - `domains` maps a column to its public group keys.
     """
 
     bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)

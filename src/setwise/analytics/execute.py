@@ -121,15 +121,12 @@ def execute(
 ) -> tuple[str, bool]:
     """Charge the plan `planned`, run it and store its outcome; return (stored answer, whether it was stored before).
 
-    `payer` is charged, `reader` reads the rows, and `randomness` is the source of the noise. `request` is the canonical
-    text of the request (identity.py). `unit` is the unit of privacy, which the stored answer names if it is not the
-    user. `searches` remembers the results of searches for bounds or groups.
-
-    This is the only place where private rows are read after a charge, so it decides which failures a caller can see.
-    The outcome of a charge is the answer or the refusal `AnswerWithheld`. It is stored under `key` before it is shown,
-    so that a retry returns the same outcome. Only after an error of the engine or of the ledger's database is no
-    outcome stored. The caller then sees no noisy value, and a retry draws new noise; but the results in `searches` are
-    used again.
+    - `reader` reads the rows, and `payer` is charged.
+    - `key` is the key under which the outcome is stored; a retry with this key returns it.
+    - `request` is the canonical text of the request (identity.py).
+    - `randomness` is the source of the noise.
+    - `searches` remembers what private searches have drawn, so that a retry does not draw it again.
+    - `unit` is the unit of privacy, such as "user".
 
     Ensures: no row is read before the charge is stored. Mechanisms that were charged but not run are refunded to the
     account, if it registered them in advance.
@@ -142,6 +139,10 @@ def execute(
         registered = planned.plan.interaction is Interaction.SETWISE
         return answer.in_units(unit), planned.unused(answer.spent) if registered else ()
 
+    # Private rows are read after a charge only here and in `execute_parts`, which decides what a caller can see of
+    # failures. The outcome is stored before it is shown. After an error of the engine or of the ledger's database no
+    # outcome is stored: the caller has then seen no noisy value, and a retry draws new noise, but uses the results in
+    # `searches` again.
     return _charge_and_settle(planned.plan.uses, payer, key, request, compute, searches)
 
 
@@ -170,14 +171,12 @@ def execute_parts(
 ) -> tuple[str, bool]:
     """Charge all SELECTs (`parts`) of a statement once, run them in order, and store one outcome under `key`.
 
-    Returns (stored answer, whether it was stored before); the stored answer holds the answers of the parts. `whole` is
-    the plan of the statement: the mechanisms that all parts run, and their certified cost together. `payer` is charged,
-    and `request` is the canonical text of the request. `randomness` is the source of the noise. `searches` remembers
-    what searches have drawn, so that a retry does not draw again. `unit` is the unit of privacy, such as "user".
-
-    Later parts may read rows that depend on earlier answers. But all parameters are fixed before the first part runs,
-    so the mechanisms compose set-wise (as a fixed collection whose order may depend on answers). Raises the errors of
-    `execute`.
+    Returns (stored answer, whether it was stored before). Raises the errors of `execute`.
+    - `whole` is the plan of the statement: the mechanisms that all parts run, and their certified cost together.
+    - `payer` is charged, and `request` is the canonical text of the request.
+    - `randomness` is the source of the noise.
+    - `searches` remembers what was drawn, so that a retry does not draw it again.
+    - `unit` is the unit of privacy, such as "user".
     """
 
     def compute(receipt: Receipt, failures: _EngineFailures) -> tuple[PrivateAnswer, tuple[Use, ...]]:
@@ -193,6 +192,7 @@ def execute_parts(
             answers.append(searches.draw_once(receipt, f"answer of part {place}", answer_part))
         return _answer_whole(answers, whole).in_units(unit), ()
 
+    # All parameters are fixed before the first part runs, so the mechanisms compose set-wise.
     return _charge_and_settle(whole.uses, payer, key, request, compute, searches)
 
 
@@ -226,9 +226,9 @@ def _charge_and_settle(
 ) -> tuple[str, bool]:
     """Charge `uses` to `payer`, call `compute` for the answer, and store the answer or a refusal under `key`.
 
-    Returns (text of the stored answer, whether it was stored before). `uses` states the mechanisms to be run: a privacy
-    guarantee, and how many mechanisms have it. `request` is the text that identifies the request. At the end,
-    `searches` forgets the values that were drawn for this charge.
+    Returns (text of the stored answer, whether it was stored before). `uses` are the mechanisms to be run, as
+    guarantees with counts, and `request` is the text that identifies the request. At the end, `searches` forgets what
+    was drawn.
     Raises: `AnswerWithheld` if the stored outcome is a refusal; the other errors of `execute`.
     """
     receipt = payer.charge(uses, key=key, request=request)
@@ -248,10 +248,10 @@ def _charge_and_settle(
 def _run_to_outcome(receipt: Receipt, compute: ComputeAnswer) -> tuple[str, tuple[Use, ...]]:
     """Call `compute` for the answer to the charge `receipt`; return (text to be stored, refund).
 
-    The text is the answer or a refusal. The refund states the mechanisms that were charged but not run, each as a
-    privacy guarantee and the number of mechanisms with it; they are given back to the account.
-    Raises: errors of an engine, and nothing else. Private rows may have caused any other error, for example one while
-    planning with bounds that a search found. Such an error becomes a refusal, which is stored in place of the answer.
+    The text is the answer or a refusal. The refund has the mechanisms that were charged but not run, as guarantees with
+    counts.
+    Raises: errors of an engine, and nothing else. Private rows may have caused any other error, so it becomes a
+    refusal.
     """
     engines = _EngineFailures()
     try:
@@ -336,10 +336,9 @@ def _answer_planned(
 ) -> PrivateAnswer:
     """Run the plan `planned`, which was charged, and return its answer.
 
-    `reader` reads the rows, and `randomness` is the source of the noise. Bounds and private groups that the plan leaves
-    to a search are found first. `searches` remembers them for the charge `receipt`, so that a retry does not draw them
-    anew. `part` names this plan if a statement has several plans, whose searches are remembered separately; ""
-    otherwise.
+    - `reader` reads the rows, and `randomness` is the source of the noise.
+    - `receipt` is the charge for which `searches` remembers what was drawn, so that a retry does not draw it again.
+    - `part` names this plan among several plans of a statement; "" otherwise.
     """
     search = planned.search
     if search is None:
@@ -368,9 +367,9 @@ def _discover_groups(
 ) -> Discovery:
     """Run `rounds`, in which the plan `planned` finds private groups, and return the groups that were found.
 
-    Each round reads rows through `reader` in a way that depends on the noise of earlier rounds. A retry under the same
-    charge must not draw that noise again, so `searches` remembers each round for the charge `receipt`. `randomness` is
-    the source of the noise. `part` names the plan if a statement has several plans, and is "" otherwise.
+    - `reader` reads the rows, and `randomness` is the source of the noise.
+    - `receipt` is the charge for which `searches` remembers each round, so that a retry does not draw its noise again.
+    - `part` names the plan among several plans of a statement; "" otherwise.
     """
     state = Discovery()
     with reader.group_weights(planned.aggregation.for_discovery()) as weights:
@@ -576,8 +575,8 @@ def _label(query: Query, label: Label) -> Label:
 def padded(elapsed: float, step: float) -> float:
     """Return the least of step, 2 step, 4 step, 8 step, ... that is at least `elapsed`; both are in seconds.
 
-    `elapsed` is the time that an answer took. The answer is sent only after the returned time, so an observer of one
-    answer learns only between which two of these times the work ended. Returns `elapsed` if `step` is 0.
+    An answer that took the time `elapsed` is sent after the returned time. So an observer of one answer learns only
+    between which two of these times the work ended. Returns `elapsed` if `step` is 0.
 
     >>> [padded(seconds, 0.25) for seconds in (0.01, 0.25, 0.26, 3.0)]
     [0.25, 0.25, 0.5, 4.0]

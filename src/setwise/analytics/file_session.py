@@ -30,11 +30,10 @@ T = TypeVar("T")
 class FileSession(Session):
     """A session on a CSV file that reads a text column as numbers, times or truth values if a question needs these.
 
-    Only columns without a declared type are converted. The user column never is, because users whose cells cannot be
-    read would be left out. Numbers are read as floats, or as integers if the column is also grouped by or counted.
-
-    `open_with` opens the same table with types for more columns, `declared_types` has the types that were declared, and
-    `words` are the keyword arguments of `Session`.
+    Only columns without a declared type are converted, and never the user column.
+    - `open_with` opens the table with types for more columns.
+    - `declared_types` are the types that were declared.
+    - `words` are the keyword arguments of `Session`.
     """
 
     def __init__(
@@ -81,11 +80,10 @@ class FileSession(Session):
         return self.for_question(query, budget).ask(query, budget, key=key)
 
     def _with_needed_types(self, attempt: Callable[[Session], T]) -> tuple[Session, T]:
-        """Return (session, result): the session on which `attempt` succeeds, and what `attempt` returns for it.
+        """Return (session, result): a session on which `attempt` succeeds, and what `attempt` returns for it.
 
-        `attempt` plans a question on the session it is given; it reads no row and charges nothing. It is tried with the
-        declared types first. If it raises an error that names the types which the question needs, it is tried again on
-        a session with these types.
+        `attempt` plans a question on a session. If it raises an error that names types which the question needs, it is
+        tried again on a session with these types.
         Raises: the error of the last attempt, if it names no type that could be given to a column.
         """
         types: dict[str, Kind] = {}

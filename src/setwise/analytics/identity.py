@@ -31,12 +31,9 @@ VERSION = 2
 class TableIdentity:
     """The tables that a request reads: the private table with its `name` and `user` column, and the `joins` to it.
 
-    - `sources` maps the name of each table to a text that identifies its data (see `identify_source`). The request text
-      holds only a digest of `sources`, because file paths may be confidential.
-    - `versions` are the versions of lake tables and stored objects that are read, by table, so that a retry can read
-      the same versions.
-    - `derivation` is a text that identifies the rows and columns that SQL computes from the joined rows; "" if it
-      computes none.
+    - `sources` maps the name of each table to a text that identifies its data (see `identify_source`).
+    - `versions` maps lake tables and stored objects to the versions that are read, so that a retry can read them again.
+    - `derivation` is a text that identifies the rows and columns that SQL computes from the joined rows; "" if none.
     """
 
     name: str
@@ -52,9 +49,8 @@ def request_text(
 ) -> str:
     """Return the canonical JSON text of a request for `query` on `table` within `budget`, which identifies the request.
 
-    The text states the columns of `schema` that the query reads, with their kinds, so that adding a column to a table
-    does not change the text of requests that do not read the column. `where` is the query's filter, already parsed; if
-    it is None, the filter is parsed here.
+    `schema` describes the columns, of which the text states only those that the query reads. `where` is the parsed
+    filter of the query; None if it is to be parsed here.
     Raises: `InvalidParameter` if the request holds text that UTF-8 cannot encode.
     """
     words = query.to_dict()
@@ -67,7 +63,9 @@ def request_text(
         "table": table.name,
         "user": table.user,
         "joins": [join.to_record() for join in table.joins],
+        # A digest, because paths may be confidential.
         "tables": _digest([[name, table.sources.get(name, "")] for name in read]),
+        # Columns that the query does not read may be added to the table without changing the text.
         "columns": _columns_read(query, table.user, schema, where),
         "query": words,
         "spending": spending,
@@ -80,10 +78,8 @@ def request_text(
 def identify_source(source: Source, engine: str = "duckdb", table: str | None = None) -> str:
     """Return a text that identifies the data that `source` refers to, so that two requests can be compared.
 
-    `engine` is the name of an engine or the address of a server, and `table` is the table inside a database file, or
-    None. Two spellings of the same file or server table give equal texts. Symbolic links and relative paths are
-    resolved, and the password in an address is left out. All tables in memory give "memory", so only the name that the
-    caller gives them tells them apart.
+    `engine` is the name of an engine or the address of a server, and `table` the table inside a database file, or None.
+    Two spellings of one file give equal texts; a password is left out. Every table in memory gives "memory".
 
     >>> identify_source("shop", "postgresql://ada:secret@host/sales")
     'postgresql://ada@host/sales shop'

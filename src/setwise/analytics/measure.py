@@ -8,28 +8,29 @@ from fractions import Fraction
 class Measure:
     """The whole number that one user adds to a group: (x - origin) / step, rounded and clipped to `least` .. `most`.
 
-    Here x is a number that is computed from the user's rows in the group:
+    The number x is computed from the user's rows in the group. It is one of these:
 
     - the number of rows, if `column` is None;
     - the number of rows where the column is not null, with `counted`;
+    - the mean of the column, with `averaged`;
     - the least (-1) or greatest (1) value of the column, with `extreme`;
-    - the mean of the column, with `averaged`; otherwise its sum;
-    - the number of groups that the user has, with `groups`.
+    - the number of groups that the user has, with `groups`;
+    - otherwise the sum of the column.
 
-    A user adds nothing if all their values of the column are null or not numbers. The engine returns the sum over users
-    for each group. The other fields change this:
+    The engine returns for each group the sum over users. A user whose values are all null or not numbers adds nothing.
+    The other fields change this:
 
-    - `peak`: the user adds to each group the greatest number x of all their groups.
-    - `doubling`: the user adds the index of x among bins whose ends double (`DoublingBounds`).
-    - `in_cells`: the engine returns for each whole number (a cell) how many users add that number, instead of the sum.
     - `rows`: every value is clipped by itself. A user with n values adds (mean - origin) / step times min(n, `rows`),
-      and the engine returns the sum of these factors min(n, `rows`) in place of the number of users.
-    - `squared`: a value is replaced by most * (2 y^2 - 1) with y = (value - origin) / (most * step) between -1 and 1,
-      so that the second moment has the same range as the first.
+      and the engine returns the sum of these factors in place of the number of users.
+    - `squared`: a value is replaced by most * (2 y^2 - 1), where y = (value - origin) / (most * step) is between -1 and
+      1.
+    - `doubling`: the user adds the index of x among bins whose ends double (`DoublingBounds`).
+    - `peak`: the user adds to each group the greatest number x of all their groups.
+    - `in_cells`: the engine returns for each whole number (a cell) how many users add it, instead of the sum.
     - `weight`: the value of every row has a cell. The user divides `weight` units among the cells in proportion to
-      their rows, by largest remainders, and the engine sums the units of each cell.
-    - `distinct`: every user keeps at most that many distinct values of the column in a group, chosen at random, and the
-      engine counts the distinct values that at least one user keeps.
+      their rows, and the engine returns the sum of units of each cell.
+    - `distinct`: every user keeps at most that many distinct values of the column in a group, chosen at random. The
+      engine returns the number of distinct values that at least one user keeps.
     """
 
     column: str | None = None

@@ -89,41 +89,41 @@ def open(  # noqa: A001 - it is called as setwise.open
     What is read:
 
     - `source` is a file (Parquet, CSV, a DuckDB or SQLite database), a glob or directory of files, an Arrow table, a
-      pandas or Polars frame, a Polars LazyFrame or DuckDB relation (which is computed once, now), or, with another
-      `engine` ("spark", or the address of a server), a table of that engine. `table` is the table inside a database
-      file.
-    - `types` says what the cells of text columns are read as: ``{"age": "integer"}``. All columns of a CSV file are
-      text.
-    - `csv` says how CSV files are written, as in ``{"separator": ";", "decimal": ","}``; `CsvOptions` lists the
-      fields. They may also be given as keyword arguments of their own, as in ``separator=";"``.
+      pandas or Polars frame, a Polars LazyFrame or DuckDB relation (computed once, now), or a table of another
+      `engine`. With a `catalog`, it is the name of one of its tables.
+    - `engine` is "duckdb", "spark" or the address of a server.
+    - `table` is the table inside a database file.
+    - `types` says as what the cells of text columns are read: ``{"age": "integer"}``. CSV files have only text columns.
+    - `csv` says how CSV files are written: ``{"separator": ";", "decimal": ","}`` (see `CsvOptions`). `csv_options` are
+      the same options as keyword arguments of their own.
+    - `public` and `private` are other tables, by name, on the same engine, which SQL and `Session.join` may join to
+      this one. Public tables say nothing about users, and private tables have the same user column.
     - `memory` is DuckDB's memory limit, as in "4GiB".
-    - With a `catalog`, `source` is the name of one of its tables. The catalog then says where the table is, its user
-      column, how it is read and which bounds SQL may use. Arguments that are given beside the catalog override it.
-    - `public` and `private` are other tables by name, on the same engine, which SQL and `Session.join` may join to this
-      one. Public tables say nothing about users, and private tables have the same user column.
+    - `catalog` says where tables are, their user columns, how they are read, and which bounds SQL may use. Other
+      arguments override it.
 
     What is protected and who pays:
 
     - `unit` is the unit of privacy: "user" (everything that one user has), or a part of a user such as "user,day" or
-      "user,at by week", which protects each day or week of a user by itself and promises far less.
-    - With an `account` of a ledger, the account pays for questions; it must protect the same unit. An account that was
-      opened for a dataset pays only for that dataset: `dataset` says that this table is the dataset. If `dataset` is
-      left out, the file or table must have the name of the dataset.
-    - `name` identifies the table in the requests that a ledger stores, and is its name after FROM. Sessions with the
-      same name replay each other's answers under the same key of an account. If `name` is left out, the table is
-      identified by the resolved path or table of `source`; a table in memory is called by its `dataset`, or else
-      "source".
+      "user,at by week". It then protects each day or week of a user by itself, and promises far less.
+    - `account` is the account of a ledger that pays for questions; it must protect the same unit. None: each question
+      brings its own budget.
+    - `dataset` says that this table is the dataset for which the account was opened. If it is left out, the file or
+      table must have the name of the dataset.
+    - `name` is the table's name after FROM, and in the requests that a ledger stores. Sessions with the same name
+      replay each other's answers under the same key of an account. If it is left out, a file or table is identified by
+      its path, and a table in memory by its `dataset`, or else "source".
 
-    `scan` warns, with an `UnreadCellsWarning` before the charge, of rows without a user and of cells that a question
-    will not read, with the arguments that read them; False turns it off. Only tables of DuckDB that are in memory or in
-    local files are scanned, because the calling program can read these itself. No answer depends on the scan.
+    How it runs:
 
-    `progress` is called with the share of the work that is done. `randomness` is the source of noise; None is the
-    operating system's, and only tests give another. `csv_options` are the fields of `csv` as keyword arguments of their
-    own.
+    - `progress` is called with the share of the work that is done.
+    - `randomness` is the source of noise; None is the operating system's, and only tests give another.
+    - `scan` warns, before the charge, of rows without a user and of cells that a question will not read
+      (`UnreadCellsWarning`). Only DuckDB's tables in memory or in local files are scanned. No answer depends on the
+      scan.
 
-    Raises: `InvalidParameter` if arguments are missing or contradict each other; `UnsuitableTable` if the source
-    cannot be read as a table.
+    Raises: `InvalidParameter` if arguments are missing or contradict each other; `UnsuitableTable` if the source cannot
+    be read as a table.
 
     >>> import pyarrow as pa
     >>> visits = pa.table({"who": [n // 2 for n in range(2000)], "page": ["home", "help"] * 1000})
@@ -275,15 +275,14 @@ def _session_with(types: Mapping[str, Kind], open_joined: Callable[..., Engine],
 def _holder_scan(main: TableToScan, joinable: JoinableTables) -> HolderScan | None:
     """Return the scan that warns the data holder, before each charge, of cells that a question will not read.
 
-    The scan covers the session's table `main` and the tables in `joinable`. In `main.types`, the key TABLE.COLUMN gives
-    the kind of a column of a joined table. Private tables have the same user column as `main`. A joined CSV file is
-    read with the options in the description file beside it. Tables in object stores are not scanned; the result is None
-    if `main` is such a table.
+    It covers the session's table `main` and the tables in `joinable`, but no table in an object store. The result is
+    None if `main` is in an object store.
     """
     tables = {
         name: TableToScan(
             source=source,
             csv=CsvOptions(),
+            # `main.types` has the kinds of a joined table's columns under TABLE.COLUMN.
             types=types_of_joined(main.types, name),
             user=main.user if name in joinable.private else None,
             write=main.write,
@@ -298,8 +297,8 @@ def _holder_scan(main: TableToScan, joinable: JoinableTables) -> HolderScan | No
 def _unit_steps(user: str, unit: str, account: AccountPayer | None, schema: Schema) -> Derivation:
     """Return the operations on rows that add the column of the units of privacy, such as a user's days.
 
-    `user` is the user column, `unit` the unit of privacy, and `schema` has the columns of the table. The result is
-    empty if the unit is the whole user, whose column exists already. `account` is the account that pays, or None.
+    `user` is the user column, `unit` the unit of privacy, and `account` the account that pays, or None. `schema` has
+    the columns of the table. The result is empty if the unit is the whole user.
     Raises: `InvalidParameter` if the `account` protects another unit, or the table has no such units.
     """
     if account is not None:
@@ -308,11 +307,10 @@ def _unit_steps(user: str, unit: str, account: AccountPayer | None, schema: Sche
 
 
 def _csv_words(csv: CsvKeywords | CsvOptions | None, keywords: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the CSV options that differ from their defaults, as a mapping from the name of an option to its value.
+    """Return the CSV options that differ from their defaults, by name.
 
-    `csv` and `keywords` are the arguments of `setwise.open` in one of which the options are given: `csv` as a whole, or
-    each option as a keyword argument of its own.
-    Raises: `InvalidParameter` for an unknown option, or if options are given in both forms.
+    They are given in one of two arguments of `setwise.open`: `csv`, or its own keyword arguments, `keywords`.
+    Raises: `InvalidParameter` for an unknown option, or if options are given in both arguments.
     """
     if isinstance(csv, CsvOptions):
         words = {word: getattr(csv, word) for word in _CSV_DEFAULTS}

@@ -26,9 +26,8 @@ class Payer(Protocol):
     def charge(self, uses: Sequence[Use], *, key: str, request: str) -> Receipt:
         """Charge `uses` durably for the request text `request` under the idempotency key `key`, and return the receipt.
 
-        `uses` states the mechanisms that a question runs: a privacy guarantee, and how many mechanisms have it, such as
-        25 mechanisms with pure DP of epsilon 0.1. If the key was charged before for the same request, nothing more is
-        charged, and the receipt may hold the stored answer.
+        `uses` are the mechanisms that a question runs, as guarantees with counts. If the key was charged before for the
+        same request, nothing more is charged, and the receipt may hold the stored answer.
         """
         ...
 
@@ -78,9 +77,8 @@ class AccountPayer(Payer, Protocol):
 class OneOff:
     """The payer of questions that bring their own budget; charges and answers are kept in memory.
 
-    No charge is refused: the caller chose the budget of each question, and the plan is certified to stay within that
-    budget. The mechanisms and the budget of each question are recorded. `Session.guarantee` computes the joint cost of
-    all questions from this record.
+    No charge is refused, because the caller chose each budget. `Session.guarantee` computes the joint cost of all
+    questions.
 
     >>> from setwise.accounting.guarantees import PureDP
     >>> payer = OneOff().of_budget(0.5, 0.0)
@@ -103,9 +101,8 @@ class OneOff:
     def charge(self, uses: Sequence[Use], total: tuple[float, float], *, key: str, request: str) -> Receipt:
         """Record `uses` and `total`, their (epsilon, delta), under `key` for the text `request`; return the receipt.
 
-        `uses` states the mechanisms that the question runs: a privacy guarantee, and how many mechanisms have it. If
-        the key was charged before for the same request, nothing is charged; the receipt then holds the stored answer,
-        or None if no answer is stored yet.
+        `uses` are the mechanisms that the question runs, as guarantees with counts. If the key was charged before,
+        nothing is charged, and the receipt has the stored answer, or None.
         Raises: `KeyConflict` if the key was used for another request or other uses.
         """
         with self._lock:
@@ -181,11 +178,11 @@ def suggest_budget(
 ) -> str | None:
     """Return in words a budget close to `total` that `account` can still pay for, or None if none is found.
 
-    `needed` states the mechanisms that were planned for `total`: a privacy guarantee, and how many mechanisms have it.
-    `fits` plans another budget and says whether the account can pay for it. Gaussian noise is tried first: it costs
-    less from a wallet (an account's budget for mechanisms that are not known in advance) than Laplace noise of the same
-    (epsilon, delta). Then smaller epsilons are tried, rounded down to two digits.
+    `needed` are the mechanisms that were planned for `total`, as guarantees with counts. `fits` plans another budget
+    and says whether the account can pay for it.
     """
+    # Gaussian noise costs an account's budget less than Laplace noise of the same (epsilon, delta), so it is tried
+    # first.
     for words, other in (*_gaussian(total, account.status()), *_smaller(total, needed, account)):
         try:
             if fits(other):
@@ -219,9 +216,8 @@ def _smaller(total: Total, needed: Sequence[Use], account: AccountPayer) -> Iter
 def _paid_share(needed: Sequence[Use], account: AccountPayer) -> float | None:
     """Return the largest factor f, at most 1, such that `account` can pay for `needed` with f times their epsilons.
 
-    `needed` states the mechanisms to be paid for: a privacy guarantee, and how many mechanisms have it. The factor is
-    found by bisection on a logarithmic scale, because a smaller factor costs less. Returns None if the account cannot
-    pay even with the factor `_LEAST`.
+    `needed` are mechanisms, as guarantees with counts. Returns None if the account cannot pay even with the factor
+    `_LEAST`.
     """
     low, high = math.log(_LEAST), 0.0
 

@@ -56,11 +56,12 @@ class Reach(TypedDict, total=False):
 class Grouping(Reach, total=False):
     """Keyword arguments about the groups of a query; None is the same as leaving the argument out.
 
-    `contributions` is the most items that one user counts towards; leave it out if a user may count towards any number,
-    or write "auto" to have the bound found with a tenth of epsilon. `domain` lists the items if they are public.
-    `where` keeps the rows that satisfy a condition, as in ``country = 'NO' AND age >= 18``. Rows without an item are
-    dropped unless `null_item` gives them a label. If the items are not public, only the `limit` items with the highest
-    exact counts can be in the answer.
+    - `contributions` is the most items that one user counts towards; "auto" finds it privately with a tenth of epsilon.
+    - `domain` lists the items if they are public.
+    - `where` is a condition on the rows to be read, as in ``country = 'NO' AND age >= 18``.
+    - `null_item` is the label of rows without an item; without it, such rows are dropped.
+    - `limit` is the most items that can be in the answer if the items are not public: those with the highest exact
+      counts.
     """
 
     where: str | None
@@ -72,15 +73,14 @@ class Grouping(Reach, total=False):
 class Query:
     """A query: `statistics` of each group of rows with equal values in the column or columns `item`.
 
-    - If `item` is None, all rows form one group.
-    - `where` is a condition on the rows that are read, or None.
-    - With `k` the answer holds the k highest groups, and without it all groups.
-    - A user counts towards at most `contributions` groups; None sets no bound. `contributions="auto"` sets
-      `auto_contributions`: the bound is found privately. A number together with `auto_contributions` is an upper limit
-      for the bound that is found.
-    - `domain` holds the group keys if they are public; None if they are private. Of private groups, only the `limit`
-      groups with the highest exact counts can be in the answer.
-    - Rows whose item is null are dropped unless `null_item` gives them a label.
+    - `item` is None if all rows form one group.
+    - `k` asks for the k highest groups; None asks for all groups.
+    - `contributions` is the most groups that a user counts towards; None sets no bound.
+    - `domain` has the group keys if they are public; None if they are private.
+    - `limit` is the most private groups that can be in the answer: those with the highest exact counts.
+    - `where` is a condition on the rows to be read, or None.
+    - `null_item` is the label of rows whose item is null; None drops these rows.
+    - `auto_contributions` is True if a private search finds the bound; `contributions` is then an upper limit for it.
 
     Raises: `InvalidParameter` if the parameters contradict each other or are out of range.
 
@@ -159,10 +159,11 @@ class Query:
     ) -> "Query":
         """Return the query for the `k` items with the most users, the most rows, or the highest sum.
 
-        `item` is the column whose values are the items, or several columns. If `per_item` and `value` are None, items
-        are ranked by users. With `per_item` alone they are ranked by rows, where at most `per_item` rows of each user
-        are counted. With `value` they are ranked by the sum of that integer column, to which one user adds 0 to
-        `per_item` (if that is None, the dataset's bound or 1). `grouping` are the keyword arguments of `Grouping`.
+        - `item` is the column whose values are the items, or several columns.
+        - `per_item` alone ranks by rows, at most `per_item` of each user. Without it, items are ranked by users.
+        - `value` is an integer column to rank by its sum; one user adds 0 to `per_item` (None: the dataset's bound, or
+          1).
+        - `grouping` are the keyword arguments of `Grouping`.
         """
         statistics = (_ranking_statistic(value, per_item),)
         return cls(item=item, k=k, statistics=statistics, **_check_grouping("top-k", grouping))  # type: ignore[arg-type]
@@ -173,10 +174,10 @@ class Query:
     ) -> "Query":
         """Return the query for the number of users of each value of `item`, or its number of rows, or its sum.
 
-        `item` is a column or several columns. If `per_item` and `value` are None, the query counts users. With
-        `per_item` alone it counts rows, at most `per_item` of each user. With `value` it sums that integer column, to
-        which one user adds 0 to `per_item` (if that is None, the dataset's bound or 1). `grouping` are the keyword
-        arguments of `Grouping`.
+        - `item` is a column or several columns.
+        - `per_item` alone counts rows, at most `per_item` of each user. Without it, users are counted.
+        - `value` is an integer column to be summed; one user adds 0 to `per_item` (None: the dataset's bound, or 1).
+        - `grouping` are the keyword arguments of `Grouping`.
         """
         statistics = (_ranking_statistic(value, per_item),)
         return cls(item=item, statistics=statistics, **_check_grouping("histogram", grouping))  # type: ignore[arg-type]
@@ -206,10 +207,10 @@ class Query:
     ) -> "Query":
         """Return the query for the sum of the column `value`, where each user adds their own sum, clipped to bounds.
 
-        The bounds are `low` .. `high`, or 0 .. `clip`, or are found privately with `bounds="auto"`. With `item`, a
-        column or several, there is one sum for each of its values, and a user's own sum is clipped for each value by
-        itself. A user's own sum is rounded to a multiple of `step`. `grouping` are the keyword arguments of `Grouping`.
-        Arguments that are None count as left out.
+        - The bounds are `low` .. `high`, or 0 .. `clip`, or are found privately with `bounds="auto"`.
+        - `step`: a user's own sum is rounded to a multiple of it; None is the default.
+        - `item` asks for one sum for each value of a column, or of several columns.
+        - `grouping` are the keyword arguments of `Grouping`.
         Raises: `InvalidParameter` if no bounds are given, or both `clip` and `low` or `high`.
         """
         if clip is not None and (low is not None or high is not None):
@@ -235,11 +236,12 @@ class Query:
     ) -> "Query":
         """Return the query for the mean over users of each user's own mean of the column `value`.
 
-        The users' means are clipped to `low` .. `high`, or to bounds that are found privately with `bounds="auto"`.
-        With `per_user` it is the mean over rows instead: each value is clipped, and at most `per_user` rows of each
-        user count. What a user adds is rounded to a multiple of `step`. With `item`, a column or several, there is one
-        mean for each of its values. `grouping` are the keyword arguments of `Grouping`. Arguments that are None count
-        as left out.
+        - The users' means are clipped to `low` .. `high`, or to bounds that are found privately with `bounds="auto"`.
+        - `step`: what a user adds is rounded to a multiple of it; None is the default.
+        - `per_user` asks for the mean over rows instead; each value is clipped, and at most `per_user` rows of a user
+          count.
+        - `item` asks for one mean for each value of a column, or of several columns.
+        - `grouping` are the keyword arguments of `Grouping`.
         """
         mean = Mean(column=value, low=low, high=high, step=step, per_user=per_user, bounds=bounds)
         return cls(item=item, statistics=(mean,), **_check_grouping("mean", grouping))  # type: ignore[arg-type]
@@ -259,10 +261,11 @@ class Query:
     ) -> "Query":
         """Return the query for quantiles of the column `value`: the values below which the shares `at` of the rows lie.
 
-        All users have equal weight, which is divided evenly among a user's rows. A quantile is picked from a grid from
-        `low` to `high` in steps of `step`; `bounds="auto"` finds the ends of the grid privately. With `item`, a column
-        or several, there are quantiles for each of its values. `grouping` are the keyword arguments of `Grouping`.
-        Arguments that are None count as left out.
+        All users have equal weight, divided evenly among a user's rows.
+        - `low`, `high` and `step` are the grid from which a quantile is picked; `bounds="auto"` finds its ends
+          privately.
+        - `item` asks for the quantiles of each value of a column, or of several columns.
+        - `grouping` are the keyword arguments of `Grouping`.
 
         >>> [str(each.at) for each in Query.quantile(value="age", low=0, high=99, at=[0.25, 0.5]).statistics]
         ['1/4', '1/2']
@@ -330,8 +333,7 @@ class Query:
         """Return the query with the dataset's bounds filled in where the query itself states no bound.
 
         `contributions` is the most groups towards which one user counts, and `per_item` the most that one user adds to
-        a group; each is None if the dataset has no such bound. A query without groups is returned unchanged, because
-        these bounds do not apply to it.
+        a group; None if the dataset has no such bound. A query without groups is returned unchanged.
         """
         if self.item is None:
             return self
@@ -398,9 +400,10 @@ def _general(
 ) -> Query:
     """Return the query for `statistics` of each group of rows with equal values in the column or columns `item`.
 
-    Each mapping in `statistics` has the kind of a statistic under "statistic", and its parameters. If `item` is None,
-    all rows form one group. With `k` the answer holds the k highest groups; None returns all. `grouping` are the
-    keyword arguments of `Grouping`.
+    - Each of `statistics` has the kind of a statistic under "statistic", and its parameters.
+    - `item` is None if all rows form one group.
+    - `k` asks for the k highest groups; None asks for all groups.
+    - `grouping` are the keyword arguments of `Grouping`.
     Raises: `InvalidParameter` if `statistics` is not a list or names an unknown statistic.
     """
     if not isinstance(statistics, list | tuple):

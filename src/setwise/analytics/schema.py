@@ -30,11 +30,12 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """A column: its name, its kind, and the type name that the engine itself uses (`native`).
+    """A column of a table.
 
-    `precision` is how many digits a decimal has, and `scale` how many of them stand after the point. Both are None if
-    the column holds no decimals, or if the number of digits has no limit. `from_text` is True if the cells are text
-    that is parsed as this kind; a cell that cannot be parsed counts as null.
+    - `kind` is its kind, and `native` the type name that the engine itself uses.
+    - `precision` is how many digits a decimal has, and `scale` how many of them stand after the point. Both are None
+      for other kinds and for decimals without limit.
+    - `from_text` is True if the cells are text that is parsed as this kind; a cell that cannot be parsed is null.
     """
 
     name: str
@@ -54,9 +55,9 @@ class Column:
 class Schema:
     """The columns of a table that can be read, in order.
 
-    `left_out` maps the names of the other columns to the reason why they cannot be read, for error messages. `version`
-    names the version of a lake table that is read, and is "" for other tables. `prepared` is True for a table that
-    `Session.prepare` wrote, whose rows do not say from which users they come.
+    - `left_out` maps the names of other columns to the reason why they cannot be read.
+    - `version` names the version of a lake table; "" for other tables.
+    - `prepared` is True for a table that `Session.prepare` wrote, whose rows do not say from which users they come.
 
     >>> schema = Schema((Column(name="user", kind=Kind.INTEGER), Column(name="word", kind=Kind.TEXT)))
     >>> schema.column("word").kind

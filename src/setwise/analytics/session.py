@@ -71,9 +71,9 @@ class JoinOrigin:
 class Session(Askable):
     """A table that answers questions privately; `setwise.open` returns one.
 
-    Each question is planned, charged, run and answered, in that order. It is paid for by a budget of its own (`epsilon`
-    and `delta`). If the session was opened on an `account`, the question may instead state the guarantees of the single
-    mechanisms for which the account pays (`discover` for picks of groups, `counts` for noisy counts).
+    Each question states its budget, `epsilon` and `delta`. If the session has an `account`, a question may instead
+    state the guarantees of the single mechanisms for which the account pays (`discover` for picks of groups, `counts`
+    for noisy counts).
     """
 
     def __init__(
@@ -267,9 +267,8 @@ class Session(Askable):
     def _check_person_in(self, joins: Sequence[Join], derivation: Derivation) -> None:
         """Raise `InvalidParameter` if a part of a user is protected, and `joins` or `derivation` read the user column.
 
-        With a unit of privacy such as one day of a user, users as a whole are not protected. A computed column, or a
-        table joined on the user column, could then single out a user. The column of the units counts as the user column
-        here, because its values contain the user.
+        With a unit of privacy such as one day of a user, users as a whole are not protected; a computed column, or a
+        table joined on the user column, could then single out a user.
         """
         if self._person is None:
             return
@@ -291,8 +290,8 @@ class Session(Askable):
 
         Asking again under the same `key` returns the stored answer at no cost; None makes a new key.
 
-        Ensures: every error in the request is raised before anything is charged. After the charge there is one
-        outcome, the answer or `AnswerWithheld`, and asking again under the same key returns that outcome.
+        Ensures: every error in the request is raised before anything is charged. After the charge there is one outcome,
+        the answer or `AnswerWithheld`, and asking again under the same key returns that outcome.
         Raises: `BudgetExhausted` if the account cannot pay; the message suggests a smaller budget if there is one.
         """
         planned = self.plan(query, budget)
@@ -322,9 +321,8 @@ class Session(Askable):
     def join(self, table: str, *, using: Columns, keeps_all: bool = False) -> "Session":
         """Return the session on this table joined to `table`, one of its `public` or `private` tables.
 
-        `using` names the columns that must be equal in both tables; `keeps_all` keeps rows without a match. A private
-        table is joined on the user column only. What one user adds is bounded after the join, so a key may match any
-        number of rows. The privacy costs of the questions of both sessions are added up.
+        - `using` names the columns that must be equal in both tables; for a private table, only the user column.
+        - `keeps_all` keeps rows without a match. The privacy costs of the questions of both sessions are added up.
         """
         columns = (using,) if isinstance(using, str) else tuple(using)
         keys = tuple(Key(column=column, joined=column) for column in columns)
@@ -335,9 +333,8 @@ class Session(Askable):
     def _joined_session(self, name: str, joins: tuple[Join, ...], derivation: Derivation = NOT_DERIVED) -> "Session":
         """Return the session on this table with the tables of `joins` joined to it and `derivation` applied.
 
-        A derivation keeps some rows or computes columns. `name` is the name of this table in FROM. The new session's
-        own name states the joins and the derivation, and a ledger stores it with each question. So an answer about the
-        table itself is never replayed for a question about the joined rows. Equal arguments return the same session.
+        A derivation keeps some rows or computes columns. `name` is the name of this table in FROM. Equal arguments
+        return the session that was made before.
         Raises: `UnsuitableTable` if this table was written by `Session.prepare`.
         """
         if not joins and not derivation:
@@ -348,6 +345,8 @@ class Session(Askable):
             if self._open_joined is None or self._location.prepared:
                 raise UnsuitableTable("what was prepared cannot be joined or computed with: ask its source")
             derived = [f"({derivation})"] if derivation else []
+            # A ledger stores the name, so no answer about the table itself is replayed for a question about the joined
+            # rows.
             self._joins[name, joins, derivation] = Session(
                 self._open_joined(name, joins, derivation),
                 user=self._user,
@@ -368,14 +367,13 @@ class Session(Askable):
     ) -> "SqlAnswer":
         """Return the answer to the SQL statement `text`, as columns and rows.
 
-        After FROM, the table is called by the name of its file without endings, or by the path that was opened. A table
-        in memory has the name that it was opened with (`name` or `dataset`), or else "source". `called` is one more
-        name of the table, or None. The budget and the largest number of groups in which one user counts
-        (`max_groups_contributed`) are stated in the clause ``WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = .., delta =
-        ..)`` or as keyword arguments, `words`. Bounds that are not given are found with a tenth of epsilon. If a delta
-        is needed and not given, it is the result of `default_delta`. Asking again under the same `key` returns the
-        stored answer at no cost; None makes a new key.
-
+        - The table's name after FROM is that of its file without endings, the path that was opened, or, for a table in
+          memory, the name that it was opened with (or else "source"). `called` is one more name, or None.
+        - `words` state the budget and `max_groups_contributed` (the most groups in which one user counts), unless the
+          clause ``WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = .., delta = ..)`` does.
+        - Bounds that are not given are found with a tenth of epsilon. A delta that is needed and not given is
+          `default_delta`.
+        - `key`: asking again under the same key returns the stored answer at no cost. None makes a new key.
         Raises: `InvalidParameter`, naming everything that is not supported.
         """
         question = self.ask_sql(text, words, called)
@@ -491,12 +489,13 @@ class Session(Askable):
     ) -> None:
         """Store each user's items in a random order, so that later questions are fast.
 
-        They are fast whatever their contribution bound is (the most items that one user counts towards). `destination`
-        is a directory for files, or the name of a table for other engines; `setwise.open` opens it like any other
-        source until the original table changes. Nothing is released, so nothing is charged, and the stored table is as
-        private as the original. `item` is the column whose values are the items, and `value` a column that later
-        questions may sum, or None. `where` is a condition on the rows that are stored; None stores all rows.
-        `null_item` is the label for rows without an item; if it is None, these rows are left out.
+        - `destination` is a directory for files, or a table's name for other engines; `setwise.open` opens it like any
+          source until the original table changes.
+        - `item` is the column whose values are the items.
+        - `value` is a column that later questions may sum, or None.
+        - `where` is a condition on the rows that are stored; None stores all rows.
+        - `null_item` is the label for rows without an item; None leaves these rows out. Nothing is released or charged;
+          the stored table is as private as the original.
         """
         schema = self._engine.describe()
         row_filter = None if where is None else parse_filter(where, schema)
@@ -555,12 +554,11 @@ class Session(Askable):
     def guarantee(self, delta: float, interaction: str | None = None) -> CertifiedBound:
         """Return the certified cost, as an epsilon at the overall `delta`, of all questions so far together.
 
-        `interaction` says what the analyst chose after seeing answers. By default (None) it is "adaptive": the
-        questions and their budgets. An analyst who fixed all mechanisms (and parameters such as epsilon) before the
-        first answer may claim "batch" (the questions were fixed too), "ordered" (only the order of the mechanisms was
-        fixed) or "setwise" (neither was fixed). The cost is the sum of the questions' budgets or, if lower, the bound
-        for the interaction; for "adaptive" that is an odometer (a bound that may be read at any time, see
-        `_on_the_fly`). With an account, the result is the account's own promise.
+        `interaction` says what the analyst chose after seeing answers:
+        - None or "adaptive": the questions and their budgets.
+        - "setwise": the questions and their order; all mechanisms and parameters (such as epsilon) were fixed before.
+        - "ordered": the questions; the order of the mechanisms was fixed, too.
+        - "batch": nothing. With an account, the result is the account's own promise.
         Raises: `InvalidParameter` if nothing was asked yet.
         """
         if self._account is not None:
@@ -576,12 +574,11 @@ class Session(Askable):
     def _on_the_fly(self, uses: tuple[Use, ...], delta: float) -> CertifiedBound:
         """Return the lower of two certified epsilons of `uses` at `delta`: an odometer's, and the sum of the budgets.
 
-        `uses` are the mechanisms charged so far: privacy guarantees, each with the number of mechanisms that have it.
-        An odometer is a bound that may be read at any time. The budgets are those of the questions asked so far. Each
-        epsilon holds except with some probability, and answers decide which is lower, so each gets half of `delta`. If
-        the delta of the first question exceeds a tenth of `delta`, only the sum is used, with all of `delta`. This
-        choice does not depend on answers, because it is made before the first answer.
+        An odometer is a bound that may be read at any time. `uses` are the mechanisms charged so far, as guarantees
+        with counts.
         """
+        # Each epsilon holds except with some probability, and answers decide which is lower, so each gets half of
+        # `delta`. Whether only the sum is used is decided before the first answer, so it does not depend on answers.
         first = self._state.one_off.totals[0][1]
         if 10 * first > delta:
             return self._added_up(Interaction.ADAPTIVE, delta)

@@ -14,9 +14,9 @@ from setwise.analytics.tables.holder_scan import HolderScan
 class SessionState:
     """State that a session on a table shares with the sessions on that table joined to others.
 
-    `one_off` records the questions that bring their own budget, so that the privacy costs of all these sessions are
-    added up. `searches` remembers what a private search drew for a charge until the outcome of the charge is stored.
-    `scan` warns the data holder of cells that a question will not read; None if nobody is to be warned.
+    - `one_off` records the questions that bring their own budget, to add up the costs of all these sessions.
+    - `searches` remembers what a private search drew for a charge until the outcome of the charge is stored.
+    - `scan` warns the data holder of cells that a question will not read; None if nobody is to be warned.
     """
 
     one_off: OneOff = field(default_factory=OneOff)

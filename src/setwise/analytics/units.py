@@ -49,8 +49,7 @@ def unit_derivation(user: str, unit: str, schema: Schema) -> Derivation:
 def is_same_unit(first: str, second: str, schema: Schema) -> bool:
     """Return whether the texts `first` and `second` name the same unit of privacy in a table with this `schema`.
 
-    In a table whose only column of times is "at", "user,day" and "user,at by day" are the same unit. If a text names no
-    unit of the table, such as "user,day" without a column of times, the result is True only if both texts are equal.
+    In a table whose only column of times is "at", "user,day" and "user,at by day" are the same unit.
     """
     if first == second:
         return True
@@ -66,9 +65,8 @@ def is_same_unit(first: str, second: str, schema: Schema) -> bool:
 def check_payer_unit(protects: str, unit: str, schema: Schema) -> None:
     """Raise `InvalidParameter` if an account that protects one unit of privacy is to pay for questions about another.
 
-    A unit of privacy is a user, or a part of a user such as one day. `protects` is the unit of the account, and `unit`
-    the unit of the questions, in a table with this `schema`. Epsilons of two different units cannot be added up, so the
-    account's promise would hold for neither unit.
+    `protects` is the unit of the account, such as a user or a user's day, and `unit` that of the questions, in a table
+    with this `schema`. Epsilons of two different units cannot be added up.
     """
     if not is_same_unit(protects, unit, schema):
         raise InvalidParameter(

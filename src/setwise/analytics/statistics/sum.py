@@ -32,8 +32,9 @@ class Sum(BoundedStatistic):
     """The sum of a column, with each user's own sum in a group clipped to bounds and rounded to a multiple of a step.
 
     - `column` is the column.
-    - `clip` has the bounds and the step; None until a search has found the bounds.
-    - `has_high` says whether the upper bound was given.
+    - `clip` has the bounds and the step; None until a search has found the bounds. A lower bound that is not given is
+      0.
+    - `has_high` says whether the upper bound was given. If not, it is the bound that the dataset declares, or else 1.
     """
 
     kind: ClassVar[str] = "sum"
