@@ -28,16 +28,17 @@ AnswerTarget = Callable[[Target, float | None], Bracket]
 class Bound:
     """One proven bound on the delta or epsilon of a composition of mechanisms; the function `answer` evaluates it.
 
-    Results name the computation (`method`) and its proof (`statement`). If `tight` is True, some analyst attains the
-    lower ends of the bound's brackets. Otherwise the lower ends carry no information.
-
-    Bounds are evaluated one after another until a bracket is narrow enough. The width at which to stop, relative to the
-    bracket's upper end, is `enough`. If `enough` is None, it is `Effort.width` for a `preliminary` bound (a quick bound
-    that a better bound follows), and `Effort.enough` for any other bound.
-
-    Some bounds of privacy filters have `registered`, a pair (method, statement). Results name it instead of `method`
-    and `statement` if all parameters of the uses are fixed in advance.
+    - `method` and `statement` name the computation and its proof in results.
+    - `tight` is True if some analyst attains the lower ends of the brackets; otherwise lower ends carry no
+      information.
+    - `preliminary` is True for a quick bound that a better bound follows.
+    - `enough` is the relative width at which no further bound is evaluated; None takes the width of `Effort`.
+    - `registered` is a (method, statement) to name instead if all parameters of the uses are fixed in advance, or
+      None.
     """
+
+    # If `enough` is None, the width is `Effort.width` for a `preliminary` bound, and `Effort.enough` for any other
+    # bound. Some bounds of privacy filters have `registered`.
 
     method: str
     statement: str
@@ -87,8 +88,7 @@ def solved_by(solver: Solver) -> AnswerTarget:
     """Return `solver` as the function (target, width) -> bracket that a `Bound` needs for its `answer`.
 
     `solver` computes brackets for the delta at an epsilon and for the epsilon at a delta; a target asks for one of the
-    two. The width is the wanted width of the bracket, relative to its upper end, or None for the default. Results are
-    cached.
+    two. The width is relative to the upper end, or None for the default.
     """
     return lambda target, width: _solve(solver, target, width)
 
@@ -115,14 +115,14 @@ def from_curve(
 ) -> Bound:
     """Return the bound, named by `method` and `statement`, whose bracket for delta at an epsilon is `curve(epsilon)`.
 
-    The bracket for the epsilon at a delta is found by inverting `curve`. Its upper end is at most `largest`, the
-    largest privacy loss without an outright failure (in which everything may be revealed). `failure` is a bracket for
-    the probability of outright failure; the bound raises `Unattainable` for a delta below it. `tight` says whether some
-    analyst attains the lower ends of the brackets.
-
-    `guess` maps a delta to an estimate of its epsilon, where the inversion starts. A good guess saves evaluations of a
-    slow curve; None starts at epsilon = 1.
+    - `failure` is a bracket for the probability of outright failure; for a delta below it the bound raises
+      `Unattainable`.
+    - `tight` says whether some analyst attains the lower ends of the brackets.
+    - `largest` is the largest privacy loss without an outright failure.
+    - `guess` maps a delta to an estimate of its epsilon; None starts at epsilon = 1.
     """
+    # The bracket for the epsilon at a delta is found by inverting `curve`, from `guess` on; a good guess saves
+    # evaluations of a slow curve. Its upper end is at most `largest`.
 
     def answer(target: Target, _: float | None) -> Bracket:
         if target.wanted == "delta":
@@ -142,13 +142,14 @@ def evaluate_bounds(
 ) -> tuple[Bracket, Bound]:
     """Return the intersection of the brackets of `bounds` for `target`, and the bound with the smallest upper end.
 
-    `target` asks for the delta at an epsilon or for the epsilon at a delta. Bounds are evaluated in turn until the
-    intersection is no wider than `width`, relative to its upper end. If `width` is None, the bound evaluated last
-    decides: its own `enough` if it has one, else `effort.width` if it is preliminary, else `effort.enough`. An upper
-    end of at most `below` is enough, too.
+    `target` asks for the delta at an epsilon or for the epsilon at a delta. The evaluation stops when the intersection
+    is no wider than `width`, relative to its upper end, or its upper end is at most `below`. If `width` is None, the
+    last bound and `effort` decide the width.
 
     Raises: the `Unattainable` of the first bound, if every bound raises `Unattainable`.
     """
+    # Without `width`: the `enough` of the bound evaluated last if it has one, else `effort.width` if it is preliminary,
+    # else `effort.enough`.
     results: list[tuple[Bracket, Bound]] = []
     refusals: list[Unattainable] = []
     for bound in bounds:
@@ -205,14 +206,13 @@ which saves evaluations, is worth its millisecond."""
 def linear_bound(kinds: ClassifiedUses, most_atoms: int | None = None, tolerance: float | None = None) -> Bound:
     """Return a bound that brackets the optimal delta and epsilon of those uses that have fixed dominating pairs.
 
-    `kinds` are all mechanism uses, sorted by how they compose; those with fixed dominating pairs are in `kinds.linear`.
-    The bound is valid whatever the analyst may choose on the fly: these uses act on privacy profiles as linear
-    operators that commute, so their order does not change delta.
-
-    At most `most_atoms` different privacy losses are enumerated; None allows as many as take about a second. If there
-    are more, losses are rounded to a lattice (equally spaced losses). The rounding raises the variance of the total
-    loss by at most the share `tolerance`; None takes the default.
+    - `kinds` are all mechanism uses, sorted by how they compose.
+    - `most_atoms` is the most privacy losses to enumerate; None allows as many as take about a second.
+    - `tolerance` is the share by which rounding of losses may raise their variance; None takes the default.
     """
+    # The bound is valid whatever the analyst may choose on the fly: these uses act on privacy profiles as linear
+    # operators that commute, so their order does not change delta. If there are more losses than `most_atoms`, they are
+    # rounded to a lattice (equally spaced losses).
     from setwise.accounting.methods.exact import MOST_ATOMS, exact_linear, nearly_no_noise
 
     exact = exact_linear(kinds.linear, kinds.failure, MOST_ATOMS if most_atoms is None else most_atoms)

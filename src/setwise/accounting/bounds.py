@@ -88,10 +88,9 @@ CONFIG = BoundsConfig()
 def bounds_for(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -> Iterator[Bound]:
     """Yield the proven bounds on delta and epsilon of the mechanism uses `kinds`, tight bounds first.
 
-    `kinds` has the uses sorted by how they compose. A bound is tight if some analyst attains its lower end.
-    `interaction` says what the analyst may choose on the fly (batch, ordered, set-wise or adaptive). `effort` says how
-    narrow a bracket must be and how much work to spend on it. Every bound is valid, so a caller may stop at the first
-    bracket that is narrow enough.
+    A bound is tight if some analyst attains its lower end. `interaction` says what the analyst may choose on the fly,
+    and `effort` how narrow a bracket must be. Every bound is valid, so a caller may stop at the first bracket that is
+    narrow enough.
     """
     if interaction is Interaction.ADAPTIVE:
         yield from filter_bounds(kinds)
@@ -104,10 +103,10 @@ def bounds_for(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) 
 def _optimal(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -> Iterator[Bound]:
     """Yield bounds that bracket the optimal delta or epsilon of uses that all have dominating pairs or bounded range.
 
-    `kinds` are the uses sorted by how they compose, `interaction` says what the analyst may choose on the fly (batch,
-    ordered, set-wise or adaptive), and `effort` how narrow a bracket must be. If there is a closed form, it is the only
-    bound. Otherwise bounds are computed numerically, quick bounds first.
+    `kinds` are the uses, `interaction` says what the analyst may choose on the fly, and `effort` how narrow a bracket
+    must be.
     """
+    # If there is a closed form, it is the only bound. Otherwise bounds are computed numerically, quick bounds first.
     merged = _merged_integer_gaussians(kinds, interaction, effort)
     if merged is not None:
         yield merged
@@ -138,13 +137,13 @@ def _optimal(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) ->
 
 
 def _on_the_grid(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -> Iterator[Bound]:
-    """Yield numerical bounds that bracket the optimal delta or epsilon of bounded-range uses and linear uses.
+    """Yield numerical bounds that bracket the optimal delta or epsilon of bounded-range uses and others in `kinds`.
 
-    Linear uses have fixed dominating pairs; all uses are in `kinds`. `interaction` is batch (the analyst chooses
-    everything up front), ordered (the order of the uses is fixed) or set-wise (the analyst chooses the order). Ordered
-    and set-wise optima are computed by recursion on a grid of epsilons. Batches are bounded by such a recursion and by
-    branch and bound. `effort` says how narrow a bracket must be.
+    The others have fixed dominating pairs. `interaction` is batch, ordered or set-wise (what the analyst may choose on
+    the fly), and `effort` says how narrow a bracket must be.
     """
+    # Ordered and set-wise optima are computed by recursion on a grid of epsilons. Batches are bounded by such a
+    # recursion and by branch and bound.
     match interaction:
         case Interaction.ORDERED:
             yield _optimum(_in_order(kinds.uses), kinds.failure, effort, "lem:adap_recursion_hetero", tight=True)
@@ -157,14 +156,13 @@ def _on_the_grid(kinds: ClassifiedUses, interaction: Interaction, effort: Effort
 def _merged_integer_gaussians(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -> Bound | None:
     """Return the bound in which Gaussians replace many integer Gaussian mechanisms with different noise.
 
-    For the upper end, one Gaussian replaces all of them. Its mu squared, (sensitivity / sigma)^2, is large enough for
-    it to dominate the integer mechanisms in any order. For the lower end, each integer mechanism is replaced by a
-    Gaussian with a little more noise. The other uses in `kinds` stay as they are. `interaction` says what the analyst
-    may choose on the fly, and `effort` how narrow a bracket must be.
-
-    Returns None if `kinds` has at most `CONFIG.most_integer_gaussians` different integer Gaussians, or if the mu
-    squared of the one Gaussian exceeds `LARGEST_WALLET`.
+    Returns None if `kinds` has few different integer Gaussians, or if they are too large. `interaction` says what the
+    analyst may choose on the fly, and `effort` how narrow a bracket must be.
     """
+    # For the upper end, one Gaussian replaces all of them. Its mu squared, (sensitivity / sigma)^2, is large enough for
+    # it to dominate the integer mechanisms in any order. For the lower end, each integer mechanism is replaced by a
+    # Gaussian with a little more noise. The other uses in `kinds` stay as they are. Few means at most
+    # `CONFIG.most_integer_gaussians`, and too large a mu squared of the one Gaussian above `LARGEST_WALLET`.
     merged = [(noise, count) for noise, count in kinds.linear if isinstance(noise, DiscreteGaussian)]
     if len(merged) <= CONFIG.most_integer_gaussians:
         return None
@@ -205,14 +203,12 @@ def _merged_integer_gaussians(kinds: ClassifiedUses, interaction: Interaction, e
 def small_losses_apart(kinds: ClassifiedUses) -> tuple[tuple[Use, ...], float] | None:
     """Return (uses, s): the uses of `kinds` without uses of tiny loss, and the sum s of the losses that are left out.
 
-    s adds up the largest loss of each use that is left out. In any order, the uses left out raise a privacy profile f
-    (delta as a function of epsilon) at epsilon x to at most f(x - s) (docs/optimal-composition.md, "Losses that hardly
-    count"). Uses with the smallest losses are left out, as long as s is at most the share `CONFIG.small_losses` of the
-    standard deviation of the loss of the other uses.
-
-    Returns None if no use can be left out, or if no use has bounded range. It also returns None if some use has neither
-    a dominating pair nor bounded range, or may fail outright (reveal everything).
+    s adds up the largest loss of each use that is left out. Returns None if no use can be left out, if no use has
+    bounded range, or if some use has neither a dominating pair nor bounded range or may fail outright.
     """
+    # In any order, the uses left out raise a privacy profile f (delta as a function of epsilon) at epsilon x to at most
+    # f(x - s) (docs/optimal-composition.md, "Losses that hardly count"). Uses with the smallest losses are left out, as
+    # long as s is at most the share `CONFIG.small_losses` of the standard deviation of the loss of the other uses.
     if kinds.classes or kinds.failed or not kinds.ranges:
         return None
     known = [*kinds.linear, *((BoundedRange(epsilon=epsilon), count) for epsilon, count in kinds.ranges)]
@@ -239,12 +235,12 @@ def reached_by_adapting(kinds: ClassifiedUses, interaction: Interaction, target:
     """Return a lower bound on the delta or epsilon of `target` under ordered or set-wise interaction, quickly.
 
     `target` asks for the delta at an epsilon, or for the epsilon at a delta. `interaction` is ordered (the order of the
-    uses is fixed) or set-wise (the analyst chooses it). For set-wise interaction the result is the delta or epsilon of
-    one good order: uses with fixed dominating pairs first, then bounded-range uses with rising epsilons. `kinds` are
-    the uses sorted by how they compose.
+    uses `kinds` is fixed) or set-wise (the analyst chooses it).
 
     Raises: `Unattainable` if the computation would take long.
     """
+    # For set-wise interaction the result is the delta or epsilon of one good order: uses with fixed dominating pairs
+    # first, then bounded-range uses with rising epsilons.
     if interaction is Interaction.ORDERED:
         stages = _in_order(kinds.uses)
     else:
@@ -258,11 +254,11 @@ def _first_narrow(
 ) -> Bracket:
     """Return a bracket for the optimal delta or epsilon of the uses in `kinds` under `interaction`.
 
-    `kinds` has the uses sorted by how they compose, and `interaction` says what the analyst may choose on the fly.
-    `target` asks for the delta at an epsilon or for the epsilon at a delta. Bounds are evaluated one by one and their
-    brackets intersected, until the result is no wider than `width`, relative to its upper end. If `width` is None, the
-    widths of `effort` apply.
+    `interaction` says what the analyst may choose on the fly. `target` asks for the delta at an epsilon or for the
+    epsilon at a delta. The bracket is no wider than `width`, relative to its upper end, if bounds for that are known;
+    None takes the widths of `effort`.
     """
+    # Bounds are evaluated one by one and their brackets intersected, until the result is narrow enough.
     return evaluate_bounds(_optimal(kinds, interaction, effort), target, width, effort)[0]
 
 
@@ -299,15 +295,14 @@ def _all_in_one_gaussian(kinds: ClassifiedUses) -> Bound:
 def _for_search(kinds: ClassifiedUses, effort: Effort) -> Iterator[Bound]:
     """Yield a quick and then a tighter bound for hundreds of bounded-range uses of one epsilon.
 
-    The bounds are for a search that evaluates them many times, for example a search for the least noise that stays
-    within a budget. `kinds` are the uses sorted by how they compose. In the first bound one Gaussian replaces all
-    bounded-range uses, which takes milliseconds. The second bound is computed on a grid. It is evaluated only if the
-    bracket of the first is wider than `effort.one_gaussian`, relative to its upper end.
-
-    The lower end of both bounds is attained by an analyst who does not adapt to earlier answers and uses the worst
-    randomized responses. If an epsilon is wanted and this lower end makes the bracket narrow enough, no lower bounds
-    are computed on the grid, which halves the work.
+    They serve searches that evaluate them many times, such as one for the least noise within a budget. `kinds` are the
+    uses. The second bound is evaluated only if the bracket of the first is wider than `effort.one_gaussian`, relative
+    to its upper end.
     """
+    # In the first bound one Gaussian replaces all bounded-range uses, which takes milliseconds. The second bound is
+    # computed on a grid. The lower end of both bounds is attained by an analyst who does not adapt to earlier answers
+    # and uses the worst randomized responses. If an epsilon is wanted and this lower end makes the bracket narrow
+    # enough, no lower bounds are computed on the grid, which halves the work.
     above = _all_in_one_gaussian(kinds)
 
     @cache
@@ -356,14 +351,13 @@ def _guarantees(linear: Sequence[tuple[KnownNoise, int]]) -> list[tuple[Guarante
 def _majorant(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -> Bound:
     """Return the bound in which one Gaussian replaces the bounded-range uses of small epsilon in `kinds`.
 
-    The Gaussian dominates these uses in any order. So the delta or epsilon of the composition with this Gaussian is the
-    upper end of the bracket. The lower end is the delta or epsilon of known mechanisms that satisfy the same guarantees
-    and are chosen up front (a batch).
-
-    If `interaction` is set-wise (the analyst chooses the order), a second lower end may be larger. It comes from an
-    analyst who first uses randomized responses in place of the bounded-range uses of small epsilon, and then the
-    bounded-range uses of large epsilon, smallest epsilon first. `effort` says how narrow a bracket must be.
+    `interaction` says what the analyst may choose on the fly, and `effort` how narrow a bracket must be.
     """
+    # The Gaussian dominates these uses in any order, so the composition with it gives the upper end. The lower end is
+    # the delta or epsilon of known mechanisms that satisfy the same guarantees and are chosen up front (a batch). If
+    # `interaction` is set-wise, a second lower end may be larger. It comes from an analyst who first uses randomized
+    # responses in place of the bounded-range uses of small epsilon, and then the bounded-range uses of large epsilon,
+    # smallest epsilon first.
     from setwise.accounting.methods import gaussian_majorant
     from setwise.accounting.wallet import gaussian_of
 
@@ -412,12 +406,12 @@ def _majorant(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -
 
         `target` asks for a delta or an epsilon; the second argument, a wanted width, is ignored. A split divides the
         bounded-range uses into small epsilons, which one Gaussian replaces, and large ones, which are computed on a
-        grid. If the bracket is wide, one more split with more uses on the grid is tried. This further split is not
-        tried for a batch (uses that are all chosen up front), which has a tighter bound of its own. It is not tried
-        either if `effort.pricing` is False.
+        grid.
 
         Raises: `Unattainable` if no upper bound is finite.
         """
+        # If the bracket is wide, one more split with more uses on the grid is tried. It is not tried for a batch (uses
+        # that are all chosen up front), which has a tighter bound of its own, or if `effort.pricing` is False.
 
         def ask(bound: Bound) -> Bracket:
             """Return the bracket that `bound` gives for `target`; [0, infinity] if `bound` raises `Unattainable`.
@@ -458,11 +452,10 @@ def _majorant(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -
 
 
 def _closed_form(kinds: ClassifiedUses, interaction: Interaction) -> Bound | None:
-    """Return a bound with the closed form of the optimal delta of bounded-range and linear uses under `interaction`.
+    """Return a bound with the closed form of the optimal delta of bounded-range and other uses under `interaction`.
 
-    `interaction` says what the analyst may choose on the fly. `kinds` are the uses sorted by how they compose; linear
-    uses have fixed dominating pairs. Returns None if no closed form is known for these uses, or if it has too many
-    terms.
+    `interaction` says what the analyst may choose on the fly. The other uses in `kinds` have fixed dominating pairs.
+    Returns None if no closed form is known, or if it has too many terms.
     """
     uses = kinds.uses
     if interaction is Interaction.ORDERED:
@@ -511,20 +504,19 @@ def _one_range(kinds: ClassifiedUses) -> Bound | None:
 def closed_form(kinds: ClassifiedUses, interaction: Interaction) -> Bound | None:
     """Return a bound with the closed form of the optimal delta of the uses in `kinds` under `interaction`.
 
-    `kinds` has the uses sorted by how they compose, and `interaction` says what the analyst may choose on the fly.
-    Returns None if no closed form is known. There is a closed form only if some uses have bounded range and all others
-    have fixed dominating pairs.
+    `interaction` says what the analyst may choose on the fly. Returns None if no closed form is known.
     """
+    # There is a closed form only if some uses have bounded range and all others have fixed dominating pairs.
     return _closed_form(kinds, interaction) if kinds.ranges and not kinds.classes else None
 
 
 def _batch(kinds: ClassifiedUses) -> Callable[[float], Bracket] | None:
     """Return the optimal delta, as a function of epsilon, of all uses of `kinds` chosen up front as a batch.
 
-    It is a closed form. It needs bounded-range uses of a single epsilon; all other uses must be pure DP, with epsilons
-    that are multiples of half that epsilon. Returns None if these conditions do not hold, or if the closed form has too
-    many terms.
+    Returns None if no closed form is known, or if it has too many terms.
     """
+    # The closed form needs bounded-range uses of a single epsilon; all other uses must be pure DP, with epsilons that
+    # are multiples of half that epsilon.
     from setwise.accounting.methods.closed_forms import BatchBoundedRange, shared_offset
 
     epsilons = kinds.pure_epsilons()
@@ -540,9 +532,10 @@ def _batch(kinds: ClassifiedUses) -> Callable[[float], Bracket] | None:
 def _batch_mixture(kinds: ClassifiedUses, effort: Effort) -> Iterator[Bound]:
     """Yield bounds for a batch of bounded-range uses and uses with fixed dominating pairs that has no closed form.
 
-    A batch is chosen up front. It has no closed form if there are several bounded-range epsilons, or if the losses of
-    the other uses are not multiples of one unit. `kinds` are the uses, and `effort` says how narrow a bracket must be.
+    A batch is chosen up front. `kinds` are the uses, and `effort` says how narrow a bracket must be.
     """
+    # There is no closed form if there are several bounded-range epsilons, or if the losses of the other uses are not
+    # multiples of one unit.
     from setwise.accounting.methods import batch_mixture
 
     mixture = batch_mixture.batch_mixture(kinds.ranges, kinds.linear, kinds.failure)
@@ -563,9 +556,11 @@ def _batch_mixture(kinds: ClassifiedUses, effort: Effort) -> Iterator[Bound]:
 def _optimum(stages: tuple[Stage, ...], failure: Bracket, effort: Effort, statement: str, *, tight: bool) -> Bound:
     """Return a bound with the largest delta over all analysts who go through `stages` in order, computed on a grid.
 
-    A stage is a set of uses in any order. `failure` is a bracket for the probability of outright failure (in which
-    everything may be revealed), and `effort` says how narrow a bracket must be. `statement` names the proof, and
-    `tight` says whether some analyst attains the lower ends of the brackets.
+    - `stages`: each stage is a set of uses in any order.
+    - `failure` is a bracket for the probability of outright failure (in which everything may be revealed).
+    - `effort` says how narrow a bracket must be.
+    - `statement` names the proof.
+    - `tight` says whether some analyst attains the lower ends of the brackets.
     """
     return Bound("certified-optimum", statement, tight, solved_by(Optimum(stages, failure, effort)))
 
@@ -686,14 +681,12 @@ def _fixed_witnesses(kinds: ClassifiedUses, _: Target) -> Iterator[Bound]:
 def _worst_responses(kinds: ClassifiedUses, target: Target) -> Iterator[Bound]:
     """Yield at most one lower bound on the delta or epsilon of the uses `kinds`, whichever `target` asks for.
 
-    Each epsilon-bounded-range use is replaced by a randomized response, whose privacy loss is t or t - epsilon. It has
-    the same guarantee, so its cost is a lower bound on the cost of the guarantee. Any t in (0, epsilon) is valid.
-    `worst_t` chooses the t that costs most if the overall delta falls with the overall epsilon x like exp(-tilt x); the
-    tilt is estimated near `target`.
-
-    Nothing is yielded if no use has bounded range, if some use has neither bounded range nor a dominating pair, or if
-    the tilt is not positive.
+    Each bounded-range use is replaced by a randomized response with the same guarantee. Nothing is yielded if no use
+    has bounded range, or if some use has neither bounded range nor a dominating pair.
     """
+    # The privacy loss of an epsilon-bounded-range response is t or t - epsilon. Any t in (0, epsilon) is valid.
+    # `worst_t` chooses the t that costs most if the overall delta falls with the overall epsilon x like exp(-tilt x);
+    # the tilt is estimated near `target`. Nothing is yielded either if the tilt is not positive.
     if not kinds.ranges or kinds.classes:
         return
     tilt = _tilt(kinds, target)
@@ -726,17 +719,14 @@ def _moderate_tilt(kinds: ClassifiedUses, target: Target) -> float:
 def _worst_laws(kinds: ClassifiedUses, target: Target) -> Iterator[Bound]:
     """Yield lower bounds in which the uses of one zCDP guarantee have the worst privacy loss with two values.
 
-    The guarantee is the zCDP guarantee in `kinds` with the largest count times rho. Other guarantees without a
-    dominating pair are replaced by known examples. The two values of the loss are chosen so that delta at an overall
-    epsilon x is largest.
-
-    If `target` asks for the delta at an epsilon, x is this epsilon. If `target` asks for the epsilon at a delta, there
-    are several rounds, with one bound each. In the first round x is the epsilon that zCDP promises at this delta. In
-    each later round x is the epsilon, at this delta, of the loss from the round before.
-
-    Nothing is yielded if `kinds` has no zCDP guarantee, if some use has bounded range, if the parameters of the
-    guarantee are out of range, or if the search would take too long.
+    `target` asks for the delta at an epsilon or for the epsilon at a delta. Nothing is yielded if `kinds` has no zCDP
+    guarantee, if some use has bounded range, or if the search would fail or take too long.
     """
+    # The guarantee is the zCDP guarantee in `kinds` with the largest count times rho. Other guarantees without a
+    # dominating pair are replaced by known examples. The two values of the loss are chosen so that delta at an overall
+    # epsilon x is largest. If `target` asks for the delta at an epsilon, x is this epsilon. Otherwise there are several
+    # rounds, with one bound each. In the first round x is the epsilon that zCDP promises at this delta. In each later
+    # round x is the epsilon, at this delta, of the loss from the round before.
     from setwise.accounting.methods.concentrated_laws import best_high
 
     concentrated = [use for use in kinds.classes if isinstance(use.guarantee, ZeroConcentratedDP)]

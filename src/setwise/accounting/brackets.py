@@ -198,10 +198,11 @@ def epsilon_at(delta: float, curve: Callable[[float], Bracket], guess: float = 1
 
     Requires: the true delta inside `curve(x)` does not rise with x and reaches `delta`.
     Ensures: curve(upper).upper <= delta, and curve(lower).lower > delta unless lower is 0. If the curve is constant and
-    equal to delta from some epsilon on, because only outright failures (in which everything may be revealed) remain,
-    upper is that epsilon.
+    equal to delta from some epsilon on, upper is that epsilon.
     Raises: `Unattainable` if no epsilon up to 1e30 brings delta down to `delta`.
     """
+    # If the curve is constant and equal to delta from some epsilon on, because only outright failures (in which
+    # everything may be revealed) remain, upper is that epsilon.
     at = cache(curve)
     return epsilon_between(delta, lambda x: at(x).upper, lambda x: at(x).lower, guess, near=0.0)
 
@@ -212,11 +213,11 @@ def epsilon_between(
     """Return a bracket for the smallest epsilon >= 0 whose delta is at most `delta`, from two bounds on delta.
 
     `upper` and `lower` map an epsilon to an upper and a lower bound on its delta. The search starts at the epsilon
-    `guess`. The upper end of the result, which is promised, is found to the relative accuracy `near`. The lower end, on
-    which no promise depends, is found to `CONFIG.lower_near` times `near`.
+    `guess`. The upper end is found to the relative accuracy `near`, the lower end to `CONFIG.lower_near` times `near`.
 
     Raises: `Unattainable` if no epsilon up to 1e30 brings `upper` down to `delta`.
     """
+    # The upper end is promised; no promise depends on the lower end.
 
     @cache
     def from_above(x: float) -> float:
@@ -253,12 +254,13 @@ def _height(value: float, delta: float) -> float:
 def _enclose_root(height: Callable[[float], float], start: float, delta: float) -> tuple[float, float]:
     """Return (left, right), two epsilons between which the falling function `height` crosses 0.
 
-    `height` is not positive at right, and positive at left unless left is 0. The search walks away from `start`. Its
-    first step is the share `CONFIG.first_step` of `start`, so that a good guess is enclosed closely. Each step is four
-    times the one before. `delta` is the wanted delta, for the error message.
+    `height` is not positive at right, and positive at left unless left is 0. The search walks away from `start`.
+    `delta` is the wanted delta, for the error message.
 
     Raises: `Unattainable` if `height` is still positive at `CONFIG.largest`.
     """
+    # The first step is the share `CONFIG.first_step` of `start`, so that a good guess is enclosed closely. Each step is
+    # four times the one before.
     left = right = start
     step = CONFIG.first_step
     if height(start) <= 0.0:
@@ -282,11 +284,12 @@ def crossing(
     """Return a point next to the place where the falling function `height` crosses 0, between `left` and `right`.
 
     With `keep_left` the point is just left of the crossing (height > 0), otherwise just right of it (height <= 0). If
-    `keep_left` and the height is still positive at `right`, the result is `right`.
-
-    The search narrows an interval that contains the crossing. It ends when the interval is no longer than `near` times
-    its right end, or than a few units in the last place, or when the height at the point is within `CONFIG.close` of 0.
+    `keep_left` and the height is still positive at `right`, the result is `right`. `near` is the wanted distance from
+    the crossing, as a share of `right`.
     """
+    # The search narrows an interval that contains the crossing. It ends when the interval is no longer than `near`
+    # times its right end, or than a few units in the last place, or when the height at the point is within
+    # `CONFIG.close` of 0.
     f_left, f_right = height(left), height(right)
     if keep_left and f_right > 0.0:
         return right
@@ -376,15 +379,13 @@ class Effort:
 
     Widths are relative to the upper end of the bracket.
 
-    - `width`: the width that computations on a grid aim for if the caller asks for no width.
-    - `enough`: bounds for one interaction (what the analyst may choose on the fly) are computed until the bracket is no
-      wider than this.
-    - `progress`: called with the share of work done.
-    - `pricing`: False leaves out an upper bound that takes seconds, for bounded-range uses of many different epsilons.
-    - `one_gaussian`: for many bounded-range uses of one epsilon, the grid is not used if the quick bound by one
-      Gaussian has a bracket no wider than this. 0 always uses the grid.
-    - `tolerance`: the variance that rounding losses to a lattice (equally spaced losses) may add, as a share of the
-      variance of the total loss. None takes the default.
+    - `width` is what computations on a grid aim for if the caller asks for no width.
+    - `enough` is the width at which no further bound is computed.
+    - `progress` is called with the share of work done.
+    - `pricing`: False leaves out an upper bound that takes seconds, for bounded-range uses of many epsilons.
+    - `one_gaussian` is the width at which the quick bound by one Gaussian is enough for many bounded-range uses of
+      one epsilon; 0 never accepts it.
+    - `tolerance` is the share by which rounding of losses may raise their variance; None takes the default.
     """
 
     width: float = 1e-3
@@ -401,11 +402,13 @@ USUAL = Effort()
 
 @dataclass(frozen=True, slots=True)
 class CertifiedBound:
-    """The result of a composition: a certified bracket [`lower`, `upper`] for an epsilon or a delta, and its proof.
+    """The result of a composition: a certified bracket for an epsilon or a delta, and its proof.
 
-    `upper` is promised. Some analyst reaches `lower`, so a better proof could lower `upper` at most to `lower`.
-    `interaction` says what the analyst may decide on the fly. `method` names the computation, and `statement` names the
-    theorem, or the section of the documentation, that proves it.
+    - `upper` is promised.
+    - `lower` is reached by some analyst, so a better proof could lower `upper` at most to `lower`.
+    - `interaction` says what the analyst may decide on the fly.
+    - `method` names the computation.
+    - `statement` names the theorem, or the section of the documentation, that proves it.
     """
 
     lower: float

@@ -23,9 +23,10 @@ class CalibrationConfig:
     """Constants of the search for the noise scale, the epsilon per use or the number of uses that meets a budget.
 
     No guarantee depends on them, because the returned value is certified. The excess of a value is log(its delta /
-    wanted delta); a value is good if its excess is at most 0. Noise scales and epsilons are searched on a logarithmic
-    scale, numbers of uses on a linear one. The text below each constant says what it decides.
+    wanted delta); a value is good if its excess is at most 0.
     """
+
+    # Noise scales and epsilons are searched on a logarithmic scale, numbers of uses on a linear one.
 
     spacing: float = 1e-9
     """Distance in log value at which a good and a bad value count as neighbours; counts are neighbours at 1."""
@@ -91,10 +92,13 @@ UsesForParameter = Callable[[float], Sequence[Use]]
 class _Target:
     """The (epsilon, delta)-DP that the uses of a plan must satisfy together, under `interaction`.
 
-    `interaction` says what the analyst may choose on the fly. `plan` maps the value of its one free parameter (noise,
-    epsilon or count) to uses. The excess of a value is log(d / `delta`), where d is the delta of these uses at
-    `epsilon`; a value is good if its excess is not positive. `certified` caches the bound computed for each value.
+    - `plan` maps the value of its one free parameter (noise, epsilon or count) to uses.
+    - `interaction` says what the analyst may choose on the fly.
+    - `certified` caches the bound computed for each value.
     """
+
+    # The excess of a value is log(d / `delta`), where d is the delta of the uses at `epsilon`; a value is good if its
+    # excess is not positive.
 
     plan: UsesForParameter
     epsilon: float
@@ -106,9 +110,10 @@ class _Target:
         """Return (log(d / wanted delta), log(d / c)) at `value` of the free parameter.
 
         [c, d] is the certified bracket for the delta of the planned uses. The first number is at most 0 if `value`
-        meets the target; the second is the uncertainty of the first. If no bound on delta can be computed, the result
-        is (`CONFIG.out_of_reach`, 0), so that `value` counts as violating the target.
+        meets the target; the second is the uncertainty of the first.
         """
+        # If no bound on delta can be computed, the result is (`CONFIG.out_of_reach`, 0), so that `value` is taken to
+        # violate the target.
         try:
             bound = compose(self.plan(value), self.interaction).quick_delta(self.epsilon)
         except Unattainable:
@@ -159,13 +164,13 @@ def _crossing(height: Callable[[float], float], bad: float, good: float) -> floa
 def _boundary(target: _Target, worst: float, best: float, name: str) -> float:
     """Return the value of a plan's free parameter (noise or epsilon) that just meets the target delta.
 
-    The value lies between `worst`, which has the largest delta, and `best`, which has the smallest. The search is in
-    the logarithm of the parameter. It starts where a quick estimate of delta has the wanted value, and goes on by
-    secants. Only values whose delta was certified are returned. `name` is the name of the parameter for the error
-    message.
+    The value lies between `worst`, which has the largest delta, and `best`, which has the smallest. `name` is the name
+    of the parameter for the error message.
 
     Raises: `Unattainable` if even `best` does not meet the target.
     """
+    # The search is in the logarithm of the parameter. It starts where a quick estimate of delta has the wanted value,
+    # and goes on by secants. Only values whose delta was certified are returned.
     ends = math.log(worst), math.log(best)
 
     def at(point: float) -> float:
@@ -202,15 +207,14 @@ def _search(
 ) -> float | None:
     """Return a point between `worst` and `best` whose delta just meets the wanted delta; None if even `best` does not.
 
-    A point is the logarithm of a plan's free parameter or, if `spacing` is 1, a number of uses. `excess` maps a point
-    to two numbers: log(delta / wanted delta), which is at most 0 at a good point, and the uncertainty of this
-    logarithm. The search starts at `start`, near which the excess changes by about `rate` per unit.
-
-    The result is a good point p. The search ends if a bad point is at most `spacing` away from p, or if further steps
-    could not show that a better point exists. For logarithms, they could not if the excess of p is no further below 0
-    than its uncertainty. For numbers of uses, they could not if the bracket already shows that one more use would be
-    too much.
+    - A point is the logarithm of a plan's free parameter or, if `spacing` is 1, a number of uses.
+    - `excess` maps a point to log(delta / wanted delta), at most 0 at a good point, and its uncertainty.
+    - `start` is the first point, near which the excess changes by about `rate` per unit.
+    - `spacing`: the result is a good point with a bad point this close, unless uncertainty hides a better one.
     """
+    # The search also ends if further steps could not show that a better point exists. For logarithms, they could not if
+    # the excess of the point is no further below 0 than its uncertainty. For numbers of uses, they could not if the
+    # bracket already shows that one more use would be too much.
     counts_uses = spacing == 1.0
     left, right = min(worst, best), max(worst, best)
     forward = 1.0 if best > worst else -1.0

@@ -16,13 +16,15 @@ from setwise.accounting.losses.dominating_pairs import KnownNoise
 class ClassifiedUses:
     """Mechanism uses (guarantees with counts), classified by how they compose.
 
-    `uses` are the uses in their original order. Outright failures (events in which everything may be revealed) are
-    split off: `failed` lists them as (delta, count). Without these failures, `linear` are the uses with fixed
-    dominating pairs, `ranges` the bounded-range uses as (epsilon, count), and `classes` all others.
-
-    Failures can be composed separately: a failure of probability d turns a privacy profile f into d + (1 - d) f, and
-    every operator on profiles keeps that form.
+    - `uses` are the uses in their original order.
+    - `linear` are the uses with fixed dominating pairs.
+    - `ranges` are the bounded-range uses as (epsilon, count).
+    - `failed` are the outright failures (in which everything may be revealed) of all uses as (delta, count).
+    - `classes` are all other uses.
     """
+
+    # Failures are split off from `linear`, `ranges` and `classes`. They can be composed separately: a failure of
+    # probability d turns a privacy profile f into d + (1 - d) f, and every operator on profiles keeps that form.
 
     uses: tuple[Use, ...]
     linear: tuple[tuple[KnownNoise, int], ...]

@@ -90,9 +90,8 @@ class Composition:
     ) -> CertifiedBound | tuple[CertifiedBound, ...]:
         """Return a certified bracket for the smallest delta at which the uses together are (epsilon, delta)-DP.
 
-        `epsilon` may also be several epsilons; the result is then a tuple with one bound for each. `width` is the
-        wanted width of the bracket, relative to its upper end; None accepts the width that the default computation
-        gives.
+        For several epsilons the result is a tuple with one bound for each. `width` is the wanted width of the bracket,
+        relative to its upper end; None accepts what the default computation gives.
 
         Raises: `Unattainable` if the bracket cannot be made as narrow as `width`.
         """
@@ -109,8 +108,8 @@ class Composition:
     ) -> CertifiedBound | tuple[CertifiedBound, ...]:
         """Return a certified bracket for the smallest epsilon at which the uses together are (epsilon, delta)-DP.
 
-        `delta` may also be several deltas; the result is then a tuple with one bound for each. `width` is the wanted
-        width of the bracket, relative to its upper end; None accepts the width that the default computation gives.
+        For several deltas the result is a tuple with one bound for each. `width` is the wanted width of the bracket,
+        relative to its upper end; None accepts what the default computation gives.
 
         Raises: `Unattainable` if `delta` is not above the probability of outright failure (in which everything may be
         revealed), or if the bracket cannot be made as narrow as `width`.
@@ -122,19 +121,20 @@ class Composition:
     def quick_delta(self, epsilon: float) -> CertifiedBound:
         """Return a certified bracket for the delta of the composition at `epsilon`, quickly but about ten percent wide.
 
-        It serves searches that evaluate many compositions, for example a search for the least noise that stays within a
-        budget. To save time, the bracket is not tightened by bounds for other interactions (analysts who may choose
-        more, or less, on the fly); `compared` does that.
+        It serves searches that evaluate many compositions, such as one for the least noise within a budget.
         """
+        # To save time, the bracket is not tightened by bounds for other interactions (analysts who may choose more, or
+        # less, on the fly); `compared` does that.
         return self._best(Target("delta", check_total_epsilon(epsilon)), None, _QUICK)
 
     def quick_epsilon(self, delta: float) -> CertifiedBound:
         """Return a certified bracket for the epsilon of the composition at `delta`, quickly, for searches.
 
-        To save time, the bracket is not tightened by bounds for other interactions (analysts who may choose more, or
-        less, on the fly); `compared_epsilon` does that. With hundreds of equal bounded-range uses, the upper end may
-        exceed that of `epsilon(delta)` by up to the share `_ONE_GAUSSIAN`.
+        With hundreds of equal bounded-range uses, the upper end may exceed that of `epsilon(delta)` by up to the share
+        `_ONE_GAUSSIAN`.
         """
+        # To save time, the bracket is not tightened by bounds for other interactions (analysts who may choose more, or
+        # less, on the fly); `compared_epsilon` does that.
         effort = Effort(progress=self.progress, one_gaussian=_ONE_GAUSSIAN, tolerance=_SEARCH_TOLERANCE)
         return self._best(Target("epsilon", check_delta(delta)), None, effort)
 
@@ -150,19 +150,18 @@ class Composition:
     def compared_epsilon(self, quick: CertifiedBound, delta: float) -> CertifiedBound:
         """Return the bound `quick`, a result of `quick_epsilon(delta)`, tightened by bounds for other interactions.
 
-        An interaction is what the analyst may decide on the fly. The upper end of a stronger interaction, and the lower
-        end of a weaker one, are valid for this composition too. The upper end of the result exceeds that of
-        `epsilon(delta)` by at most 0.15% if `quick` replaced hundreds of bounded-range uses by one Gaussian, and by at
-        most 0.005% otherwise.
+        An interaction is what the analyst may decide on the fly. The upper end exceeds that of `epsilon(delta)` by at
+        most 0.15% if `quick` replaced hundreds of bounded-range uses by one Gaussian, and by at most 0.005% otherwise.
         """
+        # The upper end of a stronger interaction, and the lower end of a weaker one, are valid for this composition
+        # too.
         return self._tighten(quick, Target("epsilon", delta), Effort(progress=self.progress))
 
     def _answer(self, target: Target, width: float | None) -> CertifiedBound:
         """Return the certified bound for the delta or epsilon of `target`, tightened by bounds for other interactions.
 
         An interaction is what the analyst may decide on the fly. `width` is the wanted width of the bracket, relative
-        to its upper end. If it is None, the bound at the default effort is accepted. Otherwise more work is done if
-        that bound is wider than `width`.
+        to its upper end; None accepts the bound at the default effort.
 
         Raises: `Unattainable` if `width` cannot be reached.
         """
@@ -177,17 +176,17 @@ class Composition:
         return replace(finer if finer.upper <= default.upper else default, lower=lower)
 
     def _without_small_losses(self, target: Target, effort: Effort) -> CertifiedBound | None:
-        """Return the bound of all uses but those of tiny loss, shifted by the losses of the uses left out.
+        """Return the bound of all uses but those of tiny loss, shifted by the sum of the largest losses left out.
 
-        The shift is the sum of the largest losses of the uses left out. If `target` asks for an epsilon, the shift is
-        added to the upper end. If it asks for a delta, the upper end is the delta at the epsilon of `target` minus the
-        shift. So one more use of tiny loss never lowers an upper end. `effort` says how narrow a bracket must be.
-
-        Returns None if no use is left out, if parameters are chosen on the fly (adaptive), or if the epsilon of
-        `target` is at most twice the shift.
+        `target` asks for a delta or an epsilon, and `effort` says how narrow a bracket must be. Returns None if no use
+        is left out, or if such a bound does not apply.
 
         Theorem: docs/optimal-composition.md, "Losses that hardly count".
         """
+        # If `target` asks for an epsilon, the shift is added to the upper end. If it asks for a delta, the upper end is
+        # the delta at the epsilon of `target` minus the shift. So one more use of tiny loss never lowers an upper end.
+        # The bound does not apply if parameters are chosen on the fly (adaptive), or if the epsilon of `target` is at
+        # most twice the shift.
         from setwise.accounting.bounds import small_losses_apart
 
         split = None if self.interaction is Interaction.ADAPTIVE else small_losses_apart(_classify(self.uses))
@@ -210,13 +209,13 @@ class Composition:
     def _not_below_parts(self, bound: CertifiedBound, target: Target) -> CertifiedBound:
         """Return `bound` with both ends raised to at least the ends of the bounds of some subsets of the uses.
 
-        Without this, a further use could lower the upper end. The optimum for a set of uses is at least the optimum for
-        each subset. But every computed upper end exceeds its optimum by a grid error, which may be larger than the
-        effect of one use. `target` asks for a delta or an epsilon. The subsets leave out the smallest kinds of uses
-        (see `_sets_without_small_kinds`).
+        `target` asks for a delta or an epsilon. Without this, a further use could lower the upper end.
 
         Theorem: docs/numerics.md, "Upper ends of growing sets".
         """
+        # The optimum for a set of uses is at least the optimum for each subset. But every computed upper end exceeds
+        # its optimum by a grid error, which may be larger than the effect of one use. The subsets leave out the
+        # smallest kinds of uses (see `_sets_without_small_kinds`).
         effort = Effort(progress=self.progress)
         lower, upper = bound.lower, bound.upper
         for uses in _sets_without_small_kinds(self.uses):
@@ -229,15 +228,14 @@ class Composition:
     def _tighten(self, bound: CertifiedBound, target: Target, effort: Effort) -> CertifiedBound:
         """Return `bound`, a certified bracket for this composition, tightened by bounds for other interactions.
 
-        An interaction is what the analyst may decide after seeing earlier answers. From weakest to strongest they are
-        batch, ordered, set-wise and adaptive. A stronger one allows everything that a weaker one allows. So the upper
-        end of a stronger interaction is valid for this composition too. So is the lower end of a weaker interaction,
-        which is used if it is quick to compute. `target` says which delta or epsilon is bounded, and `effort` how much
-        work may be done.
-
-        The lower end of `bound` is also lowered to that of each stronger interaction up to set-wise, if that is
-        smaller. Otherwise results could show that a weaker analyst learns more than a stronger one.
+        An interaction is what the analyst may decide after seeing earlier answers. `target` says which delta or epsilon
+        is bounded, and `effort` how much work may be done.
         """
+        # From weakest to strongest they are batch, ordered, set-wise and adaptive. A stronger one allows everything
+        # that a weaker one allows. So the upper end of a stronger interaction is valid for this composition too. So is
+        # the lower end of a weaker interaction, which is used if it is quick to compute. The lower end of `bound` is
+        # also lowered to that of each stronger interaction up to set-wise, if that is smaller. Otherwise results could
+        # show that a weaker analyst learns more than a stronger one.
         if bound.width <= _EXACT * bound.upper:
             return bound
         order = list(Interaction)
@@ -260,11 +258,11 @@ class Composition:
     def _adapting_exceeds(self, upper: float, other: Interaction, target: Target) -> bool:
         """Return whether an analyst under the stronger interaction `other` is known to reach `upper` or more.
 
-        If so, the upper end under `other` cannot be below `upper`, and need not be computed, which would take seconds.
-        `upper` is the upper end for a batch (chosen up front), and `target` the delta or epsilon that it bounds. One
-        analyst is tried on a coarse grid, if the batch has bounded-range uses with several epsilons. The result is
-        False in all other cases.
+        `upper` is the upper end for a batch (uses chosen up front), and `target` the delta or epsilon that it bounds.
         """
+        # If so, the upper end under `other` cannot be below `upper`, and need not be computed, which would take
+        # seconds. One analyst is tried on a coarse grid, if the batch has bounded-range uses with several epsilons. The
+        # result is False in all other cases.
         from setwise.accounting.bounds import reached_by_adapting
 
         kinds = _classify(self.uses)
@@ -280,10 +278,11 @@ class Composition:
         """Return whether a privacy filter over all uses might have a smaller delta at `epsilon` than `delta`.
 
         A privacy filter bounds uses whose parameters are chosen on the fly: it charges each use to a budget of mu
-        squared. The charge is at least twice the mean privacy loss of the use. So the filter's delta is at least the
-        delta of the Gaussian mechanism whose mu squared is twice the sum of the mean losses. The result is False if the
-        delta of this Gaussian is clearly above `delta`; if rounding leaves the comparison open, it is True.
+        squared.
         """
+        # The charge is at least twice the mean privacy loss of the use. So the filter's delta is at least the delta of
+        # the Gaussian mechanism whose mu squared is twice the sum of the mean losses. The result is False if the delta
+        # of this Gaussian is clearly above `delta`; if rounding leaves the comparison open, it is True.
         parameters = [(use.guarantee.zero_concentrated(), use.count) for use in self.uses]
         mu = math.sqrt(max(0.0, 2.0 * math.fsum(count * (zcdp.xi + zcdp.rho) for zcdp, count in parameters)))
         if mu == 0.0 or epsilon > 700.0:
@@ -297,14 +296,13 @@ class Composition:
     ) -> CertifiedBound:
         """Return `weaker`, this composition's bound, with the upper end lowered by a bound for a stronger interaction.
 
-        The stronger interaction `other` lets the analyst decide more on the fly, so its upper end is valid for this
-        composition too; it is used if it is smaller. If `target` (a delta or an epsilon) has no bound under `other`,
-        `weaker` is returned unchanged. `effort` says how narrow the bracket under `other` must be.
-
-        A smaller lower end under `other` replaces the lower end of `weaker`, so that results never show a weaker
-        analyst learning more. It does not if `other` is adaptive, or if some use has neither a dominating pair nor
-        bounded range, because the lower end under `other` then says little.
+        The stronger interaction `other` lets the analyst decide more on the fly, so its upper end is valid here too.
+        `target` is the delta or epsilon that is bounded; without a bound under `other`, `weaker` is returned unchanged.
+        `effort` says how narrow the bracket under `other` must be.
         """
+        # A smaller lower end under `other` replaces the lower end of `weaker`, so that results never show a weaker
+        # analyst learning more. It does not if `other` is adaptive, or if some use has neither a dominating pair nor
+        # bounded range, because the lower end under `other` then says little.
         try:
             stronger, bound = self._certify(other, target, None, effort)
         except Unattainable:
@@ -322,10 +320,10 @@ class Composition:
     ) -> CertifiedBound:
         """Return `stronger`, this composition's bound, with its lower end raised by the bound for a weaker interaction.
 
-        The weaker interaction `other` lets the analyst decide less on the fly, so its lower end is valid for this
-        composition too. It is used only if it is quick to compute: a closed form, or the set-wise bound. `target` asks
-        for a delta or an epsilon, and `effort` says how narrow the bracket under `other` must be.
+        The weaker interaction `other` lets the analyst decide less on the fly, so its lower end is valid here too.
+        `target` asks for a delta or an epsilon, and `effort` says how narrow the bracket under `other` must be.
         """
+        # The lower end is used only if it is quick to compute: a closed form, or the set-wise bound.
         from setwise.accounting.bounds import closed_form, reached_by_adapting
 
         try:
@@ -345,12 +343,13 @@ class Composition:
     def _best(self, target: Target, width: float | None, effort: Effort, *, below: float = 0.0) -> CertifiedBound:
         """Return the bound for `target` under this composition's interaction, not compared with other interactions.
 
-        An interaction is what the analyst may choose on the fly. `target` asks for a delta or an epsilon. If the
-        bracket is wider than `effort.enough`, known mechanisms with the same guarantees are composed, and their delta
-        or epsilon raises the lower end. An upper end of at most `below` is not lowered further.
+        An interaction is what the analyst may choose on the fly. `target` asks for a delta or an epsilon, and `effort`
+        says how narrow the bracket should be. An upper end of at most `below` is not lowered further.
 
         Raises: `Unattainable` if the bracket is wider than `width`, relative to its upper end; None accepts any width.
         """
+        # If the bracket is wider than `effort.enough`, known mechanisms with the same guarantees are composed, and
+        # their delta or epsilon raises the lower end.
         from setwise.accounting.bounds import lower_bound
 
         best, bound = self._certify(self.interaction, target, width, effort, below)
@@ -367,11 +366,12 @@ class Composition:
     def _reached_without_classes(self, target: Target, effort: Effort) -> float:
         """Return a lower bound on the delta or epsilon of `target`, from uses with a dominating pair or bounded range.
 
-        Their optimum can be computed. Leaving the other uses out reveals less, so the lower end of the bracket for
-        these uses is a lower bound for all uses. `effort` says how narrow the bracket must be. The result is 0 if there
-        are no such uses, or if their bracket cannot be computed. It is also 0 if all uses are of these two kinds,
-        because the caller then has their bracket already.
+        `effort` says how narrow their bracket must be. The result is 0 if there are no such uses, if their bracket
+        cannot be computed, or if all uses are of these two kinds.
         """
+        # Their optimum can be computed. Leaving the other uses out reveals less, so the lower end of the bracket for
+        # these uses is a lower bound for all uses. If all uses are of these two kinds, the caller has their bracket
+        # already.
         known = tuple(use for use in self.uses if not _classify((use,)).classes)
         if not known or len(known) == len(self.uses):
             return 0.0
@@ -386,11 +386,12 @@ class Composition:
     ) -> "tuple[Bracket, Bound]":
         """Return the bracket for `target` under `interaction`, and the bound that gave the bracket's upper end.
 
-        `interaction` is what the analyst may choose on the fly, and `target` asks for a delta or an epsilon. Several
-        proven bounds are evaluated one after another and their brackets intersected, until the result is no wider than
-        `width`, relative to its upper end, or its upper end is at most `below`. If `width` is None, the widths of
-        `effort` apply.
+        `interaction` is what the analyst may choose on the fly, and `target` asks for a delta or an epsilon. The
+        bracket is no wider than `width`, relative to its upper end, or its upper end is at most `below`, if bounds for
+        that are known. If `width` is None, the widths of `effort` apply.
         """
+        # Several proven bounds are evaluated one after another and their brackets intersected, until one of the
+        # conditions holds.
         from setwise.accounting.bound import evaluate_bounds
         from setwise.accounting.bounds import bounds_for
 
@@ -400,11 +401,12 @@ class Composition:
 def _sets_without_small_kinds(uses: tuple[Use, ...]) -> Iterator[tuple[Use, ...]]:
     """Yield `uses` without the smallest kind of use, then without the two smallest kinds, and so on.
 
-    A kind is all uses with the same guarantee. Its size is its number of uses times rho + max(xi, 0), where the
-    guarantee implies (xi, rho)-zCDP. Kinds of equal size are ordered by the text of the guarantee. At most
-    `_MOST_PARTS` sets are yielded, and the kinds left out have together at most the share `_SMALL_SHARE` of the sum of
-    all sizes. Uses that reveal nothing unless they fail outright have no size and stay in every set.
+    A kind is all uses with the same guarantee; a kind is small if its uses together cost little.
     """
+    # The size of a kind is its number of uses times rho + max(xi, 0), where the guarantee implies (xi, rho)-zCDP. Kinds
+    # of equal size are ordered by the text of the guarantee. At most `_MOST_PARTS` sets are yielded, and the kinds left
+    # out have together at most the share `_SMALL_SHARE` of the sum of all sizes. Uses that reveal nothing unless they
+    # fail outright have no size and stay in every set.
     sizes: dict[Guarantee, float] = {}
     for use in uses:
         if use.guarantee.split_off_failure()[0] is None:
@@ -450,9 +452,9 @@ def compose(
 ) -> Composition:
     """Return the composition of `uses`; its methods `.epsilon(delta)` and `.delta(epsilon)` give certified bounds.
 
-    `uses` are one or several `Use` values (a guarantee and a count), bare guarantees (one use each) or written forms
-    such as ``"pure:0.1x25"``. `interaction` says what the analyst may choose on the fly: "batch", "ordered", "setwise"
-    or "adaptive". The order of `uses` matters only for "ordered". `progress` is called with the share of work done
-    during long computations.
+    - `uses` are `Use` values (a guarantee and a count), bare guarantees or written forms such as ``"pure:0.1x25"``.
+    - `interaction` says what the analyst may choose on the fly: "batch", "ordered", "setwise" or "adaptive". Only for
+      "ordered" the order of `uses` matters.
+    - `progress` is called with the share of work done during long computations.
     """
     return Composition(as_uses(uses), Interaction.parse(interaction), progress)

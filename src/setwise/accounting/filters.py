@@ -73,9 +73,8 @@ def filter_parameters(uses: Sequence[Use]) -> Spent:
 class ZcdpFilter:
     """An overall (epsilon, delta) budget for uses whose parameters are chosen on the fly, accounted by zCDP.
 
-    Delta is divided: the probabilities of outright failure (in which everything may be revealed) may add up to
-    `failure_share` times delta. The sum of the rho of all uses must be so small that zCDP implies (epsilon, (1 -
-    `failure_share`) delta)-DP.
+    `failure_share` is the share of delta for outright failures (in which everything may be revealed). The sum of the
+    rho of all uses must be so small that zCDP implies DP with the rest of delta.
 
     >>> round(ZcdpFilter(epsilon=1.0, delta=1e-6).rho_budget, 5)
     0.02294
@@ -112,16 +111,13 @@ _LEVELS = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZcdpOdometer:
-    """An upper bound on the privacy loss of all uses so far; with probability 1 - delta it holds at all times at once.
+    """An upper bound on the privacy loss of all uses so far, valid at all times together with probability 1 - delta.
 
-    Parameters of uses may be chosen on the fly; `spent` holds the sum of their rho. The bound is the smallest of
-    several linear functions of this sum. Each function is tightest at one value of the sum, its level, and has a share
-    of `delta`; the first levels have the largest shares. The levels are fixed in advance: `first_rho`, twice
-    `first_rho`, and so on. `most_rho` is the sum of rho at which a filter admits no further use, or None without a
-    filter. If it is not None, the levels are `most_rho`, half of it, and so on.
-
-    The share `failure_share` of delta is set aside for outright failures (in which everything may be revealed). Once
-    their probabilities exceed this share, nothing is promised.
+    - `failure_share` is the share of delta for outright failures; once their probabilities exceed it, nothing is
+      promised.
+    - `first_rho`: the bound is close for sums of rho from about this one on.
+    - `most_rho` is the sum of rho at which a filter admits no further use; None without a filter.
+    - `spent` has the sum of rho of the uses so far, whose parameters may be chosen on the fly.
 
     >>> from setwise.accounting.guarantees import Gaussian
     >>> ZcdpOdometer(delta=1e-6).record(Use(Gaussian(sigma=20), 10)).epsilon() < 1.02
@@ -129,6 +125,11 @@ class ZcdpOdometer:
     >>> ZcdpOdometer(delta=1e-6, most_rho=0.02).record(Use(Gaussian(sigma=20), 10)).epsilon() < 0.92
     True
     """
+
+    # The bound is the smallest of several linear functions of the sum of rho. Each function is tightest at one value of
+    # the sum, its level, and has a share of `delta`; the first levels have the largest shares. The levels are fixed in
+    # advance: `first_rho`, twice `first_rho`, and so on. If `most_rho` is not None, the levels are `most_rho`, half of
+    # it, and so on.
 
     delta: float
     failure_share: float = 0.5
@@ -150,15 +151,14 @@ class ZcdpOdometer:
     def epsilon(self) -> float:
         """Return an upper bound on the privacy loss so far; infinite if outright failures exceed their share of delta.
 
-        Proof: let L be the privacy loss so far, rho the sum of the uses' rho, and delta the part of `delta` that is not
-        set aside for outright failures. For every t > 0, exp(t L - t (t + 1) rho) is a supermartingale, because given
-        the past each use has at most its rho of Renyi divergence of order t + 1. The average of such processes for
-        several t_j, with weights w_j that add up to 1, is a supermartingale too. By Ville's inequality this average
-        ever reaches 1 / delta with probability at most delta. Hence L <= (t_j + 1) rho + log(1 / (w_j delta)) / t_j for
-        all j and at all times.
-
         Theorem: WhitehouseRaRoWu23 (odometers by time-uniform bounds), RogersRoUlVa16 (the definition).
         """
+        # Proof: let L be the privacy loss so far, rho the sum of the uses' rho, and delta the part of `delta` that is
+        # not set aside for outright failures. For every t > 0, exp(t L - t (t + 1) rho) is a supermartingale, because
+        # given the past each use has at most its rho of Renyi divergence of order t + 1. The average of such processes
+        # for several t_j, with weights w_j that add up to 1, is a supermartingale too. By Ville's inequality this
+        # average ever reaches 1 / delta with probability at most delta. Hence L <= (t_j + 1) rho + log(1 / (w_j delta))
+        # / t_j for all j and at all times.
         if self.spent.failure_sum > self.delta * self.failure_share:
             return math.inf
         if self.spent.rho == 0.0:

@@ -51,12 +51,12 @@ _NOISE_SCALES = {"sigma", "scale"}
 class Guarantee(ABC):
     """A guarantee that one use of a mechanism satisfies, such as pure DP, or known noise, such as a Gaussian.
 
-    A subclass describes one kind of guarantee; its fields are the parameters, in the order in which the notation writes
-    them. `kind` is the name of the kind in the notation, and `example` its parameters and count, such as "pure" and
-    "0.1x25" in "pure:0.1x25". `words` are the noun for one use and the format of its parameters, for texts that people
-    read. `calibrates` is "noise" or "epsilon" if a search may look for the smallest noise, or the largest epsilon, of
-    this kind that meets a budget; otherwise it is None. `price_varies` says whether platforms may round the price of a
-    use differently; a price is the mu squared that a use takes from a Gaussian wallet.
+    The fields of a subclass are its parameters, in the order of the notation.
+
+    - `kind` is the name in the notation, such as "pure" in "pure:0.1x25"; `example` is the rest, "0.1x25".
+    - `words` are the noun for one use and the format of its parameters, for texts that people read.
+    - `calibrates` is what a search may look for: the smallest "noise", the largest "epsilon", or None.
+    - `price_varies` says whether platforms may round the price of a use (the mu squared that it costs) differently.
     """
 
     __slots__ = ()
@@ -130,11 +130,10 @@ class Guarantee(ABC):
         return None
 
     def price(self, remaining: float) -> float:
-        """Return the price of one use that leaves `remaining` in a Gaussian wallet; infinite if no price is known.
+        """Return the price of one use that leaves `remaining` in a budget of mu squared; infinite if no price is known.
 
-        A Gaussian wallet is a budget of mu squared, from which uses are paid; price and balance are in mu squared. The
-        price may be higher if less remains. The probability of outright failure (in which everything may be revealed)
-        is not included.
+        Price and remaining budget are in mu squared. The price may be higher if less remains. The probability of
+        outright failure (in which everything may be revealed) is not included.
         """
         pure = self.pure()
         return math.inf if pure is None else pure.price(remaining)
@@ -392,10 +391,10 @@ class ZeroConcentratedDP(Guarantee):
     def worst_known_example(self) -> Guarantee | None:
         """Return Gaussian noise that is (rho + min(xi, 0))-zCDP, and hence satisfies this (xi, rho)-zCDP guarantee.
 
-        For a negative xi this holds because alpha (rho + xi) <= xi + alpha rho at every order alpha > 1. If the noise
-        would need a sigma out of range, the result is a mechanism that reveals nothing except when it fails with
-        probability delta, or None if delta is 0.
+        If the noise would need a sigma out of range, the result is a mechanism that reveals nothing except when it
+        fails with probability delta, or None if delta is 0.
         """
+        # For a negative xi this holds because alpha (rho + xi) <= xi + alpha rho at every order alpha > 1.
         rho = self.rho + min(self.xi, 0.0)
         if not 1e-23 < rho < 4e5:
             return ApproxDP(epsilon=0.0, delta=self.delta) if self.delta else None

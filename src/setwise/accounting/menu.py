@@ -64,9 +64,8 @@ MenuItem = PureDP | BoundedRange
 class Menu:
     """A menu of mechanism uses, each with a cost in whole units, and a budget of units for uses chosen on the fly.
 
-    `items` are the guarantees on the menu, each with the cost of one use. The chosen uses, in any order and number, are
-    together (`epsilon`, `delta`)-DP as long as their costs add up to at most `budget`. The analyst must fix the query
-    of a use before the use is charged.
+    `items` are pairs (guarantee, cost of one use). Uses in any order and number are together (`epsilon`, `delta`)-DP if
+    their costs add up to at most `budget`. The query of a use must be fixed before the use is charged.
 
     >>> menu = Menu.for_promise([PureDP(epsilon=0.1)], epsilon=2.0, delta=1e-6)
     >>> menu.most_uses(PureDP(epsilon=0.1))
@@ -169,10 +168,11 @@ def _gain(item: MenuItem, tilt: float) -> float:
 def _costs(items: Sequence[MenuItem], epsilon: float, delta: float) -> tuple[tuple[MenuItem, int], ...]:
     """Return pairs (menu item, cost in whole units) for a menu of `items` with the overall budget (epsilon, delta).
 
-    A menu lists the guarantees (items) that an account can pay for. The cost of an item is roughly in proportion to its
-    gain, log E[exp(tilt L)], where L is the worst privacy loss of the item (see `_gain`). The tilt is about the rate at
-    which log delta falls with epsilon for the Gaussian mechanism that is just (epsilon, delta)-DP.
+    A menu lists the guarantees (items) that an account can pay for.
     """
+    # The cost of an item is roughly in proportion to its gain, log E[exp(tilt L)], where L is the worst privacy loss of
+    # the item (see `_gain`). The tilt is about the rate at which log delta falls with epsilon for the Gaussian
+    # mechanism that is just (epsilon, delta)-DP.
     size = wallet_for(epsilon, delta)
     tilt = max(epsilon / size - 0.5, 0.5 / math.sqrt(size))
     gains = [_gain(item, tilt) for item in items]
@@ -181,9 +181,10 @@ def _costs(items: Sequence[MenuItem], epsilon: float, delta: float) -> tuple[tup
     def unevenness(unit: int) -> float:
         """Return how uneven the gain per unit of cost is among the items: the largest divided by the smallest.
 
-        It is 1 if costs are in proportion to gains. The cheapest item costs `unit` units, and the costs of the others
-        are rounded to whole units. The gain of an item is log E[exp(tilt L)], where L is its worst privacy loss.
+        The cheapest item costs `unit` units. The gain of an item is log E[exp(tilt L)], where L is its worst privacy
+        loss.
         """
+        # The result is 1 if costs are in proportion to gains. The costs of the other items are rounded to whole units.
         rates = [gain / max(1, round(unit * gain / least)) for gain in gains]
         return max(rates) / min(rates)
 
@@ -195,12 +196,12 @@ def _costs(items: Sequence[MenuItem], epsilon: float, delta: float) -> tuple[tup
 def _largest_budget(items: tuple[tuple[MenuItem, int], ...], epsilon: float, delta: float) -> int:
     """Return the largest budget, in units, for which every way to spend it on menu items is (epsilon, delta)-DP.
 
-    `items` are the guarantees on the menu, each with its cost in units. For each budget in turn, an upper bound on the
-    privacy profile (delta as a function of epsilon) of all uses that it pays for is computed on a grid. Its value at
-    `epsilon` is compared with `delta`.
+    `items` are the guarantees on the menu, each with its cost in units.
 
     Theorem: docs/optimal-composition.md, "Menu accounts".
     """
+    # For each budget in turn, an upper bound on the privacy profile (delta as a function of epsilon) of all uses that
+    # it pays for is computed on a grid. Its value at `epsilon` is compared with `delta`.
     raised = [(type(item)(epsilon=item.epsilon * (1.0 + _ROUNDING)), cost) for item, cost in items]
     step = grid_step([item.epsilon for item, _ in raised], CONFIG.cells)
     size = math.ceil(CONFIG.reach * epsilon / step) + 2
@@ -224,10 +225,9 @@ def _largest_budget(items: tuple[tuple[MenuItem, int], ...], epsilon: float, del
 def _operator(item: MenuItem, step: float) -> BoundedRangeStep | RandomizedResponseStep:
     """Return the operator that puts one use of `item`, a guarantee on the menu, before the uses of a privacy profile.
 
-    The operator takes the profile (delta as a function of epsilon) of the later uses, and returns the profile of the
-    item followed by the later uses. Both profiles are on a grid of epsilons with this `step`. The epsilon of the item
-    is rounded up to a multiple of the step.
+    A profile is delta as a function of epsilon, here on a grid of epsilons with this `step`.
     """
+    # The epsilon of the item is rounded up to a multiple of the step.
     cells = cells_up(item.epsilon, step)
     return (
         BoundedRangeStep(item.epsilon, cells, step)

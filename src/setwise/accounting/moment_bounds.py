@@ -51,15 +51,15 @@ def moment_bounds(kinds: ClassifiedUses) -> Iterator[Bound]:
 def _bounded_losses_apart(kinds: ClassifiedUses) -> Iterator[Bound]:
     """Yield bounds that add the largest losses of some uses in `kinds` to the epsilon of the other uses.
 
-    The first bound adds the losses of all bounded-range uses. The second also adds the losses of all linear uses (with
-    fixed dominating pairs) whose loss is bounded. The remaining linear uses are composed exactly or on a lattice. At
-    very small deltas these bounds are closer to the optimum than the bounds by one Gaussian and by zCDP.
-
-    Nothing is yielded if there are no bounded-range uses, or if some use has neither a dominating pair nor bounded
-    range. Nothing is yielded either if all losses are bounded, because basic composition is then the same bound.
+    Nothing is yielded if there are no bounded-range uses, if some use has neither a dominating pair nor bounded range,
+    or if all losses are bounded.
 
     Theorem: docs/optimal-composition.md, "Losses that hardly count"; no step of its proof needs the losses to be small.
     """
+    # The first bound adds the losses of all bounded-range uses. The second also adds the losses of all uses with fixed
+    # dominating pairs whose loss is bounded. The remaining uses are composed exactly or on a lattice. At very small
+    # deltas these bounds are closer to the optimum than the bounds by one Gaussian and by zCDP. If all losses are
+    # bounded, basic composition is the same bound.
     unbounded = tuple(use for use in kinds.linear if largest_loss([use]) == math.inf)
     if kinds.classes or not kinds.ranges or not unbounded:
         return
@@ -80,11 +80,12 @@ def _shifted(others: ClassifiedUses, shift: float) -> Bound:
     def answer(target: Target, width: float | None) -> Bracket:
         """Return the bracket [0, upper end] for the delta or epsilon of `target`.
 
-        `others` and `shift` are the arguments of `_shifted`: linear uses, and the total loss of all further uses.
-        `width` is the wanted width of the bracket of `others`, relative to its upper end, or None for the default.
+        `width` is the wanted width of the bracket of the linear uses alone, relative to its upper end, or None for the
+        default.
 
         Raises: `Unattainable` if `target` asks for the delta at an epsilon that is not above `shift`.
         """
+        # `others` and `shift` are the arguments of `_shifted`: linear uses, and the total loss of all further uses.
         if target.wanted == "epsilon":
             return Bracket(0.0, up(alone.answer(target, width).upper + shift))
         if target.given <= shift:
@@ -142,10 +143,10 @@ def _basic(uses: Sequence[Use], failure: Bracket) -> Iterator[Bound]:
 def filter_bounds(kinds: ClassifiedUses) -> Iterator[Bound]:
     """Yield the bounds of privacy filters, which also hold if the parameters of uses are chosen on the fly.
 
-    A privacy filter has a budget (of mu squared, of rho, or of epsilon) and refuses a use that would exceed it. A
-    filter whose budget is exactly the sum that the uses in `kinds` need admits all these uses, and its promise is the
-    bound.
+    A privacy filter has a budget (of mu squared, of rho, or of epsilon) and refuses a use that would exceed it.
     """
+    # A filter whose budget is exactly the sum that the uses in `kinds` need admits all these uses, and its promise is
+    # the bound.
     uses = kinds.uses
     from setwise.accounting.filters import filter_parameters
     from setwise.accounting.methods.gaussian_majorant import in_any_order

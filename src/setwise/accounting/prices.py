@@ -105,11 +105,10 @@ _LARGEST_EXPONENT = 200.0
 
 
 def gaussian_price(sigma: float, sensitivity: float = 1.0) -> float:
-    """Return the price mu^2 = (sensitivity / sigma)^2 of Gaussian noise in a Gaussian wallet, rounded up.
+    """Return the price mu^2 = (sensitivity / sigma)^2 of Gaussian noise in a budget of mu squared, rounded up.
 
-    A Gaussian wallet is a budget of mu squared, from which uses are paid. `sigma` is the standard deviation of the
-    noise. The price does not depend on the balance of the wallet. It also holds for Gaussian noise that is rounded to
-    integers.
+    `sigma` is the standard deviation of the noise. The price does not depend on the remaining budget. It also holds for
+    Gaussian noise that is rounded to integers.
 
     Theorem: Gaussian losses add up; rounding to integers is post-processing.
     """
@@ -185,19 +184,19 @@ positive."""
 
 
 def integer_gaussian_price(sigma: float, sensitivity: int, remaining: float, missing: float = 0.0) -> float:
-    """Return the price of integer Gaussian noise: the mu squared that it takes from a Gaussian wallet.
+    """Return the price of integer Gaussian noise: the mu squared that it takes from a budget of mu squared.
 
-    A Gaussian wallet is a budget of mu squared. The noise has parameter `sigma`, and one user changes the number it is
-    added to by at most `sensitivity`. `remaining` is the mu squared that the use leaves in the wallet. For truncated
-    noise, `missing` bounds the probability that untruncated noise falls outside of the outcomes that both of two
-    neighbouring tables can produce; for other noise it is 0.
-
-    The proof needs a Gaussian of some mu^2 = b to follow the noise, because it smooths the integer lattice; a small b
-    is enough. The balance that remains in the wallet provides this Gaussian. If b exceeds `remaining`, the price
-    includes the difference. Several b are tried, and the smallest price is returned.
+    - `sigma` is the noise parameter.
+    - `sensitivity` is the most by which one user changes the number that gets the noise.
+    - `remaining` is the mu squared that the use leaves in the budget.
+    - `missing`, for truncated noise, bounds the probability that untruncated noise falls outside of the outcomes that
+      both of two neighbouring tables can produce.
 
     Theorem: docs/optimal-composition.md, Theorem 11 (integer Gaussian).
     """
+    # The proof needs a Gaussian of some mu^2 = b to follow the noise, because it smooths the integer lattice; a small b
+    # is enough. The balance that remains in the wallet provides this Gaussian. If b exceeds `remaining`, the price
+    # includes the difference. Several b are tried, and the smallest price is returned.
     gaussian = gaussian_price(sigma, float(sensitivity))
     best = math.inf
     for smoothing in (remaining, *(gaussian * share / (sigma * sigma) for share in CONFIG.lattice_shares)):
@@ -221,16 +220,14 @@ def integer_gaussian_price(sigma: float, sensitivity: int, remaining: float, mis
 
 
 def wallet_before(price: Price, count: int, remaining: float) -> float:
-    """Return the balance that a Gaussian wallet needs to pay for `count` equal uses and keep `remaining` after them.
+    """Return the mu squared that a budget needs to pay for `count` equal uses and keep `remaining` after them.
 
-    A Gaussian wallet is a budget of mu squared; both balances are in mu squared, and the result is rounded up. It is
-    infinite if a use has no finite price. `price` maps the balance after one use to the price of this use; the smaller
-    the balance, the higher the price.
-
-    Uses are priced in blocks, from the last use to the first. Each use of a block is charged the price of the block's
-    last use, which is the highest of the block. All blocks together overcharge by only a few hundredths of the price of
-    one use.
+    The result is rounded up, and infinite if a use has no finite price. `price` maps the mu squared left after one use
+    to the price of this use; the less is left, the higher the price.
     """
+    # Uses are priced in blocks, from the last use to the first. Each use of a block is charged the price of the block's
+    # last use, which is the highest of the block. All blocks together overcharge by only a few hundredths of the price
+    # of one use.
     wallet, unpaid = remaining, count
     while unpaid:
         one_price = price(wallet)
@@ -243,12 +240,12 @@ def wallet_before(price: Price, count: int, remaining: float) -> float:
 
 
 def after_paying(price: Price, count: int, wallet: float) -> float | None:
-    """Return the balance of a Gaussian wallet of mu^2 = `wallet` after `count` uses; None if it cannot pay for them.
+    """Return the mu squared left of a budget `wallet` after `count` equal uses; None if it cannot pay for them.
 
-    A Gaussian wallet is a budget of mu squared, from which uses are paid. `price` maps the balance after one use to the
-    price of the use. The result is rounded down and checked: the balance that `wallet_before` needs to keep the result,
-    plus a margin for rounding errors, is at most `wallet`.
+    The result is rounded down. `price` maps the mu squared left after one use to the price of the use.
     """
+    # The result is checked: the balance that `wallet_before` needs to keep the result, plus a margin for rounding
+    # errors, is at most `wallet`.
 
     def spare(remaining: float) -> float:
         """Return (`wallet` - cost) / `wallet`, where cost is the balance that pays for the uses and leaves `remaining`.
@@ -266,21 +263,16 @@ def after_paying(price: Price, count: int, wallet: float) -> float | None:
 
 
 def _by_total_variation(kernel: Callable[[float], float], epsilon: float, remaining: float) -> float:
-    """Return the price of a use that leaves v = `remaining` in a Gaussian wallet, computed by total variation.
+    """Return the price of a use that leaves `remaining` in a budget of mu squared, computed by total variation.
 
-    A Gaussian wallet is a budget of mu squared, and prices are in mu squared. `epsilon` is the largest loss of the use,
-    and `kernel` the function of losses s in [0, epsilon] that describes the use. The result is infinite if `epsilon` is
-    above 60.
-
-    Let G_v be a Gaussian of mu^2 = v. The price is a c for which the total variation of G_{v + c}, 2 Phi(sqrt(v + c) /
-    2) - 1, is at least that of the use followed by G_v. With w = sqrt(v) / 2, c = 4 d (2 w + d), where int_0^d exp(-w x
-    - x^2/2) dx is at least
-
-        (1 / (2 sqrt v)) int_0^epsilon kernel(s) exp(-s^2 / (2 v)) ds,
-
-    or at least sqrt(pi / 8) kernel(0) if v is close to 0, because the price at v = 0 holds for every v. All terms are
-    positive, so no digits cancel.
+    `epsilon` is the largest loss of the use, and `kernel` the function of losses s in [0, epsilon] that describes the
+    use. The result is infinite if `epsilon` is above 60.
     """
+    # Let v = `remaining`, and G_v a Gaussian of mu^2 = v. The price is a c for which the total variation of G_{v + c},
+    # 2 Phi(sqrt(v + c) / 2) - 1, is at least that of the use followed by G_v. With w = sqrt(v) / 2, c = 4 d (2 w + d),
+    # where int_0^d exp(-w x - x^2/2) dx is at least (1 / (2 sqrt v)) int_0^epsilon kernel(s) exp(-s^2 / (2 v)) ds, or
+    # at least sqrt(pi / 8) kernel(0) if v is close to 0, because the price at v = 0 holds for every v. All terms are
+    # positive, so no digits cancel.
     if epsilon > _LARGEST_EPSILON:
         return math.inf
     deviation = math.sqrt(max(remaining, 0.0))
@@ -294,11 +286,12 @@ def _by_total_variation(kernel: Callable[[float], float], epsilon: float, remain
 def _price_of_gain(root: float, gained: float) -> float:
     """Return the price 4 d (2 w + d), in mu squared and rounded up, where w = `root` and d solves an equation.
 
-    d is the smallest number with int_0^d exp(-w x - x^2/2) dx >= `gained`; `_by_total_variation` derives the formula.
-    The result is infinite if the integral cannot reach `gained`. Newton's method finds d from the left, because the
-    integral is concave in d, and the d used is checked. For d close to 0 the integral is replaced by its lower bound d
-    (1 - d (w / 2 + d / 6)).
+    d is the smallest number with int_0^d exp(-w x - x^2/2) dx >= `gained`. The result is infinite if the integral
+    cannot reach `gained`.
     """
+    # `_by_total_variation` derives the formula. Newton's method finds d from the left, because the integral is concave
+    # in d, and the d used is checked. For d close to 0 the integral is replaced by its lower bound d (1 - d (w / 2 + d
+    # / 6)).
     slight = gained * (root + gained)
     if slight < CONFIG.slight:
         d = gained * (1.0 + gained * (0.5 * root + gained / 6.0) * (1.0 + 4.0 * slight) + 4.0 * _CHARGE)
@@ -346,10 +339,11 @@ _SUMMED_SIGMA = 1e5
 def off_the_overlap(sigma: float, bound: int, sensitivity: int) -> float:
     """Return an upper bound on the probability that truncated integer Gaussian noise fails outright.
 
-    Noise of parameter `sigma` is truncated to {-T, ..., T} with T = `bound`. It fails if only one of two neighbouring
-    tables, whose true values differ by s = `sensitivity`, can produce the outcome. With g(z) = exp(-z^2 / (2 sigma^2)),
-    the probability is sum_{z=T-s+1}^{T} g(z) / sum_{z=-T}^{T} g(z).
+    Noise of parameter `sigma` is truncated to {-bound, ..., bound}. It fails if only one of two neighbouring tables,
+    whose true values differ by `sensitivity`, can produce the outcome.
     """
+    # With g(z) = exp(-z^2 / (2 sigma^2)), T the bound and s the sensitivity, the probability is sum_{z=T-s+1}^{T} g(z)
+    # / sum_{z=-T}^{T} g(z).
     import numpy as np
 
     if sigma > _SUMMED_SIGMA or sensitivity > _SUMMED_SIGMA:
@@ -370,11 +364,11 @@ def off_the_overlap(sigma: float, bound: int, sensitivity: int) -> float:
 def missing_mass(sigma: float, bound: int, sensitivity: int) -> float:
     """Return an upper bound on the probability that untruncated integer Gaussian noise leaves the common outcomes.
 
-    Common outcomes are those that both of two neighbouring tables can produce if the noise is truncated at `bound`. Let
-    g(z) = exp(-z^2 / (2 sigma^2)) be the weights of the noise and m = bound - sensitivity + 1. The weights of all other
-    outcomes add up to at most g(m) + 2 int_m^inf g(x) dx. All weights add up to at least max(1, sigma sqrt(2 pi)), by
-    Poisson summation.
+    Common outcomes are those that both of two neighbouring tables can produce if the noise is truncated at `bound`.
     """
+    # Let g(z) = exp(-z^2 / (2 sigma^2)) be the weights of the noise and m = bound - sensitivity + 1. The weights of all
+    # other outcomes add up to at most g(m) + 2 int_m^inf g(x) dx. All weights add up to at least max(1, sigma sqrt(2
+    # pi)), by Poisson summation.
     first = (bound - sensitivity + 1) / sigma
     edge = math.exp(-0.5 * first * first) / max(1.0, sigma * math.sqrt(2.0 * math.pi))
     return min(1.0, (edge + math.erfc(first * math.sqrt(0.5))) * (1.0 + 1e-9))

@@ -134,7 +134,7 @@ def promise_for_unit(unit: str, epsilon: float, delta: float) -> str:
     """Return the promise (epsilon, delta) in words, for one unit of privacy.
 
     `unit` is "user", or "user," followed by the column by which the rows of one user are divided into units. The first
-    sentence says what is protected: the user with all rows, or only one day or column value of a user at a time.
+    sentence says what is protected: all rows of a user, or only one day or column value of a user at a time.
 
     >>> print(promise_for_unit("user,day", 1.0, 0.0))
     Each single day of a user is protected, but not the user: whoever has n of them in the table is protected only with

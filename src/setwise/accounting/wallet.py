@@ -35,13 +35,14 @@ SMALLEST_DELTA = 1e-299
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wallet:
-    """The budget of an account whose uses are chosen on the fly: a Gaussian wallet with two further limits.
+    """The budget of an account whose uses are chosen on the fly: a budget of mu squared with two further limits.
 
-    `size` is the mu squared from which uses are paid: all uses together are no worse than one Gaussian mechanism of
-    this mu squared. Probabilities of outright failure (in which everything may be revealed) may add up to
-    `failure_limit`. A use that `size` cannot pay for is still admitted if the largest privacy losses of all uses,
-    itself included, add up to at most `loss_limit` (basic composition). The object holds the limits; the ledger keeps
-    the remaining balances.
+    - `size` is the mu squared from which uses are paid; together they are no worse than one Gaussian mechanism of it.
+    - `failure_limit` bounds the sum of the probabilities of outright failure (in which everything may be revealed).
+    - `loss_limit`: a use that `size` cannot pay for is still admitted if the largest losses of all uses add up to at
+      most this.
+
+    The object has the limits; the ledger keeps the remaining balances.
 
     >>> wallet = Wallet.for_promise(epsilon=2.0, delta=1e-6)
     >>> round(wallet.size, 4), wallet.failure_limit
@@ -54,11 +55,12 @@ class Wallet:
 
     @classmethod
     def of(cls, size: float, *, failure_limit: float = 0.0, loss_limit: float = 0.0) -> "Wallet":
-        """Return a Gaussian wallet, a budget of mu^2 = `size`, from which nothing has been spent.
+        """Return a wallet, a budget of mu^2 = `size`, from which nothing has been spent.
 
-        `failure_limit` bounds the sum of the uses' probabilities of outright failure, in which everything may be
-        revealed. A use that the wallet cannot pay for is still admitted if the largest privacy losses of all uses,
-        itself included, add up to at most `loss_limit`.
+        - `failure_limit` bounds the sum of the uses' probabilities of outright failure, in which everything may be
+          revealed.
+        - `loss_limit`: a use that `size` cannot pay for is still admitted if the largest losses of all uses add up to
+          at most this.
 
         Raises: `InvalidParameter` unless `size` is positive and finite.
         """
