@@ -87,9 +87,9 @@ class BracketRecord(TypedDict):
 class CompositionRecord(TypedDict):
     """Certified brackets of the epsilon and delta to which mechanism uses compose, with their method and theorem.
 
-    The caller gave one of epsilon and delta, so the bracket of that one has equal ends. `interaction` is what the
-    analyst may choose after seeing answers, and `statement` names the theorem. `words` describes each use for people;
-    the command line leaves it out.
+    The bracket of the one that the caller gave has equal ends. `interaction` is what the analyst may choose after
+    seeing answers, and `statement` names the theorem. `words` describes each use for people; the command line leaves it
+    out.
     """
 
     interaction: InteractionName
@@ -156,11 +156,10 @@ class ColumnRecord(TypedDict):
 class DatasetRecord(TypedDict):
     """The columns of a dataset that questions may use, and its contribution bounds.
 
-    The table's location is not included. Questions may group by the columns `items`, aggregate `values` and filter by
-    `filters`. `contributions` is the most groups in which one user counts, and `per_item` the most rows, or units of a
-    summed column, that a user adds to one group; each is None if the steward set no bound. With a `unit` other than
-    "user", such as "user,day", each day of a user is bounded and protected by itself. `public` has the columns of the
-    tables without users that SQL may join, by the name of the table.
+    - `items`, `values`, `filters`: the columns to group by, to aggregate and to filter by
+    - `contributions`: the most groups in which one user (or one `unit`) counts; None if the steward set no bound
+    - `per_item`: the most rows, or units of a summed column, that a user (or one `unit`) adds to one group, or None
+    - `public`: the columns of tables without users that SQL may join, by the name of the table
     """
 
     name: DatasetName
@@ -224,13 +223,13 @@ class PathRecord(TypedDict):
 
 
 class AccountSummaryRecord(TypedDict):
-    """The status of an account without its odometers, which take time to compute.
+    """The status of an account without its odometers (bounds on the privacy loss so far), which take time to compute.
 
-    An account of the `kind` "setwise" pays with mechanism uses registered in advance, and a "filter" from a budget; a
-    "cap" is the joint budget of a dataset's accounts. The account guarantees the upper end of `epsilon` at `delta`.
-    `left` and `spent` are the remaining and the spent budget, as mechanism uses such as "pure:0.1x25". `share_left` is
-    the remaining share of the budget, from 0 to 1. `every` is the calendar period (such as a month) after which the
-    whole budget is available again, and `period` the current one; both are None if the budget is never renewed.
+    - `kind`: pays with registered mechanism uses ("setwise") or from a budget ("filter"); "cap": a dataset's joint
+      budget
+    - `epsilon`: the account guarantees its upper end at `delta`
+    - `left`, `spent`: the remaining and the spent budget, as mechanism uses such as "pure:0.1x25"
+    - `every`, `period`: None if the budget is never renewed
     """
 
     account: AccountName
@@ -255,9 +254,8 @@ class AccountSummaryRecord(TypedDict):
 class AccountRecord(AccountSummaryRecord):
     """The status of an account with its odometers, which bound the privacy loss of all answers so far.
 
-    `odometer` holds if no further question is asked, and `path_odometer` at all times. `epsilon_left` is the largest
-    epsilon of one further question, and `more_like_last` is how many more questions like the last one the account can
-    pay for. In lists of accounts `odometer` is None, and the other three fields are left out.
+    `odometer` holds if no further question is asked, and `path_odometer` at all times. In lists of accounts `odometer`
+    is None, and the other three fields are left out.
     """
 
     odometer: Annotated[
@@ -306,13 +304,14 @@ class JointRecord(TypedDict):
 
 
 class EntryRecord(TypedDict):
-    """An entry of an account's ledger: a charge, a settlement, a slice or a release, by `kind`.
+    """An entry of an account's ledger, with its content in `text` as the JSON text that was written.
 
-    A charge has the question that it paid for, and a settlement the answer and the unused mechanism uses that it
-    returned. A slice is the part of a cap (the joint budget of a dataset's accounts) that the account reserved or gave
-    back. A release is a part of an answer that an earlier charge has paid for, such as a day of a live series. `text`
-    is this content as the JSON text that was written. `key` is the idempotency key, and `period` the budget period that
-    paid (None: the account has no periods). `hash` covers the hash of the entry before.
+    - charge: the question that it paid for
+    - settlement: the answer, and the unused mechanism uses that it returned
+    - slice: the part of a cap (the joint budget of a dataset's accounts) that the account reserved or gave back
+    - release: a part of an answer that an earlier charge paid for, such as a day of a live series
+
+    `period` is the budget period that paid, None without periods. `hash` covers the hash of the entry before.
     """
 
     entry: Annotated[int, Example(1, "its number in the account")]
@@ -381,12 +380,16 @@ class BudgetRecord(TypedDict):
 class PlanRecord(TypedDict):
     """The largest cost of a question, and the accuracy that its answer is planned to have.
 
-    `uses` are the most mechanism uses that the question can spend, `epsilon` is their cost at `delta`, `expected_error`
-    is the mean absolute error of a count, and `why` says how the mechanism was chosen. `alone` is the cost of the
-    question by itself if an account pays and the question states its own budget; it is None otherwise. Three bounds
-    hold with probability `confidence`; they are in units of the count, and None if the mechanism has no such bound. A
-    count is off by at most `radius`. A group is found if its count exceeds its rivals' counts (0 for a fixed threshold)
-    by `detectable`. Each pick of a top k has a count at most `shortfall` below the best group not picked yet.
+    The bounds `radius`, `detectable` and `shortfall` hold with probability `confidence`. They are in units of the
+    count, and None if the mechanism has no such bound.
+
+    - `why`: how the mechanism was chosen
+    - `uses`, `epsilon`: the most mechanism uses that the question can spend, and their cost at `delta`
+    - `expected_error`: the mean absolute error of a count
+    - `radius`: a count is off by at most this number
+    - `detectable`: a group is found if its count exceeds its rivals' counts (0 for a fixed threshold) by this number
+    - `shortfall`: each pick of a top k has a count at most this number below the best group not picked yet
+    - `alone`: None unless an account pays and the question states its own budget
     """
 
     mechanism: Annotated[str, Example("unknown_gumbel")]
@@ -408,11 +411,9 @@ class PlanRecord(TypedDict):
 class PreviewRecord(PlanRecord):
     """The plan of a question to the service, and whether its account can pay for it now.
 
-    `left` is the remaining budget of the account, written as mechanism uses, and `words` describes the planned uses for
-    people. `shortage` says what the account, or the cap of its dataset, lacks to pay, and a smaller budget that it
-    could pay if one is found; it is None if the account can pay. The cap, the joint budget of all accounts, is paid by
-    one of two rules: from a Gaussian wallet, or as a sum of epsilons. A charge that only one of the rules can pay ends
-    the other rule for all accounts. `warning` then says which rule ends; it is None otherwise.
+    `left` is the remaining budget of the account, as mechanism uses. `shortage` may be about the account or about its
+    dataset's cap, the joint budget of all accounts. The cap can be paid by two rules, from a Gaussian wallet or as a
+    sum of epsilons; `warning` says which of them the charge would end.
     """
 
     left: Annotated[list[str], Example(["bounded-range:0.1x50", "pure:0.1x50"])]
@@ -428,9 +429,8 @@ class PreviewRecord(PlanRecord):
 class AnswerItemRecord(TypedDict):
     """One group of an answer: the `count` to report, the `interval` around it, and the raw noisy count `noisy`.
 
-    The answer's `interval_note` says what the intervals guarantee. `noisy` may be negative; use it to add counts up.
-    `unreliable` is True if noise may be as large as the count, else left out. Answers about statistics other than
-    counts have, under the name of each statistic, its `value`, `interval` and `unreliable` instead.
+    `noisy` may be negative; use it to add counts up. Statistics other than counts have, under the name of each
+    statistic, its `value`, `interval` and `unreliable` instead.
     """
 
     item: Annotated[
@@ -446,11 +446,12 @@ class AnswerItemRecord(TypedDict):
 class AnswerRecord(TypedDict):
     """A private answer as it is stored.
 
-    `measure` says what the numbers count, and `spent` has the mechanism uses that were charged. `complete` is True if
-    no item that the question asked for can be missing; `reason` says why the list of items ends where it does. If an
-    account paid, `delta` is the account's delta and `epsilon` the cost of the answer at that delta. `alone` is then the
-    [epsilon, delta] of the answer by itself, at the question's own delta. It is None or left out if the question stated
-    no budget.
+    - `measure`: what the numbers count
+    - `spent`: the mechanism uses that were charged
+    - `complete`: True if no item that the question asked for can be missing
+    - `reason`: why the list of items ends where it does
+    - `epsilon`, `delta`: the cost of the answer, at the account's delta if an account paid
+    - `alone`: [epsilon, delta] of the answer by itself if an account paid; None or left out without a stated budget
     """
 
     kind: Annotated[str, Example("top-k")]
@@ -503,9 +504,9 @@ class OutputRecord(TypedDict):
 class QueryRecord(TypedDict):
     """A query, which is to be polled while its `state` is running.
 
-    `asked` is the request. `answer` is set when the query is done, `problem` if it failed. A question in SQL also has
-    its `columns`, and its answer as `rows`: each maps a column to a group label or to the value and interval of a
-    statistic. `progress` is the share of the work that is done, between 0 and 1.
+    - `progress`: the share of the work that is done, from 0 to 1
+    - `answer`, `problem`: the answer of a query that is done, and the error of one that failed; else None
+    - `columns`, `rows`: the answer in SQL, or None; a row maps columns to group labels or to values with intervals
     """
 
     id: Annotated[str, Example("5f2b8c1e9a7d4c3b8e6f0a1b2c3d4e5f")]
@@ -536,9 +537,8 @@ class QueryRecord(TypedDict):
 class SeriesRecord(TypedDict):
     """A live series (noisy user counts by period): what it counts, what it cost, and how accurate its numbers are.
 
-    `within` is the half-width, in users, of the widest 95% interval of a total. A private item is shown if its noisy
-    number of users is at least `shown_from`, which is None if the items are public. `matrix` says in words with which
-    weights the counts of earlier periods enter a release.
+    `within` is in users. A private item is shown if its noisy number of users is at least `shown_from`; None if the
+    items are public. `matrix` names the weights with which the counts of earlier periods enter a release.
     """
 
     name: Annotated[str, Example("reach")]

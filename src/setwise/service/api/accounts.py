@@ -41,12 +41,13 @@ _PAGE_CHARACTERS = 1 << 20
 class SetwiseAccountBody(Body):
     """Request to open an account that pays with mechanism uses registered in advance, which it may spend in any order.
 
-    The account is called `name` and lets the person `analyst` ask about `dataset`. `uses` lists the registered uses in
-    the notation KIND:PARAMETERSxCOUNT: "pure:0.1x25" are 25 uses of a 0.1-DP mechanism. The overall epsilon of all uses
-    is certified at `delta`. With `every` the uses are renewed after each such calendar period; without it they are for
-    the account's whole life. The account may also have a Gaussian wallet, a budget of mu squared that pays for uses
-    which are not registered. `wallet` is its mu, and `failure` the most that the failure probabilities of those uses
-    may add up to; both are 0 for an account without a wallet.
+    - `name`: the name of the account
+    - `analyst`: the person who may ask about `dataset`
+    - `uses`: the registered uses; "pure:0.1x25", for example, are 25 uses of a 0.1-DP mechanism
+    - `delta`: the delta at which the overall epsilon of all uses is certified
+    - `every`: the calendar period after which the uses are renewed, or None
+    - `wallet`: the mu of a Gaussian wallet, a budget of mu squared for uses which are not registered; 0 for none
+    - `failure`: the most that the failure probabilities of the wallet's uses may add up to
     """
 
     kind: Literal["setwise"]
@@ -67,13 +68,13 @@ class SetwiseAccountBody(Body):
 class FilterAccountBody(Body):
     """Request to open an account with a budget (epsilon, delta), from which each mechanism use is paid when it is made.
 
-    The account is called `name` and lets the person `analyst` ask about `dataset`. `kind` is always "filter", which
-    tells this request from a `SetwiseAccountBody`. `rule` says how prices add up: in mu squared ("wallet"), as zCDP
-    parameters ("zcdp"), or in units fixed for a list of mechanism uses ("menu"). With the rules "wallet" and "zcdp" the
-    account takes mechanism uses of any parameters; with "menu" it takes only uses that are no worse than one listed in
-    `menu`. `failure_share` is the share of delta that is set aside for outright failures (events in which everything
-    may be revealed); None takes the default of the rule. With `every` the account has its whole budget again after each
-    such calendar period; with None the budget is never renewed.
+    - `kind`: always "filter", which tells this request from a `SetwiseAccountBody`
+    - `name`: the name of the account
+    - `analyst`: the person who may ask about `dataset`
+    - `every`: the calendar period after which the whole budget is available again, or None
+    - `rule`: how prices of mechanism uses add up: "wallet" (in mu squared), "zcdp" (as zCDP parameters) or "menu"
+    - `failure_share`: the share of delta for outright failures (everything may be revealed); None is the rule's default
+    - `menu`: under the rule "menu", the account takes only mechanism uses that are no worse than one of these
     """
 
     kind: Literal["filter"]

@@ -21,9 +21,10 @@ router = APIRouter(prefix=API, tags=["calculators"], route_class=GuardedRoute)
 class ComposeBody(Body):
     """The mechanism uses to compose, and either `delta` or `epsilon`; the service computes the other one.
 
-    `uses` are written as in "pure:0.1x25", 25 uses of a 0.1-DP mechanism. Of `delta` and `epsilon`, the one that the
-    service shall compute is None. `interaction` is what the analyst may choose after seeing answers, from nothing
-    ("batch") to the mechanisms, their order and their parameters ("adaptive").
+    - `uses`: text such as "pure:0.1x25", 25 uses of a 0.1-DP mechanism
+    - `interaction`: what the analyst may choose after seeing answers, from nothing ("batch") to the mechanisms, their
+      order and their parameters ("adaptive")
+    - `delta`, `epsilon`: None for the one to compute
     """
 
     uses: Annotated[list[Use], Field(min_length=1, max_length=MOST_USES)]
@@ -61,11 +62,10 @@ async def compose(
         JsonBody(examples=[{"uses": ["pure:0.1x25", "bounded-range:0.1x25"], "delta": 1e-6}]),
     ],
 ) -> CompositionRecord:
-    """Return certified bounds on the epsilon or the delta of all `uses` in the request together.
+    """Return certified bounds on the epsilon or the delta of all mechanism `uses` in the request together.
 
-    `uses` are mechanism uses such as "pure:0.1x25", 25 uses of a 0.1-DP mechanism. If the request states a delta, the
-    bounds are on the epsilon at that delta; if it states an epsilon, they are on the delta. They hold for an analyst
-    who may choose, after seeing answers, what `interaction` says.
+    If the request states a delta, the bounds are on the epsilon at that delta; if it states an epsilon, they are on the
+    delta. `interaction` says what the analyst may choose after seeing answers.
     """
     task = Compose(uses=tuple(body.uses), interaction=str(body.interaction), delta=body.delta, epsilon=body.epsilon)
     with at_field("uses"):

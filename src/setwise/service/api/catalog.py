@@ -32,9 +32,8 @@ _EXAMPLE = '[tables.ratings]\nsource = "ratings.parquet"\nuser = "user_id"\nboun
 class CatalogBody(Body):
     """A catalog (tables, with their bounds and public group keys) as TOML text.
 
-    The source of a table is a path in the service's data folder, or the name of a table on an engine. `apart` is the
-    reason why these datasets do not share the cap (the joint budget of a dataset's accounts) of other datasets on the
-    same tables; "" if they do share it.
+    A table is a path in the service's data folder, or the name of a table on an engine. `apart` is the reason why its
+    datasets do not share the cap (joint budget) of other datasets on the same tables; "" if they do.
     """
 
     text: Annotated[str, StringConstraints(min_length=1, max_length=200_000)]
@@ -64,10 +63,9 @@ async def import_catalog(
 def _import(service: Service, body: CatalogBody, steward: str) -> CatalogRecord:
     """Register the tables of the catalog in `body` that are not registered yet; return the catalog of all datasets.
 
-    The tables become datasets of the replica `service`, and the audit log records `steward` as the person who
-    registered them. Raises `InvalidParameter`, `UnsuitableTable` or `UnknownColumn` for a table that cannot be
-    registered, and `NameTaken` if a dataset of the same name has another definition; nothing is registered in these
-    cases.
+    `steward` is the person who registers them. Raises `InvalidParameter`, `UnsuitableTable` or `UnknownColumn` for a
+    table that cannot be registered, and `NameTaken` if a dataset of that name has another definition; then no table is
+    registered.
     """
     with at_field("text"):
         catalog = parse_catalog(body.text, reads_files=False)
@@ -88,12 +86,10 @@ def _import(service: Service, body: CatalogBody, steward: str) -> CatalogRecord:
 
 
 def _dataset(service: Service, catalog: Catalog, name: str) -> Dataset:
-    """Return the catalog's table `name` as a dataset to register, with all its columns. No row of the table is read.
+    """Return the table `name` of the parsed `catalog` as a dataset to register, with all its columns. No row is read.
 
-    `catalog` is the parsed TOML text that lists tables with their bounds and public group keys. The engines of the
-    replica `service` look up the columns.
-
-    Raises `InvalidParameter` if the table's engine, or an option for reading it, is not known to the service.
+    The engines of the replica `service` look up the columns. Raises `InvalidParameter` if the table's engine, or an
+    option for reading it, is not known to the service.
     """
     table = catalog.tables[name]
     engine = EngineKind.of(str(table.options.get("engine", "duckdb")))

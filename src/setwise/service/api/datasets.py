@@ -44,14 +44,16 @@ DatasetName = Annotated[Name, Path(examples=["events"])]
 
 
 class CsvBody(Body):
-    """How the CSV files of a table are written: the same options as those of `setwise.open`.
+    """How the CSV files of a table are written: the options that `setwise.open` has, too.
 
-    `encoding` is the character encoding of the files, such as utf-8 or cp1252. A `separator` or `format` (such as
-    csv.gz) that is left out is taken from the endings of the files' names. Files without a header need `columns`, the
-    names of their columns; `header` true says that the first line is a header even if it looks like a row. `skip_lines`
-    is the number of lines above the header or the first row. `decimal` and `thousands` are the separators within
-    numbers, `date_format` is the format of dates, such as `%d.%m.%Y`, and `null` lists words that mean an empty cell,
-    such as NA.
+    - `separator`, `format` (such as csv.gz): None takes them from the endings of the files' names
+    - `encoding`: the character encoding, such as utf-8 or cp1252
+    - `header`: true if the first line is a header even if it looks like a row
+    - `columns`: the names of the columns, for files without a header
+    - `skip_lines`: the number of lines above the header or the first row
+    - `decimal`, `thousands`: the separators within numbers
+    - `date_format`: the format of dates, such as `%d.%m.%Y`
+    - `null`: words that mean an empty cell, such as NA
     """
 
     separator: Annotated[str, StringConstraints(min_length=1, max_length=8)] | None = None
@@ -87,19 +89,19 @@ def _check_size(value: object) -> object:
 class DatasetBody(Body):
     """A table to register: where it is, whose privacy it protects, and the columns and bounds that questions may use.
 
-    For DuckDB `table` is a path in the service's data folder, for other engines the name of a table. It may be a folder
-    that `setwise prepare` has written; questions to it are then answered faster. `user` is the column that identifies
-    users. Questions may group by the columns `items`, aggregate `values` and filter by `filters`. `contributions` is
-    the most groups in which one user counts, and `per_item` the most rows, or units of a summed column, that a user
-    adds to one group. A question may state smaller bounds, but no larger ones. Without `per_item`, counts of rows in
-    SQL find their bound privately, with a tenth of epsilon.
+    - `table`: a path in the service's data folder for DuckDB, the name of a table for other engines
+    - `user`: the column that identifies users
+    - `items`, `values`, `filters`: the columns to group by, to aggregate and to filter by
+    - `contributions`: the most groups in which one user counts
+    - `per_item`: the most rows, or units of a summed column, that a user adds to one group
+    - `apart`: why the dataset does not share the cap (joint budget) of other datasets on the same table; "" if it does
+    - `unit`: "user", or a part of a user; datasets that share a cap have the same unit
+    - `types`: the kinds (integer, date, ...) of CSV columns that are not text
+    - `public`: the names and places of tables without users that SQL may join
+    - `csv`: how the CSV files are written
 
-    Datasets on the same table share its cap (the joint budget of a dataset's accounts) and joint guarantee, unless
-    `apart` gives a reason why not. `unit` is the unit of privacy: "user", or with "user,day" each single day of a user,
-    which is a far weaker promise. Datasets that share a cap have the same unit.
-
-    `types` has the kinds (integer, date, ...) of CSV columns that are not text, and `csv` says how the CSV files are
-    written. `public` has the names and places of tables without users that SQL may join.
+    A question may state smaller bounds, but no larger ones. Without `per_item`, counts of rows in SQL find their bound
+    privately, with a tenth of epsilon.
     """
 
     name: Name
@@ -134,11 +136,10 @@ class DatasetBody(Body):
 class CapBody(Body):
     """A cap: the budget (epsilon, delta) that all accounts on a dataset may spend together.
 
-    `rule` says how the prices of mechanism uses add up: under "zcdp" by their zCDP parameters, and under "wallet" as
-    `keep` says. `failure_share` is the share of delta that is set aside for outright failures (events in which
-    everything may be revealed); None is the default of the rule. `keep` says how questions pay the cap: "wallet" (a
-    budget in mu squared, for any noise) or "sum" (a sum of epsilons, for pure noise only). With "either" both ways stay
-    open until a question can be paid in only one of them, which closes the other for all accounts.
+    - `rule`: how prices of mechanism uses add up: by their zCDP parameters ("zcdp"), or as `keep` says ("wallet")
+    - `failure_share`: the share of delta for outright failures (everything may be revealed); None is the rule's default
+    - `keep`: in mu squared for any noise ("wallet"), as a sum of epsilons for pure noise only ("sum"), or in both ways
+      until a question can be paid in only one of them ("either"), which closes the other way for all accounts
     """
 
     epsilon: Epsilon
@@ -153,11 +154,9 @@ class CapBody(Body):
 
 
 class ReclaimBody(Body):
-    """Request to take back the slices of a cap that idle accounts have reserved.
+    """Request to take back the unspent parts of a dataset's cap (joint budget) that idle accounts have reserved.
 
-    An account is idle if it has had no ledger entry, such as a charge, for `idle_hours` hours. A slice is the part of
-    the cap (the joint budget of a dataset's accounts) that an account has reserved. Only the unspent part of the slice
-    is taken back.
+    An account is idle if it has had no ledger entry, such as a charge, for `idle_hours` hours.
     """
 
     idle_hours: Annotated[float, Field(ge=0.0, le=24.0 * 366.0 * 100.0)] = 0.0
@@ -237,11 +236,10 @@ async def set_cap(
 async def reclaim(
     request: Request, dataset: DatasetName, body: Annotated[ReclaimBody, JsonBody(examples=[{"idle_hours": 24.0}])]
 ) -> ReclaimedRecord:
-    """Take back the unspent parts of a dataset's cap that idle accounts have reserved.
+    """Take back the unspent parts of a dataset's cap (joint budget of its accounts) that idle accounts have reserved.
 
-    A cap is the joint budget of a dataset's accounts. An account is idle if it has had no ledger entry, such as a
-    charge, for `idle_hours` hours. The response has the number of accounts whose reserved parts were taken back. Such
-    an account reserves a part again when a charge needs one.
+    An account is idle if it has had no ledger entry for `idle_hours` hours. The response has the number of accounts
+    whose parts were taken back. Such an account reserves a part again when a charge needs one.
     """
     service, steward = service_of(request), caller(request).person.name
 
@@ -279,9 +277,8 @@ async def joint(
 def _register(service: Service, body: DatasetBody, steward: str) -> DatasetRecord:
     """Register the table of `body` in the ledger and in the store of datasets, and return its JSON record.
 
-    Ledger and store are those of the replica `service`. The audit log records `steward` as the person who registered
-    the dataset. Raises `InvalidParameter`, `UnknownColumn` or `UnsuitableTable` with the name of the field at fault,
-    and `NameTaken` if there is a dataset of that name.
+    `steward` is the person who registers it. Raises `InvalidParameter`, `UnknownColumn` or `UnsuitableTable` with the
+    name of the field at fault, and `NameTaken` if there is a dataset of that name.
     """
     fields: dict[str, Any] = body.model_dump(exclude={"apart", "csv"}) | {
         "types": tuple(body.types.items()),
@@ -303,8 +300,7 @@ def register(service: Service, dataset: Dataset, steward: str, apart: str) -> Da
     """Register `dataset` in the ledger and the store of datasets of the replica `service`; return its JSON record.
 
     Requires: `Engines.check` has accepted the dataset. `steward` is the person who registers it. `apart` is the reason
-    why the dataset does not share the cap (the joint budget of a dataset's accounts) of other datasets on the same
-    table; "" if it does share it.
+    why it does not share the cap (joint budget) of other datasets on the same table; "" if it does.
 
     Raises `NameTaken` if there is a dataset of that name.
     """

@@ -36,14 +36,17 @@ Day = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d{2}-\d{2}$")]
 class SeriesBody(Body):
     """A live series to open: the running number of users in each group of the column `item`, at the end of each period.
 
-    The series is called `name`, counts rows of `dataset` and is paid by `account`. The column `at` has the time of each
-    row. A period is one `every` (day, week or month); the first begins on the day `start`, and the series has `periods`
-    of them. Only rows that satisfy the filter `where` are counted, and a user is counted in at most `contributions`
-    groups. `domain` lists the groups if they are public. `purpose` says which of the numbers shall have the smallest
-    error: running totals, single periods, or windows of `window` periods. An update reads the `late_days` days before
-    its first unreleased period again, for rows that arrived late. An account with a budget pays `epsilon` and `delta`
-    once for the whole series. An account whose mechanism uses were registered when it was opened pays with the
-    registered use `counts` instead and, if the groups are private, with a failure probability `delta`.
+    - `at`: the column with the time of each row
+    - `every`, `start`, `periods`: the length of a period, the first day of the first period, and the number of periods
+    - `contributions`: the most groups in which one user counts
+    - `epsilon`, `delta`: what an account with a budget pays once for the whole series
+    - `counts`: the registered mechanism use with which an account with such uses pays, plus the failure probability
+      `delta` if the groups are private
+    - `purpose`: which numbers shall have the smallest error: running totals, single periods, or windows of `window`
+      periods
+    - `where`: a filter; only rows that satisfy it are counted
+    - `domain`: the groups, if they are public
+    - `late_days`: how many days before its first unreleased period an update reads again, for rows that arrived late
     """
 
     name: Name
@@ -134,10 +137,9 @@ async def show_series(
 ) -> SeriesValuesRecord:
     """Return the released numbers of a live series. Nothing is charged, and no row is read.
 
-    A live series is a set of noisy user counts that is released period by period. The numbers are running totals of
-    users per item or, with `window`, numbers of new users over that many periods. With `item` only the listed items are
-    returned. With `top` only that many items are returned: the largest in the period that begins on the day `on`, or in
-    the last period if `on` is left out.
+    The numbers are running totals of users per item or, with `window`, numbers of new users over that many periods.
+    With `item` only the listed items are returned. With `top` only that many items are returned: the largest in the
+    period that begins on the day `on`, or in the last period if `on` is left out.
     """
     service, identity = service_of(request), caller(request)
     view = await service.threads.run(lambda: service.series.view(identity, series, window, item or [], top, on))
@@ -182,9 +184,7 @@ async def close_series(request: Request, series: SeriesName) -> SeriesRecord:
 def series_record(service: Service, series: LiveSeries) -> SeriesRecord:
     """Return the JSON record of a live `series`: what it counts, what it cost, and how precise its numbers are.
 
-    Two fields are in users, and hold for totals in the last period: `within` is the half-width of the 95% intervals,
-    and `shown_from` the noisy count from which on a private group is shown (None if the groups are public). The replica
-    `service` looks up the name of the dataset.
+    The replica `service` looks up the name of the dataset. The precision is that of totals in the last period.
     """
     terms, totals = series.terms, series.totals
     return {

@@ -49,9 +49,8 @@ async def metrics(request: Request) -> PlainTextResponse:
 async def audit(request: Request) -> AuditRecord:
     """Recompute every hash chain and every balance of the ledger, and report each entry that does not match them.
 
-    If the service has a signing key, every head of the ledger (a record of where each account's hash chain ends) must
-    be signed with that key, and the newest head must be recent. Answers, roles and datasets in the service's own tables
-    must agree with the ledger.
+    If the service has a signing key, every head (a record of where the hash chains end) must be signed with it, and the
+    newest head must be recent. The service's own tables (answers, roles, datasets) must agree with the ledger.
     """
     service = service_of(request)
     verification = await service.threads.run(service.upkeep.verify)

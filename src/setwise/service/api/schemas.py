@@ -180,8 +180,7 @@ _CONTROL = re.compile(r"[\u0000-\u001f\u007f]")
 def _check_domain(domain: object) -> list[Any]:
     """Return `domain`, the public group labels of a query, unchanged if all of them are valid.
 
-    A label is a text, a whole number or, for groups of several columns, a list of these. All labels are checked in one
-    pass, because one pydantic validator per label took half a second for 70,000 pairs.
+    A label is a text, a whole number or, for groups of several columns, a list of these.
 
     Raises `InvalidParameter` for a list that is too long, and `ValidationError` with the position of the first invalid
     label.
@@ -190,6 +189,7 @@ def _check_domain(domain: object) -> list[Any]:
         raise InvalidParameter(f"should be a list of 1 to {_MOST_LABELS:,} labels")
     if any(type(label) is list and not 1 <= len(label) <= MOST_COLUMNS for label in domain):
         raise InvalidParameter(f"a label of several columns should have 1 to {MOST_COLUMNS} of them")
+    # All labels are checked in one pass, because one pydantic validator per label took half a second for 70,000 pairs.
     if not _are_labels([cell for label in domain for cell in (label if type(label) is list else (label,))]):
         place = next(
             place for place, label in enumerate(domain) if not _are_labels(label if type(label) is list else [label])
@@ -245,11 +245,12 @@ Auto = Literal["auto"]
 class GroupingBody(Body):
     """The fields that all queries with groups share: public groups, a filter, and how much one user counts.
 
-    A group key is a column, or a bin of a column as in `age by 10` or `month of at`. `contributions` is the most groups
-    in which one user counts; None takes the dataset's bound, and "auto" finds a bound privately, with at most a tenth
-    of epsilon. `domain` lists the public group labels. If the groups are private, only the `limit` groups with the
-    highest exact numbers can be in the answer. `where` filters rows, and `null_item` is the label of rows whose group
-    is null, which are left out without it.
+    - `contributions`: the most groups in which one user counts; None takes the dataset's bound, and "auto" finds a
+      bound privately, with at most a tenth of epsilon
+    - `domain`: the public group labels; None for private groups
+    - `where`: a filter of rows
+    - `null_item`: the label of rows whose group is null; None leaves these rows out
+    - `limit`: with private groups, only this many groups, with the highest exact numbers, can be in the answer
     """
 
     contributions: Bound | Auto | None = None
@@ -380,12 +381,14 @@ class DrawsBody(Body):
 class TotalBody(Body):
     """The budget of one question to an account with an (epsilon, delta) budget; the planner splits it among mechanisms.
 
-    `epsilon` is what the question spends. If `within` is given, the question spends the least epsilon for which the
-    planned 95% interval has at most this half-width; `epsilon` is then the most that may be spent. The half-width is in
-    the unit of the statistic; for a mean it is planned for 1,000 users, and for a quantile it is in ranks (numbers of
-    users). Only SQL may leave `delta` out: with private groups it is then 1e-6, or a tenth of what the account sets
-    aside for failures if that is less; with public groups it is 0. `counts` names the kind of noise that is added to
-    counts, and `mechanism` the mechanism that answers the question; the planner chooses those that are left out.
+    - `epsilon`: what the question spends or, if `within` is given, the most that it may spend
+    - `within`: the largest half-width of the planned 95% interval; the question then spends the least epsilon that
+      reaches it. The half-width is in the unit of the statistic, for a quantile in ranks (numbers of users); for a mean
+      it is planned for 1,000 users
+    - `delta`: only SQL may leave it out; it is then 0 with public groups, and with private groups 1e-6, or a tenth of
+      what the account sets aside for failures if that is less
+    - `counts`: the kind of noise that is added to counts; left out, the planner chooses it
+    - `mechanism`: the mechanism that answers; left out, the planner chooses it
     """
 
     kind: Literal["total"]
