@@ -51,13 +51,11 @@ _SAMPLED = (
 
 
 def from_event(event: "DpEvent") -> tuple[Use, ...]:
-    """Return the mechanisms in a dp-accounting event as `Use`s, which Setwise composes: a guarantee and a count each.
+    """Return the mechanisms in a dp-accounting event as `Use`s (a guarantee and a count each), which Setwise composes.
 
-    The event's sensitivities are taken as they are: if they are for replacing a user, and not for adding or removing
-    one, the composed guarantee is for replacing a user too.
-    Raises: `InvalidParameter` for an event with sampling, because set-wise composition has no amplification by
-    sampling, and for an event without a matching guarantee. Compose such an event in dp-accounting instead, together
-    with the result of `to_pld` for your other mechanisms.
+    The event's sensitivities are taken unchanged: if they are for replacing a user, the composed guarantee is, too.
+    Raises: `InvalidParameter` for an event with sampling, or without a matching guarantee. Compose such an event in
+    dp-accounting, with the result of `to_pld` for other mechanisms.
     """
     return merged(Use(guarantee, count) for guarantee, count in _parts(event, 1))
 
@@ -107,11 +105,12 @@ def to_pld(
 ) -> "PrivacyLossDistribution":
     """Return a dp-accounting privacy loss distribution that dominates the composition.
 
-    Its hockey-stick divergence equals our certified delta at `points` values of epsilon. Between them it is linear in
-    exp(epsilon), and so lies above the true delta, which is convex in exp(epsilon). `tail` is the delta at the largest
-    of these epsilons, and becomes probability mass at infinite loss. `discretization` is the distance between losses on
-    the distribution's grid. The result may be composed with distributions of other mechanisms, in any order and
-    adaptively (docs/adapters.md).
+    - `discretization`: the distance between losses on the distribution's grid
+    - `points`: the number of epsilons at which the distribution attains the certified delta; between them its delta is
+      above the true one
+    - `tail`: the delta at the largest of these epsilons, which becomes probability mass at infinite loss
+
+    The result may be composed with distributions of other mechanisms, in any order and adaptively (docs/adapters.md).
     Raises: `InvalidParameter` if `points` or `discretization` is out of range.
     """
     from dp_accounting.pld import pld_pmf, privacy_loss_distribution
@@ -127,6 +126,8 @@ def to_pld(
     knots = np.unique(np.ceil(end * shares / discretization).astype(np.int64))
     epsilons = knots * discretization
     deltas = np.array([composition.quick_delta(float(x)).upper for x in epsilons])
+    # Between knots the distribution's delta is linear in exp(epsilon), and so lies above the true delta, which is
+    # convex in it.
     deltas = _convex(np.exp(epsilons), deltas)
     mirrored = -np.expm1(-epsilons) + np.exp(-epsilons) * deltas
     pmf = pld_pmf.create_pmf_pessimistic_connect_dots(
@@ -158,10 +159,8 @@ def _convex(u: Floats, values: Floats) -> Floats:
 def from_measurement(measurement: "Measurement", d_in: float, count: int = 1) -> Use:
     """Return `count` invocations of an OpenDP measurement on inputs at distance `d_in`, as one `Use`.
 
-    `d_in` is the distance between datasets with and without one user: 1 if each user has one row. The measurement's
-    privacy map states only the parameters of a class such as zCDP. If the noise is known, describe the mechanism by its
-    noise instead: `setwise.Gaussian(sigma=...)` composes better than the zCDP guarantee of Gaussian noise, and
-    `setwise.BoundedRange(epsilon=...)` composes better than the pure-DP guarantee of an exponential mechanism.
+    `d_in` is the distance between datasets with and without one user: 1 if each user has one row. If the noise is
+    known, `setwise.Gaussian` or `setwise.BoundedRange` describe it better than the measurement's privacy map does.
     Raises: `InvalidParameter` if the measurement's privacy measure has no counterpart here.
     """
     _require_opendp_016()
@@ -200,9 +199,8 @@ _RENYI_ROUNDED = 1e-13
 def renyi_curve(uses: Iterable[Use], orders: Sequence[float]) -> list[float]:
     """Return upper bounds on the Rényi divergence of all `uses` together, one for each of the `orders` above 1.
 
-    Divergences of the same order add up, also if the uses are chosen adaptively (Mironov17). The curve has less
-    information than `uses`: an epsilon that is computed from it is never below the best epsilon for composing the uses
-    set-wise (a fixed collection in any order).
+    The bounds hold also if the uses are chosen adaptively (Mironov17). An epsilon that is computed from them is never
+    below the best epsilon for composing the uses set-wise (a fixed collection in any order).
     """
     curve = [0.0] * len(orders)
     for use in uses:
@@ -214,8 +212,8 @@ def renyi_curve(uses: Iterable[Use], orders: Sequence[float]) -> list[float]:
 def renyi_divergence(guarantee: Guarantee, order: float) -> float:
     """Return an upper bound on the Rényi divergence, of the given order, of one use of a mechanism with this guarantee.
 
-    The bound is exact up to rounding for pure DP (attained by randomized response), Laplace noise, bounded range and
-    Gaussian noise; for other guarantees it follows from their zCDP.
+    For pure DP, Laplace noise, bounded range and Gaussian noise, the bound is exact up to rounding; for other
+    guarantees it follows from their zCDP.
     Raises: `InvalidParameter` if the order is not between 1 and 1e6, or if the guarantee has a failure probability.
     """
     if not 1.0 < order < 1e6:
@@ -269,11 +267,12 @@ def _of_laplace(epsilon: float, order: float) -> float:
 def _of_bounded_range(epsilon: float, order: float) -> float:
     """Return the largest Rényi divergence of order a (`order`) that bounded range `epsilon` allows, rounded up.
 
-    The worst mechanism has two outcomes, with privacy losses t and t - epsilon for some t. Let s = e^t, b = e^-epsilon,
-    A = (1 - b^a)/(1 - b) and B = (b - b^a)/(1 - b). The divergence is log(M)/(a - 1) for M = s^(a-1) A - s^a B, which
-    is largest at s = (a-1) A / (a B); there M = s^(a-1) A / a.
+    With b = e^-epsilon, A = (1 - b^a)/(1 - b) and B = (b - b^a)/(1 - b), it is log(s^(a-1) A / a)/(a - 1) at s = (a-1)
+    A / (a B).
     Theorem: DongDuRo19.
     """
+    # The worst mechanism has two outcomes, with privacy losses t and t - epsilon for some t. With s = e^t the
+    # divergence is log(s^(a-1) A - s^a B)/(a - 1), which is largest at s = (a-1) A / (a B).
     numerator_a = -math.expm1(-order * epsilon)
     numerator_b = math.exp(-epsilon) * -math.expm1(-(order - 1.0) * epsilon)
     step = -math.expm1(-epsilon)
@@ -297,10 +296,8 @@ def replace_one(uses: Iterable[Use]) -> tuple[Use, ...]:
 def replaced(guarantee: Guarantee) -> Guarantee:
     """Return the guarantee of one use if one user is replaced by another, instead of added or removed.
 
-    A replacement is a removal and an addition, whose losses add: the epsilon of pure DP and bounded range doubles, and
-    so does a sensitivity. A mechanism's own sensitivity under replacement may be smaller: in a histogram in which each
-    user has one cell, the l2-sensitivity grows only by a factor of sqrt 2. Then describe the mechanism by that
-    sensitivity instead of calling this function.
+    The epsilon of pure DP and bounded range doubles, and so does a sensitivity. If a mechanism's own sensitivity under
+    replacement is smaller, as in a histogram with one cell per user, describe the mechanism by it instead.
     """
     match guarantee:
         case PureDP(epsilon=epsilon):
@@ -323,8 +320,7 @@ def replaced(guarantee: Guarantee) -> Guarantee:
 def _zcdp_under_replacement(zcdp: ZeroConcentratedDP) -> ZeroConcentratedDP:
     """Return the zCDP that a mechanism with the guarantee `zcdp` has if a user is replaced, not added or removed.
 
-    (xi, rho)-zCDP bounds the Rényi divergence D_a of every order a by xi + a rho. Under replacement it becomes (3 xi, 4
-    rho), or (2 xi, 4 rho) if xi is negative.
+    (xi, rho)-zCDP becomes (3 xi, 4 rho), or (2 xi, 4 rho) if xi is negative.
     Theorem: BunSt16 (group privacy for two): D_a(P|Q) <= 2a/(2a-1) D_(2a-1)(P|R) + D_2a(R|Q).
     Raises: `InvalidParameter` if the guarantee has a failure probability.
     """

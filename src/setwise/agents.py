@@ -38,12 +38,12 @@ ToolResult = Mapping[str, Any]
 
 
 class LocalTables:
-    """Tables on this machine that an agent may ask; one account pays for all questions.
+    """Tables on this machine that an agent may ask; one account pays for all questions, which run one at a time.
 
-    `sessions` has an open session for each table, by the table's name. The agent also sees live series (user counts
-    that are released period by period) of the `ledger`; with None it sees none. One question runs at a time. An answer
-    or refusal is returned 1, 2, 4, ... times `answer_step` seconds after the question, so that its time reveals little
-    about the rows.
+    - `sessions`: an open session for each table, by the table's name
+    - `ledger`: the ledger whose live series (user counts that are released period by period) the agent sees, or None
+    - `answer_step`: an answer or refusal leaves 1, 2, 4, ... times this many seconds after the question, so that its
+      time reveals little about the rows
     """
 
     def __init__(
@@ -81,12 +81,12 @@ class LocalTables:
     def preview(self, dataset: str, sql: str, words: SqlWords) -> ToolResult:
         """Return the plan of the SELECT `sql` on the table `dataset` as a JSON object; nothing is charged.
 
-        A plan has the mechanism, its noise and its cost. `words` are options as keyword arguments, such as epsilon.
-        `shortage` in the result says what the account lacks to pay for the plan; it is None if the account can pay.
+        A plan has the mechanism, its noise and its cost. `words` are options, such as epsilon. Two fields are None or
+        text:
 
-        A dataset's cap (the joint budget of its accounts) can be paid by two rules: from a Gaussian wallet (a budget in
-        mu squared), or as a sum of epsilons. A charge that only one of the two rules can pay ends the other rule for
-        all accounts. `warning` then says which rule ends; it is None otherwise.
+        - `shortage`: what the account lacks to pay for the plan
+        - `warning`: which way of paying the dataset's cap (joint budget), from a Gaussian wallet (in mu squared) or as
+          a sum of epsilons, the charge would end for all accounts
         """
         with self._question_lock:
             plan = self._session(dataset).explain(sql, called=dataset, **words)
@@ -118,10 +118,8 @@ class LocalTables:
     def series(self) -> list[ToolResult]:
         """Return a description of each live series that the agent may see, as a list of JSON objects.
 
-        A live series is a set of noisy user counts that is charged once and released period by period; each object has
-        its name, item column, periods, unit of privacy, and whether it is closed. The agent may see the series that its
-        own account has paid for. It may also see every series that was paid by an account opened only for that series,
-        because no analyst's account paid for it.
+        A live series is a set of noisy user counts that is charged once and released period by period. The agent may
+        see the series that its own account paid for, and those paid by an account that was opened only for one series.
         """
         return [_describe_series(each) for each in self._series().values()]
 
@@ -130,10 +128,9 @@ class LocalTables:
     ) -> ToolResult:
         """Return the released numbers of the live series `name`; raise `UnknownName` if there is no such series.
 
-        A live series is a set of noisy user counts that is released period by period. The numbers are running totals of
-        users per group or, with `window`, counts over windows of that many periods. Only the listed `items` are
-        returned; an empty list means all. With `top`, only that many items are returned: the largest of the period that
-        begins on the day `on`, or of the last period if `on` is None.
+        - `window`: the number of periods that each number covers; None means running totals of users per item
+        - `items`: the items to return; empty means all
+        - `top`: how many items to return, the largest in the period that begins on the day `on` (None: the last period)
         """
         series = self._series()
         if name not in series:
@@ -204,10 +201,9 @@ class ServiceTables:
     ) -> ToolResult:
         """Return the released numbers of the live series `name` as a JSON object.
 
-        A live series is a set of noisy user counts that is released period by period. The numbers are running totals of
-        users per group or, with `window`, counts over windows of that many periods. Only the listed `items` are
-        returned; an empty list means all. With `top`, only that many items are returned: the largest of the period that
-        begins on the day `on`, or of the last period if `on` is None.
+        - `window`: the number of periods that each number covers; None means running totals of users per item
+        - `items`: the items to return; empty means all
+        - `top`: how many items to return, the largest in the period that begins on the day `on` (None: the last period)
         """
         return {**self._client.series(name).view(window=window, items=items, top=top, on=on)}
 

@@ -123,11 +123,11 @@ def sql(**arguments: Any) -> None:  # noqa: ANN401 - each of its own type, as de
 
 
 def _read_catalog(path: str | None, text: str, user: str | None) -> "tuple[Catalog | None, str | None]":
-    """Return the catalog at `path`, and the name of the user column, for the SQL statement `text`.
+    """Return (catalog, user column) for the SQL statement `text`; the catalog is a file at `path` that lists tables.
 
-    A catalog is a file that lists tables; the user column identifies the user of each row. The user column is `user` if
-    that is given. Otherwise it is the one that the catalog declares for the first of its tables that the statement
-    names; None if the statement names none of them. Returns (None, `user`) if `path` is None.
+    The user column, which identifies the user of each row, is `user` if that is given. Otherwise it is the one that the
+    catalog declares for the first of its tables that the statement names, or None. Returns (None, `user`) if `path` is
+    None.
     """
     if path is None:
         return None, user
@@ -159,11 +159,14 @@ def _note_unread_cells(
 ) -> None:
     """Print to standard error how many cells of the question's columns cannot be parsed, and which options would help.
 
-    Checked are the user column, and the columns whose names occur in the text `question`. `types` maps columns to the
-    types that the question assumes. `common` has the CSV options of the first table, and `entry` is the catalog's entry
-    for that table, or None. `joined` maps the names of the tables that the question joins to their paths, and `users`
-    maps the names of private tables to their user columns. Nothing is printed with --no-scan, or if the engine is not
-    DuckDB.
+    - `common`: has the CSV options of the first table
+    - `question`: its text; only the user column and columns whose names occur in the text are checked
+    - `types`: the types that the question assumes, by column
+    - `joined`: the paths of the tables that the question joins, by name
+    - `entry`: the catalog's entry for the first table, or None
+    - `users`: the user columns of private tables, by table
+
+    Nothing is printed with --no-scan, or if the engine is not DuckDB.
     """
     from setwise.analytics.engines.files import CsvOptions
     from setwise.analytics.tables.scan_notes import TableToScan
@@ -233,12 +236,11 @@ def open_account(common: CommonOptions) -> "Iterator[Account | None]":
 def open_session(common: CommonOptions, account: "Account | None", **other_tables: Any) -> "Iterator[Session]":  # noqa: ANN401
     """Context manager that opens the command's table and yields a `Session`, through which questions are asked.
 
-    `common` are the options that all questions share; they say where the table is and how to read it. Questions are
-    charged to `account`; if it is None, each question has to state its own budget. `other_tables` are further keyword
-    arguments of `setwise.open`, such as the tables that may be joined.
+    - `common`: the options that all questions share, such as where the table is
+    - `account`: what questions are charged to; with None, each question states its own budget
+    - `other_tables`: further keyword arguments of `setwise.open`, such as the tables that may be joined
 
-    While the engine reads the table, a terminal shows a progress line. An error about the file ends with a command that
-    reads the file.
+    An error about the table's file ends with a command that reads the file.
     """
     from setwise.analytics.engines.files import CsvOptions
     from setwise.analytics.opening import open as open_table
@@ -464,8 +466,8 @@ def _read_query(query: str) -> str:
 def _parse_named_tables(values: Sequence[str], option: str, engine: str) -> dict[str, str]:
     """Return paths by table name, read from `values`, the values of an option, each of the form NAME=PATH.
 
-    `option` is the option's name ("--table" or "--public"), which messages mention. With --public, NAME= may be left
-    out: the table is then called by its own name in a database of `engine`, or by its file's name without the ending.
+    `option` is the option's name, "--table" or "--public". With --public, NAME= may be left out: the table then has its
+    name in the database of `engine`, or its file's name without the ending.
     Raises: `InvalidParameter` if a value is not of this form or a name is given twice.
     """
     from setwise.analytics.engines.connect import location_of

@@ -157,10 +157,8 @@ def _sections(
 ) -> Iterator[tuple[str, list[tuple[str, str]]]]:
     """Yield the sections of a command's help: a heading, and below it pairs (option or argument, explanation).
 
-    `parameters` are the command's arguments and options, and `ctx` is the context of the command-line library. The
-    options are grouped as `own_groups` says. If that is empty, a command that asks about a table (has --user) has the
-    groups of all questions, and the options of any other command are not grouped. Sections without an entry are
-    skipped.
+    `parameters` are the command's arguments and options, and `own_groups` maps headings to options. If `own_groups` is
+    empty, a command with --user has the groups of all questions, and other commands have no groups.
     """
     records = {parameter.name: parameter.get_help_record(ctx) for parameter in parameters}
     arguments = [parameter.name for parameter in parameters if parameter.param_type_name == "argument"]

@@ -77,12 +77,12 @@ class UnreadableCells(UnsuitableTable):
 def _advice(
     source: str, csv: "CsvOptions", types: "Mapping[str, Kind]", user: str, notes: "Sequence[ScanNote]", message: str
 ) -> str:
-    """Return a sentence with the options that the CSV file `source` needs, and the command with these options.
+    """Return a sentence with the options that the CSV file `source` needs, and the command with these options, or "".
 
-    Returns "" if the options in use are the right ones, or if none can be found. `csv` and `types` are the options with
-    which the file was read, and `user` is its user column. `notes` are those for which the question was refused: a
-    command that would be refused for them again is never returned, but one that asks about a readable copy of the file,
-    or that compares a column of words with one of them. `message` is the refusal.
+    - `csv`, `types`: the options with which the file was read
+    - `user`: the file's user column
+    - `notes`: the notes for which the question was refused
+    - `message`: the refusal
     """
     from setwise.analytics.engines.files import files_of, magic_of
     from setwise.analytics.tables.check import check_table
@@ -95,6 +95,8 @@ def _advice(
         commands.append(f"tr '\\r' '\\n' < {quote(source)} > {quote(source.removesuffix(suffix) + '.clean' + suffix)}")
     comparisons = dict(note.comparison for note in notes if note.comparison is not None)
     asked = [_with_comparisons(word, comparisons) for word in command_words.get()]
+    # A command that would be refused for these notes again is never returned. A readable copy of the file, and a column
+    # of words that is compared with one of them, are not refused again.
     if any(note.is_unsolved for note in notes) or (comparisons and tuple(asked) == command_words.get()):
         return ""
     if commands:
@@ -126,8 +128,8 @@ def _advice(
 def _ask_copy(source: str, copy_command: str, asked: Sequence[str]) -> str:
     """Return commands, to be pasted as one, that write a readable copy of a file, check it and ask the question of it.
 
-    `copy_command` writes the copy of the file `source`; its last word is the path of the copy. `asked` are the words of
-    the command. Returns "" if the command does not name the file in a word of its own.
+    `copy_command` writes the copy of the file `source`, and ends with the copy's path. `asked` are the words of the
+    command that asks. Returns "" if these words do not name the file, or if one of them has a line break.
     """
     copy = split(copy_command)[-1]
     words = [copy if word == source else re.sub(f"={re.escape(source)}$", f"={copy}", word) for word in asked]
@@ -230,10 +232,11 @@ def joined_tables(
 ) -> "list[TableToScan]":
     """Return the tables that a SELECT joins, so that they can be scanned for cells that cannot be read.
 
-    `sources` maps the names of these tables to paths, and `users` maps the names of the private ones to their user
-    columns. A key TABLE.COLUMN of `types` gives the kind of a column, such as integer. The command's CSV options
-    describe only the first table, so a joined table is read as its description file says, which is written by `setwise
-    check --save`.
+    - `sources`: the paths of these tables, by name
+    - `types`: the kinds of columns, such as integer, by TABLE.COLUMN
+    - `users`: the user columns of the private ones, by name
+
+    A table is read as its description file says, which `setwise check --save` writes.
     """
     from setwise.analytics.engines.connect import types_of_joined
     from setwise.analytics.engines.files import CsvOptions
@@ -254,11 +257,10 @@ def joined_tables(
 def note_unread_cells(tables: "Sequence[TableToScan]", question: str, *, free: bool) -> None:
     """Print to standard error how many lines and cells of `tables` a question cannot read, and which options help.
 
-    `question` is the text of the question; only columns whose names occur in it are checked. `free` is True for a
-    preview, which charges nothing.
+    `question` is its text; only columns whose names occur in it are checked. `free` is True for a preview.
 
     Raises: `UnsuitableTable` unless `free`, if a table has no readable line, at most half of a column's cells can be
-    read, or dates that do not begin with the year are compared as text. The message has the notes on these tables.
+    read, or dates that do not begin with the year are compared as text.
     """
     from setwise.analytics.tables.unread_cells import unread_cells
 

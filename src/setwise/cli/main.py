@@ -243,7 +243,7 @@ _PARAMETER = re.compile(r"(?<![\w'\"])(per_user|per_item|null_item|skip_lines|da
 def _with_option_names(message: str) -> str:
     """Return an error message with command-line options, such as --per-user, in place of Python parameters.
 
-    Names in quotes stay, because they are values, such as names of columns.
+    Names in quotes stay, because they are values.
 
     >>> _with_option_names("per_user must lie between 1 and 9, not 0; the table has no column 'per_user'")
     "--per-user must lie between 1 and 9, not 0; the table has no column 'per_user'"

@@ -93,10 +93,10 @@ def _open_catalog(
 ) -> "Catalog":
     """Open tables of the catalog file `path` for an agent, and return the object through which the agent asks them.
 
-    `tables` names the tables; if it is empty, all tables of the catalog are opened. `arguments` are the values of the
-    command's other options by name; the account among them pays for all questions. An answer leaves after `answer_step`
-    seconds times a power of two (0: at once), so that the time does not reveal how long the engine worked. `stack`
-    closes the sessions, the account and the ledger.
+    - `tables`: the names of the tables; empty means all tables of the catalog
+    - `arguments`: the values of the command's other options by name, among them the account that pays
+    - `answer_step`: an answer leaves after this many seconds times a power of two (0: without delay)
+    - `stack`: closes the sessions, the account and the ledger
 
     Raises: `InvalidParameter` if no account is given, or if the catalog has no tables.
     """

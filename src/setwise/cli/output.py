@@ -133,9 +133,8 @@ def progress(work: str, detail: Callable[[float], str] = lambda _: "") -> Iterat
 def left_in_words(status: "AccountStatus") -> str:
     """Return the remaining mechanism uses of an account as text, such as "pure:0.1x25", or "nothing" if none remain.
 
-    `status` is the account's status. If the account registered its uses beforehand, these are the uses that it has not
-    spent yet. If it has an (epsilon, delta) budget, it is the largest single use that the account can still pay for.
-    zCDP parameters are rounded down to four digits.
+    For an account with registered uses, these are the unspent ones. For an account with an (epsilon, delta) budget, it
+    is the largest single use that the account can still pay for. zCDP parameters are rounded down to four digits.
     """
     written = []
     for use in status.left:
@@ -183,9 +182,9 @@ def show_answer(
 ) -> None:
     """Print an answer: its groups with their intervals, then what the numbers count, the privacy promise and the cost.
 
-    `status` is the status of the account that paid, after the charge, or None if no account paid. `allowed` is the
-    largest epsilon that the caller allowed, or None. `details` adds the formal promise, the mechanism and the mechanism
-    uses that were spent.
+    - `status`: the status, after the charge, of the account that paid, or None
+    - `allowed`: the largest epsilon that the caller allowed, or None
+    - `details`: whether to add the formal promise, the mechanism and the mechanism uses that were spent
     """
     from rich.console import Console
 
@@ -212,9 +211,10 @@ def show_answer(
 class _Block:
     """Columns of a printed table that stay together: a column of labels, or a statistic and its interval.
 
-    `headings` has the heading of each column, and `rows` the texts of each row. `is_label` is True for labels of
-    groups. `right` is True if the first column is aligned to the right; the column of the interval always is. `style`
-    is the style of the first column.
+    - `rows`: the texts of each row
+    - `is_label`: True for labels of groups
+    - `right`: True if the first column is aligned to the right; the column of the interval always is
+    - `style`: the style of the first column
     """
 
     headings: tuple[str, ...]
@@ -267,11 +267,10 @@ def _tables_within(width: int, blocks: "Sequence[_Block]") -> "Group":
 
 
 def sql_table(result: "SqlAnswer", width: int, truth: "dict[object, int] | None" = None) -> "Group":
-    """Return the rows of `result`, the answer to a SELECT, as tables for the terminal.
+    """Return the rows of `result`, the answer to a SELECT, as tables for the terminal, with confidence intervals.
 
-    Confidence intervals stand beside the statistics. Columns that do not fit into `width` characters are moved to a
-    further table. `truth` maps the value in the first column of a row to an exact number, which is printed in a further
-    column; only synthetic data may show exact numbers, and None shows none.
+    Columns that do not fit into `width` characters are moved to a further table. `truth` maps the value in a row's
+    first column to an exact number, which is printed too (only for synthetic data); None prints no exact numbers.
     """
     rows = result.rows
     interval = f"{result.answer.confidence:.0%} interval"
@@ -295,8 +294,8 @@ def sql_table(result: "SqlAnswer", width: int, truth: "dict[object, int] | None"
 def _sql_cells(cell: "RowCell", *, is_label: bool, barred: bool) -> list[str]:
     """Return the texts that show one cell of a SQL result: its value and, with `barred`, also its confidence interval.
 
-    `barred` is True if the column has intervals; if this cell has none, the text of its interval is "". `is_label` is
-    True for a label of a group: it is printed unchanged even if it is a number, and as "null" if it has no value.
+    `barred` is True if the column has intervals; the interval's text is "" if this cell has none. `is_label` is True
+    for a label of a group, which is printed unchanged even if it is a number.
     """
     from setwise.analytics.answer import UNRELIABLE_MARK, number
 
@@ -344,9 +343,11 @@ def _notes(
 ) -> "Table":
     """Return the notes below an answer as a table of (label, sentence): what is counted, the guarantee and the cost.
 
-    `status` is the status of the account that paid, or None. `summary` are sentences about the numbers that are shown,
-    and `advice` says how ratios can mislead and what to ask instead. `allowed` is the largest epsilon that the caller
-    allowed, or None. `details` adds the formal promise, the mechanism and the mechanism uses that were spent.
+    - `status`: the status of the account that paid, or None
+    - `summary`: sentences about the numbers that are shown
+    - `advice`: how ratios can mislead, and what to ask instead
+    - `allowed`: the largest epsilon that the caller allowed, or None
+    - `details`: whether to add the formal promise, the mechanism and the mechanism uses that were spent
     """
     from rich.table import Table
     from rich.text import Text

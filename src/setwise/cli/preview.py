@@ -24,13 +24,12 @@ def show_preview(
 ) -> None:
     """Print a plan: what is released, how accurate it is, what it costs, and what the account lacks if it cannot pay.
 
-    The plan is printed as a table or, with `as_json`, as JSON. `queries` are the queries that the plan answers.
-    `shortage` says what the account lacks, and is None if it can pay or if no account pays. `details` adds the
-    mechanism, how it was chosen, and the mechanism uses that are charged.
-
-    A dataset's cap (the budget of all its accounts together) can be paid in two ways: from a Gaussian wallet (a budget
-    in mu squared), or as a sum of epsilons. `warning` says which way the charge would close for all accounts; it is
-    None if the charge closes neither.
+    - `queries`: the queries that the plan answers
+    - `shortage`: what the account lacks; None if it can pay or if no account pays
+    - `warning`: which way of paying the dataset's cap (joint budget), from a Gaussian wallet (in mu squared) or as a
+      sum of epsilons, the charge would end for all accounts, or None
+    - `as_json`: whether to print JSON instead of a table
+    - `details`: whether to add the mechanism, how it was chosen, and the mechanism uses that are charged
     """
     from setwise.analytics.present.text import question_in_words
 

@@ -61,7 +61,7 @@ def run(
 def _note_unread_cells(report: "Report", *, free: bool) -> None:
     """Print to standard error how many cells of the columns in `report` cannot be parsed, and which options help.
 
-    `free` is True for a preview, which charges nothing.
+    `free` is True for a preview.
 
     Raises: `UnsuitableTable` unless `free`, if a table has no readable line, at most half of a column's cells can be
     read, or dates that do not begin with the year are compared as text.

@@ -20,9 +20,8 @@ _USER_WORDS = re.compile(r"user|customer|client|person|people|patient|member|sub
 def no_user(text: str, tables: dict[str, str], engine: str, *, is_paid: bool) -> InvalidParameter:
     """Return the error for a statement `text` without a user column; it lists the columns, and options to paste.
 
-    `tables` maps the names given with --table to paths. `is_paid` is False if no budget was stated either; the error
-    then asks for one too. The columns come from the table's header or metadata; none are listed if the table cannot be
-    opened.
+    `tables` maps the names given with --table to paths. If not `is_paid`, no budget was stated, and the error asks for
+    one too. No columns are listed if the table cannot be opened.
     """
     schema = schema_of(text, tables, engine)
     names = () if schema is None else schema.names
@@ -52,12 +51,14 @@ def schema_of(text: str, tables: dict[str, str], engine: str) -> "Schema | None"
 def refused_by_type(
     refused: InvalidParameter, text: str, user: str | None, facts: "TableFacts", schema: "Schema | None"
 ) -> InvalidParameter:
-    """Return a better refusal of the statement `text`, one that takes the types of its columns into account.
+    """Return a better refusal of the statement `text` than `refused`, which was raised without knowing the columns.
 
-    `refused` was raised without knowing the columns, so it may suggest a number where the column holds times. The
-    statement is parsed again with the columns in `schema`; `user` (the user column) and `facts` (what is declared about
-    its tables) are those with which it was refused. Returns `refused` itself if `schema` is None, if the statement
-    names several tables, or if it is refused only because CSV columns need other types.
+    - `user`: the user column
+    - `facts`: what is declared about the statement's tables
+    - `schema`: the columns and their types, or None if not known
+
+    Returns `refused` itself if `schema` is None, if the statement names several tables, or if it is refused only
+    because CSV columns need other types.
     """
     from setwise.analytics.sql.parser import parse_sql
     from setwise.analytics.sql.syntax import table_names
@@ -73,13 +74,14 @@ def refused_by_type(
 def table_path(name: str, tables: dict[str, str], engine: str) -> str:
     """Return the path of the table that a statement calls `name` after FROM.
 
-    `tables` maps the names given with --table to paths; upper and lower case are not distinguished. If no file is
-    called `name`, its part after the last dot is looked up too, because BI tools and warehouses write a schema or
-    project before the dot. If --table gives no such name, `name` itself is returned as the path.
+    `tables` maps the names given with --table to paths, without distinguishing upper and lower case. If `name` is
+    neither there nor a file, the part of `name` after the last dot is looked up. Without a result, `name` itself is the
+    path.
 
     Raises: `InvalidParameter` if `name` is neither in `tables` nor a file, is a plain identifier, and `engine` is
     DuckDB.
     """
+    # BI tools and warehouses write a schema or project before the dot.
     for known in (name, *([] if Path(name).exists() else [name.rpartition(".")[2]])):
         matching = [path for table, path in tables.items() if table == known or table.lower() == known.lower()]
         if known in tables or len(matching) == 1:
