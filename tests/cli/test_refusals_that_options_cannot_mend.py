@@ -122,3 +122,24 @@ def test_milliseconds_are_not_read_as_seconds(tmp_path: Path):
     message = str(run("sql", text.format("TO_TIMESTAMP"), *asked).exception)
     assert "write TIMESTAMP_MILLIS(v)" in message
     assert run("sql", text.format("TIMESTAMP_MILLIS"), *asked).exit_code == 0
+
+
+@pytest.mark.parametrize("values", [["--value", "origin,dest"], ["--value", "origin", "--value=dest"]])
+@pytest.mark.parametrize("more", [[], ["--where", "dest <> 'd3'"], ["--item", "day", "--contributions", "2"]])
+def test_distinct_values_of_two_columns_have_a_command_in_sql(values: list[str], more: list[str], tmp_path: Path):
+    path = write(tmp_path, [f"o{user % 5},d{user % 4},{user % 2}" for user in range(400)], "who,origin,dest,day")
+    asked = ("distinct", path, "--user", "who", *values, *more, *PAID, "--delta", "0.001", "--type", "day=integer")
+    message = str(run(*asked).exception)
+    assert message.startswith("--value takes one column")
+    assert message.count("ask again with") == 1
+    done = run(*shlex.split(message.partition("ask again with: setwise ")[2]))
+    assert done.exit_code == 0, done.exception
+    rows = json.loads(done.stdout)["rows"]
+    assert len(rows) == (2 if "--item" in more else 1)
+    assert rows[0]["n"]["value"] == pytest.approx(15 if "--where" in more else 20 / len(rows), abs=4)
+
+
+def test_a_column_with_a_comma_in_its_name_is_counted(tmp_path: Path):
+    path = write(tmp_path, [f"o{user % 5}" for user in range(400)], 'who,"origin,dest"')
+    done = run("distinct", path, "--user", "who", "--value", "origin,dest", *PAID)
+    assert done.exit_code == 0, done.exception

@@ -21,6 +21,7 @@ import typer
 
 from setwise.analytics.query import SHAPES, STATISTICS, Columns, Contributions, Domain, Number, Shares, parameters_of
 from setwise.cli import options, output
+from setwise.cli.holder_notes import SeveralValues
 from setwise.cli.options import CommonOptions
 from setwise.cli.preview import show_preview
 from setwise.cli.sql_refusals import no_user, refused_by_type, schema_of, table_path
@@ -57,6 +58,9 @@ def answer_question(kind: str, words: "dict[str, Any]", common: CommonOptions) -
     if words.get("domain") is not None:
         words["domain"] = read_domain(words["domain"], location_of(common.table, common.engine, common.table_name))
     with open_account(common) as account, open_session(common, account) as opened:
+        columns = words["value"].split(",") if kind == "distinct" else []
+        if len(columns) > 1 and words["value"] not in opened.schema.names:
+            raise SeveralValues([name.strip() for name in columns], common.table)
         words, spent = opened.with_defaults(kind, words, _budget_words(common))
         query, budget = SHAPES[kind](**words), opened.budget(spent)
         session = opened.for_question(query, budget)

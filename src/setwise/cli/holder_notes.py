@@ -54,6 +54,8 @@ def add_reading_advice(source: str, csv: "CsvOptions", types: "Mapping[str, Kind
     """
     try:
         yield
+    except SeveralValues:
+        raise
     except (UnsuitableTable, UnknownColumn, InvalidFilter, InvalidParameter) as refusal:
         about_file = isinstance(refusal, UnsuitableTable | UnknownColumn)
         if not about_file and not any(word in str(refusal) for word in _ABOUT_FILES):
@@ -64,6 +66,46 @@ def add_reading_advice(source: str, csv: "CsvOptions", types: "Mapping[str, Kind
             raise
         kind = UnsuitableTable if isinstance(refusal, UnreadableCells) else type(refusal)
         raise kind(f"{refusal}; {advice}") from None
+
+
+class SeveralValues(InvalidParameter):
+    """A distinct count of several `columns` together, which only SQL can ask; the message ends with its command.
+
+    `table` is the path of the table, or None if it is not known; the message then has the statement alone.
+    """
+
+    def __init__(self, columns: Sequence[str], table: str | None) -> None:
+        names = ", ".join(name if name.isidentifier() else f'"{name}"' for name in columns)
+        super().__init__(f"--value takes one column; SQL counts several together: {_distinct_command(names, table)}")
+
+
+def _distinct_command(names: str, table: str | None) -> str:
+    """Return the command of `setwise sql` that counts the distinct values of the columns `names` together.
+
+    Filters, groups and the options that `setwise sql` shares are those of the command that runs. Only the statement is
+    returned if `table` is None, or if groups are periods or bins, which SQL writes otherwise.
+    """
+    named: dict[str, str] = {}
+    kept: list[str] = []
+    remaining = iter(command_words.get()[1:])
+    for word in remaining:
+        option, equals, value = word.partition("=")
+        if option in ("--value", "--where", "--item", "--per-user", "--null-item", "--limit", "--contributions"):
+            named[option] = value if equals else next(remaining, "")
+        else:
+            kept.append(word)
+    if named.get("--contributions", "auto") != "auto":
+        kept += ["--contributions", named["--contributions"]]
+    item, where = named.get("--item", ""), f" WHERE {named['--where']}" if "--where" in named else ""
+    is_binned = re.search(" (by|of) ", item) is not None
+    group = item if item.isidentifier() else f'"{item}"'
+    statement = f"SELECT COUNT(DISTINCT {names}) AS n FROM t{where}"  # noqa: S608 - shown, and not run
+    if item and not is_binned:
+        statement = f"SELECT {group}, COUNT(DISTINCT {names}) AS n FROM t{where} GROUP BY {group}"  # noqa: S608
+    if table is None or is_binned or table not in kept:
+        return statement
+    kept.remove(table)
+    return f"ask again with: setwise {join(['sql', statement, '--table', f't={table}', *kept])}"
 
 
 class UnreadableCells(UnsuitableTable):

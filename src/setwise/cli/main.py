@@ -15,7 +15,7 @@ from typer.core import TyperGroup
 
 from setwise import __version__
 from setwise.cli.help import COMMAND_GROUPS, GroupedHelp
-from setwise.cli.holder_notes import command_words
+from setwise.cli.holder_notes import SeveralValues, command_words
 from setwise.errors import InvalidParameter, SetwiseError, Unavailable, UnknownName
 
 COMMANDS = {
@@ -87,7 +87,7 @@ class _Once(GroupedHelp):
         # A SQL statement that begins with a comment is no option: a space before it makes it an argument.
         args = [f" {word}" if _SQL_COMMENT.match(word) else word for word in args]
         command_words.set((*ctx.command_path.split()[1:], *args))
-        _, unknown, parsed = self.make_parser(ctx).parse_args(args=list(args))
+        values, unknown, parsed = self.make_parser(ctx).parse_args(args=list(args))
         for flag, word in pairwise(args):
             if flag in ("--csv", "--json") and word in unknown:
                 raise InvalidParameter(
@@ -96,9 +96,17 @@ class _Once(GroupedHelp):
         for option in parsed:
             if getattr(option, "is_flag", True) or getattr(option, "multiple", True):
                 continue
+            if parsed.count(option) > 1 and ctx.info_name == "distinct" and "--value" in option.opts:
+                raise SeveralValues(_values_of("--value", args), values.get("table"))
             if parsed.count(option) > 1:
                 raise InvalidParameter(f"{option.opts[0]} is given twice: give it once")
         return super().parse_args(ctx, args)
+
+
+def _values_of(option: str, args: list[str]) -> list[str]:
+    """Return the values that the command line `args` gives for an option that is written several times."""
+    values = [word for before, word in pairwise(args) if before == option]
+    return values + [word.partition("=")[2] for word in args if word.startswith(f"{option}=")]
 
 
 class _Commands(Mapping[str, Any]):
