@@ -57,6 +57,8 @@ def add_reading_advice(source: str, csv: "CsvOptions", types: "Mapping[str, Kind
     except SeveralValues:
         raise
     except (UnsuitableTable, UnknownColumn, InvalidFilter, InvalidParameter) as refusal:
+        if "means the table's own column" in str(refusal):
+            raise  # no reading of the file changes what a name in GROUP BY means
         about_file = isinstance(refusal, UnsuitableTable | UnknownColumn)
         if not about_file and not any(word in str(refusal) for word in _ABOUT_FILES):
             raise

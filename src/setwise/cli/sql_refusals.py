@@ -64,7 +64,11 @@ def refused_by_type(
     from setwise.analytics.sql.syntax import table_names
 
     try:
-        if schema is not None and len(table_names(text)) == 1:
+        names = table_names(text)
+    except InvalidParameter:  # the text cannot be parsed, whatever the types are
+        return refused
+    try:
+        if schema is not None and len(names) == 1:
             parse_sql(text, user=user, facts=replace(facts, schema_of=lambda _table, _joins: schema))
     except InvalidParameter as better:
         return refused if better.needed_types else better

@@ -19,7 +19,12 @@ from setwise.analytics.sql.core import StatementSettings
 from setwise.analytics.sql.spellings import rewrite_spellings
 from setwise.analytics.sql.statement import Statement
 from setwise.analytics.sql.statement_reader import StatementReader, TableFacts
-from setwise.analytics.sql.suggestions.corrections import corrections, simplest_statements, with_paths
+from setwise.analytics.sql.suggestions.corrections import (
+    corrections,
+    simplest_statements,
+    with_other_aliases,
+    with_paths,
+)
 from setwise.analytics.sql.syntax import SPENDING, construct_of, number_in, parse, unsupported
 from setwise.analytics.sql.time_units import check_epochs
 from setwise.errors import BadRequest, InvalidParameter, Unattainable, UnknownColumn, UnsuitableTable
@@ -131,23 +136,31 @@ def _refusal(
             return (columns or ()) if facts.schema_of is None else facts.schema_of(table, ()).names
         return ()
 
-    def is_accepted(candidate: str) -> bool:
+    def is_accepted(candidate: str, *, may_need_types: bool = False) -> bool:
+        """Return whether `candidate` is answered, or, with `may_need_types`, would be if columns had other types.
+
+        The text columns of a CSV file are read as the types that a statement needs.
+        """
         reader = StatementReader(settings, facts, columns)
         try:
             statement = reader.read(rewrite_spellings(parse(candidate)[0]))
-        except (InvalidParameter, UnknownColumn, RecursionError):
-            return False
-        if statement is None or reader.problems.messages or not all(core.fits_kinds for core in statement.cores):
-            return False
-        try:
+            if statement is None or reader.problems.messages:
+                return may_need_types and 0 < len(reader.problems.messages) <= len(reader.problems.needed_types)
+            if not may_need_types and not all(core.fits_kinds for core in statement.cores):
+                return False
             if facts.check is not None:
                 facts.check(statement)
         except Unattainable:
             return True  # for a larger budget
-        except BadRequest:
+        except BadRequest as error:
+            return may_need_types and bool(error.needed_types)
+        except RecursionError:
             return False
         return True
 
+    for candidate in with_other_aliases(text, columns_of):
+        if is_accepted(candidate, may_need_types=True):
+            return f"{message}; write: {with_paths(candidate, text)}"
     simplest = list(simplest_statements(text, settings.user))
     for candidate in corrections(text, settings.user, columns_of):
         if candidate not in simplest and is_accepted(candidate):

@@ -16,7 +16,7 @@ from sqlglot.dialects.bigquery import BigQuery
 from sqlglot.errors import ParseError, SqlglotError
 from sqlglot.parsers.bigquery import BigQueryParser
 
-from setwise.errors import InvalidParameter
+from setwise.errors import BadRequest, InvalidParameter
 
 LONGEST = 10_000
 """The most characters of a statement."""
@@ -92,6 +92,13 @@ def _parse_as_written(text: str) -> tuple[exp.Expr, dict[str, str], bool]:
         statements = [each for each in dialect.parser().parse(tokens, text) if each is not None]
     except ParseError as error:
         problem = error.errors[0] if error.errors else {}
+        words = quote_reserved_words(text)[1]
+        if words:
+            quoted = " and ".join(f'"{word}"' for word in words)
+            raise InvalidParameter(
+                f"{', '.join(words)} {'is a word' if len(words) == 1 else 'are words'} of SQL itself: write a column "
+                f"of that name in double quotes, as {quoted}"
+            ) from None
         near = f" near {problem['highlight']!r}, line {problem['line']}" if problem.get("highlight") else ""
         raise InvalidParameter(f"the SQL cannot be read{near}: {_describe_error(problem.get('description'))}") from None
     except InvalidParameter:
@@ -105,6 +112,57 @@ def _parse_as_written(text: str) -> tuple[exp.Expr, dict[str, str], bool]:
     if len(statements) != 1:
         raise InvalidParameter(f"one SELECT is asked at a time, not {len(statements)} statements: leave out the others")
     return statements[0], options, explain
+
+
+_RESERVED = frozenset((
+    "all", "and", "as", "asc", "between", "case", "cross", "desc", "distinct", "else", "end", "except", "exists",
+    "fetch", "for", "from", "full", "group", "having", "in", "inner", "intersect", "into", "is", "join", "left",
+    "like", "limit", "natural", "not", "offset", "on", "or", "order", "right", "select", "set", "table", "then",
+    "union", "using", "values", "when", "where", "window", "with",
+))  # fmt: skip
+"""Words of SQL that columns may have for names only in double quotes, or that some databases read as words of SQL."""
+
+_BEFORE_COLUMNS = frozenset(
+    (
+        *("SELECT", "DISTINCT", "GROUP BY", "ORDER BY", "PARTITION BY", "WHERE", "HAVING", "AND", "OR", "NOT", "ON"),
+        *("WHEN", "THEN", "ELSE", "AS", ",", "(", ".", "=", "<>", "!=", "<", ">", "<=", ">=", "+", "-", "*", "/"),
+    )
+)
+_AFTER_COLUMNS = frozenset(
+    (
+        *("FROM", "AS", "IS", "IN", "NOT", "BETWEEN", "LIKE", "DESC", "ASC", "GROUP BY", "ORDER BY", "HAVING"),
+        *("LIMIT", "THEN", "ELSE", "END", "AND", "OR"),
+        *(",", ")", ";", "", "=", "<>", "!=", "<", ">", "<=", ">=", "+", "-", "*", "/"),
+    )
+)
+"""What stands before and after the name of a column; the empty text is the end of the statement."""
+
+
+def quote_reserved_words(text: str) -> tuple[str, list[str]]:
+    """Return (text, words): SQL `text` with double quotes around reserved words in place of columns, and these words.
+
+    A word is taken for a column by the words before and after it, as in SELECT select, COUNT(*). The list is empty if
+    there is no such word, or if the text with these quotes cannot be parsed either.
+    """
+    dialect = SqlDialect()
+    tokens = dialect.tokenize(text)
+    quoted = (TokenType.IDENTIFIER, TokenType.STRING)
+    written = ["'" if token.token_type in quoted else token.text.upper() for token in tokens]
+    columns = [
+        token
+        for token, previous, following in zip(tokens, ["", *written], [*written[1:], ""], strict=False)
+        if token.text.lower() in _RESERVED
+        and token.token_type not in quoted
+        and previous in _BEFORE_COLUMNS
+        and following in _AFTER_COLUMNS
+    ]
+    for token in reversed(columns):
+        text = f'{text[: token.start]}"{token.text}"{text[token.end + 1 :]}'
+    try:
+        dialect.parser().parse(_without_clause(dialect.tokenize(text))[0], text)
+    except (SqlglotError, ValueError, BadRequest):
+        return text, []
+    return text, list(dict.fromkeys(token.text for token in columns))
 
 
 _ESCAPES = re.compile(

@@ -16,7 +16,7 @@ from setwise.analytics.sql.aggregates import has_aggregate
 from setwise.analytics.sql.clauses import conjunction, set_where
 from setwise.analytics.sql.row_values import TRUNCATIONS
 from setwise.analytics.sql.suggestions.rewrites import close_statements, statements_about_values
-from setwise.analytics.sql.syntax import parse
+from setwise.analytics.sql.syntax import parse, quote_reserved_words
 from setwise.analytics.sql.time_units import FORMATS, format_released
 from setwise.errors import InvalidParameter
 
@@ -133,6 +133,38 @@ def _with_known_calls(tree: exp.Expr) -> Iterator[str]:
             _rewrite_call(node)
     if changed != tree:
         yield from _sql_text(changed)
+
+
+def with_other_aliases(text: str, columns_of: ColumnsOf) -> Iterator[str]:
+    """Yield the statement `text` with month_1 in place of an alias month of GROUP BY that is a column of the table too.
+
+    GROUP BY month means the column and not the alias. ORDER BY month means what was renamed. `columns_of` returns the
+    columns of a table by its name. Yields nothing if no alias has such a name, or if the text cannot be parsed.
+    """
+    try:
+        tree = parse(text)[0]
+    except InvalidParameter:
+        return
+    known = {name.lower() for table in tree.find_all(exp.Table) for name in columns_of(table.name)}
+    changed = False
+    for select in tree.find_all(exp.Select):
+        clauses = [select.args[name] for name in ("group", "order") if select.args.get(name) is not None]
+        taken = known | {each.alias_or_name.lower() for each in select.expressions}
+        for selected in select.expressions:
+            alias = selected.alias.lower() if isinstance(selected, exp.Alias) else ""
+            if alias not in known or selected.this.name.lower() == alias or has_aggregate(selected):
+                continue
+            numbers = (number for number in range(1, len(taken) + 2) if f"{alias}_{number}" not in taken)
+            name = f"{selected.alias}_{next(numbers)}"
+            for clause in clauses:
+                for column in list(clause.find_all(exp.Column)):
+                    if column.name.lower() == alias and not column.table:
+                        column.set("this", exp.to_identifier(name))
+                        changed = True
+            selected.set("alias", exp.to_identifier(name))
+            taken.add(name.lower())
+    if changed:
+        yield from _sql_text(tree)
 
 
 def _with_known_names(tree: exp.Expr, columns_of: ColumnsOf) -> exp.Expr | None:
@@ -261,6 +293,10 @@ def _without_clauses(text: str, user: str) -> Iterator[str]:
     The first text lacks clauses that are not supported, such as PERCENT after TOP n, and all statements but the first.
     The others are `corrections` of it. Yields nothing if it cannot be parsed either, or equals `text`.
     """
+    quoted, words = quote_reserved_words(text)
+    if words:
+        yield quoted
+        yield from corrections(quoted, user)
     shorter = _TOP.sub(r"\1", _ANALYZE.sub("EXPLAIN", _CLAUSE.sub("SELECT", text.partition(";")[0]))).strip()
     if shorter == text.strip():
         return
