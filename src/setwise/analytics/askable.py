@@ -34,8 +34,8 @@ class Words(Grouping, BudgetWords, total=False):
 class SqlWords(Reach, BudgetWords, total=False):
     """Keyword arguments given with a SQL text, for options that the text does not state itself.
 
-    They are the contribution bound (the largest number of groups in which one user counts) and the public group keys,
-    both as in `Reach`, and the budget, as in `BudgetWords`.
+    They are the most groups in which one user counts and the public group keys (see `Reach`), and the budget (see
+    `BudgetWords`).
     """
 
 
@@ -168,9 +168,10 @@ class Askable(ABC):
     ) -> PrivateAnswer:
         """Return the noisy number of users or, if `per_user` is given, of rows.
 
-        At most `per_user` rows of each user are counted. `where` keeps the rows that satisfy a condition; None keeps
-        all rows. `words` state the budget (see `BudgetWords`). Asking again under the same `key` returns the same
-        answer at no cost.
+        - `per_user` is the most rows of each user that are counted.
+        - `where` is a condition on the rows to be counted; None counts all rows.
+        - `key`: asking again under the same key returns the same answer at no cost. None is a new question.
+        - `words` state the budget (see `BudgetWords`).
         """
         return self._ask("count", words, key, per_user=per_user, where=where)
 
@@ -338,9 +339,9 @@ class Askable(ABC):
     ) -> PrivateAnswer:
         """Build a query from `parameters` and `words`, ask it within the budget in `words`, and return its answer.
 
-        `kind` is the name of the query's shape, such as "top-k". `parameters` are the arguments of this shape, and
-        `words` those about groups and budget. Asking again under the same `key` returns the same answer at no cost;
-        None makes a new key.
+        - `kind` is the name of the query's shape, such as "top-k".
+        - `parameters` are the arguments of this shape, and `words` those about groups and budget.
+        - `key`: asking again under the same key returns the same answer at no cost. None makes a new key.
         Raises: `InvalidParameter` for a keyword argument that the query does not have.
         """
         parameters, spent = self.with_defaults(kind, *split_budget(parameters | words))

@@ -227,7 +227,7 @@ def _charge_and_settle(
     """Charge `uses` to `payer`, call `compute` for the answer, and store the answer or a refusal under `key`.
 
     Returns (text of the stored answer, whether it was stored before). `uses` are the mechanisms to be run, as
-    guarantees with counts, and `request` is the text that identifies the request. At the end, `searches` forgets what
+    guarantees with counts. `request` is the text that identifies the request, and `searches` forgets at the end what
     was drawn.
     Raises: `AnswerWithheld` if the stored outcome is a refusal; the other errors of `execute`.
     """
@@ -385,10 +385,10 @@ def _discover_groups(
 def _measure_groups(
     planned: ExecutablePlan, rounds: WeightedRounds, discovery: Discovery, reader: Reader, randomness: Randomness
 ) -> PrivateAnswer:
-    """Return the answer of the plan `planned` about the groups in `discovery`, which `rounds` have found.
+    """Return the answer of the plan `planned` about the groups in `discovery`, which the mechanism `rounds` has found.
 
-    `rounds` is the mechanism that found groups in several noisy passes over the table. `reader` reads the rows of these
-    groups, and `randomness` is the source of the noise. If no group was found, the answer is empty and no row is read.
+    `reader` reads the rows of these groups, and `randomness` is the source of the noise. If no group was found, the
+    answer is empty and no row is read.
     """
     measuring = planned.over(discovery) if discovery.labels else planned
     answer = _release_answer(measuring, reader, randomness) if discovery.labels else _answer(planned, (), (), True, "")
@@ -462,10 +462,10 @@ def _release_answer(planned: ExecutablePlan, reader: Reader, randomness: Randomn
 def _with_found_bounds(
     answer: PrivateAnswer, planned: ExecutablePlan, bounded: Query, drawn: FoundBounds
 ) -> PrivateAnswer:
-    """Return `answer` with the bounds that a search found (`drawn`), and with the cost of search and answer together.
+    """Return `answer` with the bounds `drawn` that a search found, and with the cost of search and answer together.
 
-    `planned` is the plan of the question as it was asked, and `bounded` its query with the found bounds. The answer's
-    texts `left_out` and `measure` then say which share of (user, group) pairs, or of rows, a found bound leaves out.
+    `planned` is the plan of the question as it was asked, and `bounded` its query with the found bounds. Texts in the
+    answer then say what these bounds leave out.
     """
     shown_bounds = bounds_in_answer(bounded, planned.query, drawn)
     listed = ", ".join(

@@ -82,8 +82,8 @@ class FileSession(Session):
     def _with_needed_types(self, attempt: Callable[[Session], T]) -> tuple[Session, T]:
         """Return (session, result): a session on which `attempt` succeeds, and what `attempt` returns for it.
 
-        `attempt` plans a question on a session. If it raises an error that names types which the question needs, it is
-        tried again on a session with these types.
+        `attempt` plans a question on a session. If its error names types that the question needs, it is tried again on
+        a session with these types.
         Raises: the error of the last attempt, if it names no type that could be given to a column.
         """
         types: dict[str, Kind] = {}
@@ -100,11 +100,10 @@ class FileSession(Session):
                 types |= {name: kind for name, kind in new.items() if name is not None}
 
     def _may_read(self, name: str | None, before: Kind | None, kind: Kind) -> bool:
-        """Return whether the column `name` may be read as `kind`.
+        """Return whether the column `name` may be read as `kind`; never a user column or one with a declared type.
 
-        False if `name` is None (no file has the column), if its type was declared, or if it is the user column.
-        `before` is the type as which an earlier attempt at the same question read the column, or None. Only a float may
-        then still become an integer.
+        `name` is None if no file has the column. `before` is the type as which an earlier attempt read the column, or
+        None; of these only a float may still become an integer.
         """
         is_free = name is not None and name not in self._fixed
         return is_free and (before is None or (before, kind) == (Kind.FLOAT, Kind.INTEGER))

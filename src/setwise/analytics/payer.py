@@ -32,11 +32,10 @@ class Payer(Protocol):
         ...
 
     def settle(self, receipt: Receipt, *, answer: str, returned: Sequence[Use] = ()) -> str:
-        """Store `answer` for the charge of `receipt`, refund the uses in `returned`, and return the stored text.
+        """Store `answer` for the charge of `receipt`, refund the mechanisms in `returned`, and return the stored text.
 
-        `returned` states the mechanisms that were charged but not run: a privacy guarantee, and how many mechanisms
-        have it. Only the returned text may be shown: it differs from `answer` if another attempt stored its answer
-        first.
+        `returned` are the mechanisms that were charged but not run, as guarantees with counts. Only the returned text
+        may be shown: it differs from `answer` if another attempt stored its answer first.
         """
         ...
 
@@ -51,16 +50,14 @@ class AccountPayer(Payer, Protocol):
     def shortage(self, uses: Sequence[Use]) -> str | None:
         """Return in words what the account lacks to pay for `uses`, or None if it can pay; nothing is charged.
 
-        `uses` states the mechanisms to be paid for: a privacy guarantee, and how many mechanisms have it, such as 25
-        mechanisms with pure DP of epsilon 0.1.
+        `uses` are mechanisms, as guarantees with counts, such as 25 mechanisms with pure DP of epsilon 0.1.
         """
         ...
 
     def warning(self, uses: Sequence[Use]) -> str | None:
-        """Return in words what other accounts could no longer pay for if this account paid for `uses`.
+        """Return in words what other accounts could no longer pay for if this account paid for `uses`; None if nothing.
 
-        `uses` states the mechanisms to be paid for: a privacy guarantee, and how many mechanisms have it. Nothing is
-        charged. Returns None if the other accounts could then pay for as much as now.
+        `uses` are mechanisms, as guarantees with counts. Nothing is charged.
         """
         ...
 
@@ -238,8 +235,7 @@ def _paid_share(needed: Sequence[Use], account: AccountPayer) -> float | None:
 def _with_less_loss(use: Use, share: float) -> Use:
     """Return `use`, a guarantee and the number of mechanisms with it, with a smaller privacy loss, which costs less.
 
-    `share` is a factor of at most 1. The epsilon of the guarantee is multiplied by `share`. If the guarantee has a
-    noise scale instead, the noise scale is divided by `share`.
+    The epsilon of the guarantee is multiplied by `share`, or its noise scale is divided by `share`, which is at most 1.
     """
     guarantee: Any = use.guarantee
     names = {each.name for each in fields(guarantee)}

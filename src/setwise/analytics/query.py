@@ -298,11 +298,7 @@ class Query:
 
     @property
     def per_item(self) -> int:
-        """The most that one user adds to the number by which the query's groups are ranked.
-
-        It is the bound of the statistic `counted`, if groups are ranked by that. Otherwise it is 1, because groups are
-        ranked by their numbers of users.
-        """
+        """The most that one user adds to the number by which groups are ranked; 1 if that is the number of users."""
         return 1 if self.counted is None else self.counted.per_item or 1
 
     @property
@@ -421,9 +417,8 @@ def _general(
 def _shape_of(statistic: type[Statistic]) -> Callable[..., Query]:
     """Return a function that builds a query for one statistic of the class `statistic` from keyword arguments.
 
-    The keyword arguments are the parameters of the statistic, with `value` in place of `column`, then `item` and the
-    keys of `Grouping`. The function's signature lists them, because the command line and the reader of JSON take the
-    names from it.
+    These are the parameters of the statistic, with `value` in place of `column`, then `item` and the keys of
+    `Grouping`. The function's signature lists them.
     """
     parameters = {"value" if name == "column" else name: word for name, word in parameters_of(statistic).items()}
     grouped: dict[str, Any] = {"item": Columns | None, **get_type_hints(Grouping)}

@@ -14,9 +14,8 @@ _CONFIDENCE_SENTENCES = re.compile(r"(?:(?:On average|Each|The) [^.]*\d%[^.]*\. 
 def describe_parts(answer: PrivateAnswer, groups: Sequence[Sequence[str]]) -> PrivateAnswer:
     """Return `answer` with texts that describe each of its parts, the answers of a statement's SELECTs.
 
-    `groups` has the group columns of each SELECT. The texts name a SELECT by these columns, as in "By carrier: ..", or
-    "In all: .." if it has none. Texts that all parts share are stated once. An answer without parts is returned
-    unchanged.
+    `groups` has the group columns of each SELECT, by which the texts name it, as in "By carrier: ..". An answer without
+    parts is returned unchanged.
     """
     if not answer.parts:
         return answer

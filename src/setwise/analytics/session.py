@@ -198,10 +198,9 @@ class Session(Askable):
         return read_domain(domain, self._location)
 
     def budget(self, words: BudgetWords) -> AskedBudget:
-        """Return the budget that the keyword arguments `words` state.
+        """Return the budget that the keyword arguments `words` state: an (epsilon, delta), an accuracy, or `Draws`.
 
-        It is an epsilon and a delta, or an accuracy to reach, or the guarantees of the single mechanisms, for which the
-        account pays (`Draws`).
+        `Draws` are the guarantees of the single mechanisms for which the account pays.
         Raises: `InvalidParameter` if `words` state no budget and no account pays for the session's questions.
         """
         if words.get("epsilon") is None and words.get("within") is None and self._account is None:

@@ -263,10 +263,9 @@ def _in_notation(guarantee: Guarantee) -> str:
 
 
 def check_planned(uses: tuple[Use, ...], status: AccountStatus) -> None:
-    """Raise unless the account of `status` can pay for `uses`, the mechanism runs that were planned for a question.
+    """Raise unless the account of `status` registered the guarantees in `uses`, the runs planned for a question.
 
-    The balance of an account with a budget is not checked here, but only when it is charged. Any other account must
-    have registered each of these guarantees often enough.
+    An account with a budget needs no registered guarantees; its balance is checked when it is charged.
     Raises: `InvalidParameter` if a guarantee was not registered; `BudgetExhausted` if it was registered too few times.
     """
     registered = {use.guarantee for use in status.terms.uses}
@@ -281,8 +280,8 @@ def check_planned(uses: tuple[Use, ...], status: AccountStatus) -> None:
 def check_registered(uses: tuple[Use, ...], status: AccountStatus) -> None:
     """Raise unless the account of `status` registered each guarantee in `uses` at least as many times as `uses` has it.
 
-    `uses` are the mechanism runs that a question needs, as guarantees with counts. If the account also has a budget for
-    other mechanisms, a guarantee that was not registered passes.
+    `uses` are the mechanism runs of a question, as guarantees with counts. A guarantee that was not registered passes
+    if the account also has a budget.
     Raises: `InvalidParameter` if a guarantee was not registered; `BudgetExhausted` if it was registered too few times.
     """
     # Checked before the joint cost is computed: this is fast for registered guarantees, but may be slow for others.

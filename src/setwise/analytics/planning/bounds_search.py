@@ -109,10 +109,9 @@ class Search:
     row_measures: tuple[Measure, ...]
 
     def uses(self) -> tuple[Use, ...]:
-        """Return the mechanism uses (guarantees with counts) that a question with a search for bounds is charged for.
+        """Return the mechanism runs (guarantees with counts) that a question with a search for bounds is charged for.
 
-        The last use stands for the answer after the search: it is the whole (epsilon, delta) that remains for it. The
-        uses before it are those of the search.
+        The last is the whole (epsilon, delta) that remains for the answer; those before it are the runs of the search.
         """
         epsilon, delta = float_below(self.remaining.epsilon), float_below(self.remaining.delta)
         answer = ApproxDP(epsilon=epsilon, delta=delta) if delta else PureDP(epsilon=epsilon)
@@ -217,8 +216,7 @@ class Search:
     def bounded_query(self, found_bounds: FoundBounds, schema: Schema, steps: int) -> Query:
         """Return the search's query with its open bounds replaced by those in `found_bounds`, the result of the search.
 
-        In a sum of integers, values are rounded to multiples of a step, such that the larger bound is at most `steps`
-        steps. `schema` describes the table.
+        `steps` is the most rounding steps of the larger bound of a sum of integers. `schema` describes the table.
         """
         bounds = dict(zip(self.measures, found_bounds.bounds, strict=True))
         rows = zip(self.row_measures, found_bounds.rows, strict=True)
@@ -242,8 +240,7 @@ when they are promised, and their sum must stay within the budget."""
 def search_for(query: Query, total: Total) -> Search | None:
     """Return the search for the bounds that `query` leaves open; None if the query states all its bounds.
 
-    `total` is the budget, as (epsilon, delta), of the search and the answer together. The search spends the share
-    `SHARE` of the epsilon of `total`.
+    `total` is the (epsilon, delta) of search and answer together, of which the search spends the share `SHARE`.
     """
     every_measure = _searched_measures(query)
     measures = tuple(measure for measure in every_measure if measure.doubling)
@@ -285,9 +282,8 @@ def has_open_bounds(query: Query) -> bool:
 def budgeted_query(query: Query, steps: int) -> Query:
     """Return `query` with its open bounds replaced by bounds that cost at least as much as any that a search can find.
 
-    It is planned before the charge. If its cost is within the budget, so is the cost of the query with the bounds that
-    are found later. `steps` is the most rounding steps that a found bound of a sum may have, and the most rows of one
-    user that a found bound may count.
+    If the cost of the returned query is within the budget, so is the cost with the bounds that are found later. `steps`
+    is the most rounding steps of a found bound of a sum, and the most rows of a user that a found bound counts.
     """
     statistics = tuple(
         # The margin makes this noise scale at least that of any later plan: if it can be sampled, so can the later

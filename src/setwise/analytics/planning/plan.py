@@ -170,8 +170,7 @@ class ExecutablePlan:
     def with_filter(self, query: Query, where: Filter | None, schema: Schema) -> "ExecutablePlan":
         """Return this plan with the filter of `query`, which differs from the query of this plan in its filter only.
 
-        The mechanism and the cost do not change. `where` is the parsed filter of `query`, or None, and `schema`
-        describes the table. The plan must have no search for bounds.
+        `where` is the parsed filter of `query`, or None, and `schema` describes the table.
         Raises: `UnsuitableTable` if the columns do not allow the filter; `InvalidParameter` if UTF-8 cannot encode it.
         """
         assert self.search is None, "the search for bounds has a query of its own"
@@ -369,8 +368,9 @@ def _with_search(
 ) -> ExecutablePlan:
     """Return a plan that first runs `search` for the query's open bounds, and then answers within the remaining budget.
 
-    `total` is the budget of search and answer together. `user` is the user column, `schema` has the table's columns,
-    `status` is the account's status or None, and `where` the parsed filter or None.
+    - `total` is the budget of search and answer together.
+    - `user` is the user column, and `schema` has the table's columns.
+    - `status` is the account's status, or None, and `where` the parsed filter, or None.
     Raises: the planner's error if the query cannot be planned with the costliest bounds that the search may find.
     """
     overall, delta, alone = charge = _promise(search.uses(), total, status)
@@ -387,8 +387,8 @@ def _with_search(
 def _example_error(search: Search, user: str, schema: Schema, where: Filter | None) -> str:
     """Return a phrase with the error of the answer for example bounds, because the bounds are not known yet.
 
-    `search` is the search that will find the bounds; `user` is the user column, `schema` has the table's columns, and
-    `where` is the parsed filter or None. Returns "" if a query with these bounds cannot be planned.
+    `search` will find the bounds. `user` is the user column, `schema` has the table's columns, and `where` is the
+    parsed filter or None. Returns "" if planning fails.
     """
     example, assumed = example_query(search.query)
     try:
@@ -403,9 +403,11 @@ def _plan_costliest(
 ) -> tuple[ExecutablePlan, int]:
     """Return (plan, steps) of the query with the costliest bounds that `search` can find.
 
-    The plan shows that every such query can be planned; its own cost is not certified. `steps` is the most rounding
-    steps that the larger bound of a sum may have. `user` is the user column, `schema` has the table's columns, and
-    `where` is the parsed filter or None. `charge` is the cost of the search and the answer together.
+    The plan shows that the query can be planned; its own cost is not certified.
+    - `steps` is the most rounding steps that the larger bound of a sum may have.
+    - `user` is the user column, and `schema` has the table's columns.
+    - `where` is the parsed filter, or None.
+    - `charge` is the cost of the search and the answer together.
     """
     for steps in (FINE_STEPS, COARSE_STEPS):
         try:

@@ -78,8 +78,7 @@ def price(
     """Return the largest budgets of the weighted queries `questions` that together satisfy (`epsilon`, `delta`)-DP.
 
     The epsilons are in proportion to the weights. `schemas` describes the table of each query, and `user` is the user
-    column of all tables. All queries are fixed before the first is asked; their order may depend on answers. No row is
-    read.
+    column of all tables. The queries may be asked in any order, even one that depends on answers.
     Raises: `Unattainable` if no budgets satisfy (epsilon, delta); `InvalidParameter` if a query cannot be planned.
     """
     for candidate in _largest_budgets(questions, user, schemas, epsilon, delta):
@@ -301,9 +300,7 @@ def _plan_each_within(
 ) -> tuple[ExecutablePlan, ...]:
     """Return the plans of `count` queries, each with the least epsilon whose intervals satisfy `accuracy`.
 
-    `plan` takes the index of a query and a budget, and returns its plan. The queries get equal shares of half of delta,
-    because composing them needs the other half. This function does not check that the queries cost at most
-    `accuracy.epsilon`.
+    `plan` takes the index of a query and a budget, and returns its plan. The limit `accuracy.epsilon` is not checked.
     """
     share = replace(accuracy, delta=accuracy.delta * _FAILURES / count, epsilon=LARGEST_TOTAL)
     plans = []
@@ -317,10 +314,10 @@ def _plan_each_within(
 
 
 def _join_plans(plans: Sequence[ExecutablePlan], budget: Budget, status: AccountStatus | None) -> Plan:
-    """Return the plan of a statement with several SELECTs: their merged uses, and the certified cost of all together.
+    """Return the plan of a statement with several SELECTs: all their mechanism runs, and the certified cost of these.
 
-    A use is a guarantee with a count. `plans` are the plans of the SELECTs, `budget` is the budget of the statement,
-    and `status` the status of the account that pays, or None.
+    `plans` are the plans of the SELECTs, `budget` is the budget of the statement, and `status` the status of the
+    account that pays, or None.
     """
     uses = merged(use for planned in plans for use in planned.plan.uses)
     overall, delta, alone = promise_of(uses, budget, status)

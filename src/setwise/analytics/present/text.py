@@ -210,8 +210,8 @@ def in_heading(sentences: Sequence[str]) -> list[str]:
 def unclear_means(query: Query, clipped: Mapping[str, ClippedShare]) -> set[int]:
     """Return the indexes of those means among the query's statistics that found bounds may have moved far.
 
-    `clipped` has the share of users whose values are clipped, by the name of a statistic. A mean may be far off if more
-    than half of the users may be clipped, because its interval is about the mean of the clipped values.
+    `clipped` has the share of users whose values are clipped, by the name of a statistic. A mean may be far off if this
+    share may be above one half.
     """
     return {
         place
@@ -341,10 +341,10 @@ def interval_note(
 
 
 def average_of_all(answer: "PrivateAnswer", displayed_count: int) -> str:
-    """Return a sentence about the intervals of an answer of which only `displayed_count` items are displayed.
+    """Return a sentence that says that the confidence of intervals is an average over all items, displayed or not.
 
-    The sentence says that the confidence of the intervals is an average over all items, displayed or not. Returns "" if
-    all items are displayed, if they have no intervals, or if the answer has statistics instead of one count per item.
+    `displayed_count` is the number of items that are displayed. Returns "" if that is all, if the items have no
+    intervals, or if they have statistics instead of one count.
     """
     total = len(answer.items)
     if answer.statistics or total <= displayed_count or answer.items[0].interval is None:

@@ -477,9 +477,8 @@ def _counted_condition(expression: RowExpression) -> RowExpression | None:
 def _constant_bounds(function: str, expression: RowExpression) -> dict[str, Any] | None:
     """Return the least and greatest value of `expression` as bounds, if it is a CASE whose values are constant numbers.
 
-    No value is then clipped, and no search for bounds is paid for. Returns None for any other expression, if all
-    constants are equal, and for the function SUM, whose bounds limit a user's own sum. `function` is the aggregate over
-    the CASE.
+    No value is then clipped, and no search for bounds is paid for. `function` is the aggregate over the CASE. Returns
+    None for SUM, for any other expression, and if all constants are equal.
     """
     if function == "SUM" or not isinstance(expression, Case):
         return None

@@ -29,9 +29,10 @@ MOST_NODES = 2_000
 def with_earlier_aliases(node: exp.Expr, earlier: Mapping[str, exp.Expr], columns: Sequence[str] | None) -> exp.Expr:
     """Return a copy of `node`, an expression of the SELECT list, without references to earlier columns of that list.
 
-    In SELECT COUNT(*) AS n, n * 2 AS twice, the n of the second column becomes (COUNT(*)). `earlier` maps the aliases
-    of the earlier columns, in lower case, to their expressions. A name among `columns`, the columns of the rows, is not
-    replaced; if these are not known (None), no name is.
+    In SELECT COUNT(*) AS n, n * 2 AS twice, the n of the second column becomes (COUNT(*)).
+    - `earlier` maps the aliases of the earlier columns, in lower case, to their expressions.
+    - `columns` are the columns of the rows, whose names are not replaced. If they are not known (None), nothing is
+      replaced.
     Raises: `InvalidParameter` if the result has more than `MOST_NODES` syntax nodes.
     """
     holder = exp.Paren(this=node.copy())

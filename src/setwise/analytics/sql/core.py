@@ -113,9 +113,8 @@ class Core:
 def unique_after(unique_by: frozenset[str] | None, condition: RowExpression) -> frozenset[str] | None:
     """Return `unique_by` without the columns that are constant in the rows that `condition` keeps.
 
-    `unique_by` are columns in which no two rows of one user have the same values; None if they are not known. For
-    example, the condition place = 1 makes the column place constant. The remaining columns then still tell the rows of
-    one user apart.
+    `unique_by` are columns in which no two rows of one user are all equal; None if not known. For example, the
+    condition place = 1 makes the column place constant.
     """
     if unique_by is None:
         return None

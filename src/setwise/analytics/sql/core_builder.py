@@ -436,9 +436,9 @@ class CoreBuilder:
     ) -> exp.Expr:
         """Return the expression `node` with groups and aggregates replaced by columns (g0, s0, ..) of released rows.
 
-        Released rows are the noisy results of the query; a new aggregate is added to the query. `alias` names a column
-        that is computed for the aggregate's argument; None takes the SQL text. `aliases` says whether names of result
-        columns in `node` are resolved.
+        Released rows are the noisy results of the query, to which new aggregates are added.
+        - `alias` names a column that is computed for an aggregate's argument; None takes its SQL text.
+        - `aliases` says whether names of result columns in `node` are resolved.
         Raises: `InvalidParameter` for a column that is neither grouped nor aggregated.
         """
         if aliases and type(node) is exp.Column and node.args.get("table") is None and node.name in self._aliases:

@@ -195,11 +195,10 @@ class PerUserReader:
         return node
 
     def _window(self, node: exp.Expr, read: Callable[[exp.Expr], RowExpression]) -> str:
-        """Return the name of the column of the derived table that will hold the value of the window function `node`.
+        """Return the name of the column of the derived table that has the values of the window function `node`.
 
-        An equal window function of this SELECT shares its column; a new one is added to the columns to be computed
-        (`_window_steps`). `read` converts the function's arguments into row expressions (values computed from each
-        row).
+        The column is added if there is none yet. `read` converts the function's arguments into row expressions (values
+        computed from each row).
         """
         name = f"window_{len(self._source.derivation.steps)}_{len(self._windows)}"
         window = _read_window(node, name, self._settings.user, self._definitions, read)

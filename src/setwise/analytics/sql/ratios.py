@@ -17,7 +17,7 @@ def ratio_advice(node: exp.Expr, alias: str | None, user: str, aggregates: Aggre
     """Return sentences of advice about each ratio of two aggregate calls in `node`, an expression of the SELECT list.
 
     They warn of a ratio that may be far from the exact ratio, or suggest an AVG in its place. `alias` is the name of
-    the result column, or None. `user` is the user column, and `aggregates` reads the statistics of aggregate calls.
+    the result column, or None. `user` is the user column, and `aggregates` reads the aggregate calls.
     """
     advice = []
     for part, whole in _ratios(node):

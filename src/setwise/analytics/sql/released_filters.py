@@ -18,10 +18,11 @@ from setwise.analytics.sql.grouping_sets import has_grouping_sets, resolve_group
 
 @dataclass(frozen=True, slots=True)
 class ReleasedColumns:
-    """The columns of a table of released (noisy) rows: `names` are all columns, and `keys` those that hold group keys.
+    """The columns of a table of released (noisy) rows.
 
-    If `keys` is not empty, no two rows have equal values in all columns of `keys`. `keys` is empty if a group key is
-    missing among `names`, or if it is not known which columns hold group keys.
+    - `names` are all columns.
+    - `keys` are those with group keys. No two rows are equal in all of these. Empty if a group key is missing or not
+      known.
     """
 
     names: tuple[str, ...]
@@ -49,9 +50,8 @@ def grouped_columns(select: exp.Expr) -> ReleasedColumns:
 def move_released_conditions(select: exp.Expr, released_names: ReleasedNames) -> None:
     """Move joins with released groups, and conditions x IN (released groups), to HAVING of `select`, in place.
 
-    Released groups are groups in the noisy result of a private query. `released_names(node)` returns the columns of a
-    syntax node that stands for released groups, and None for other nodes. A join or condition is moved only if it
-    compares group columns.
+    Released groups are groups in the noisy result of a private query. `released_names` returns the columns of a syntax
+    node that stands for them, and None for other nodes. Only joins and conditions that compare group columns are moved.
     """
     group = select.args.get("group")
     if group is None:
@@ -81,8 +81,8 @@ def _from_where(select: exp.Expr, groups: Sequence[exp.Expr], released_names: Re
 def _compares_groups(node: exp.Expr, groups: Sequence[exp.Expr], released_names: ReleasedNames) -> bool:
     """Return whether the condition `node` is x IN (SELECT ..), or NOT IN, where the SELECT reads released rows.
 
-    x must be one of the group columns `groups`, or a tuple of them. Released rows are noisy results of a private query.
-    `released_names` takes a syntax node and returns its columns if it stands for released rows, or else None.
+    x must be one of the group columns `groups`, or a tuple of them. Released rows are noisy results; `released_names`
+    returns the columns of a syntax node that stands for them, or else None.
     """
     inner = node.unnest()
     if type(inner) is exp.Not:

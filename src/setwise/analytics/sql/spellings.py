@@ -236,8 +236,7 @@ def _seconds(node: exp.Expr) -> int | None:
 def _months_since_zero(node: exp.Expr) -> exp.Expr:
     """Return DATE_TRUNC('u', x) if `node` is DATEADD(u, DATEDIFF(u, 0, x), 0) with one unit u of time, such as month.
 
-    SQL Server statements truncate the date x to its unit u in this way. u may be any unit; whether DATE_TRUNC supports
-    u is checked later. Every other call of DATEADD is returned unchanged.
+    SQL Server statements truncate a date x in this way. Every other call of DATEADD is returned unchanged.
     """
     if len(node.expressions) != 3 or _name(node.expressions[1]) != "DATEDIFF":
         return node
@@ -265,8 +264,8 @@ _CALLS: dict[str, Callable[[exp.Expr], exp.Expr]] = {
 def _bins(node: exp.Expr) -> exp.Expr:
     """Return FLOOR(x / w) * w, bins of width w, for `node`, a sum or product by which a BI tool computes such bins.
 
-    For example, Metabase writes (CAST(FLOOR((x - 0.0) / 250.0) AS INTEGER) * 250.0) + 0.0. Bins that begin at a number
-    a become FLOOR((x - a) / w) * w + a. Other sums and products are returned unchanged.
+    An example is (CAST(FLOOR((x - 0.0) / 250.0) AS INTEGER) * 250.0) + 0.0, as Metabase writes. Other sums and products
+    are returned unchanged.
     """
     product, start = (node.this.unnest(), _integer(node.args["expression"])) if type(node) is exp.Add else (node, 0)
     if start is None or type(product) is not exp.Mul or isinstance(node.parent, exp.Add):
@@ -398,8 +397,8 @@ def _user_set(node: exp.Expr, user: str) -> exp.Expr:
 def _join_by_where(select: exp.Expr) -> None:
     """Change FROM a, b WHERE a.x = b.y in `select` to FROM a JOIN b ON a.x = b.y, in place.
 
-    A table that no equality connects with an earlier one stays a CROSS JOIN. Nothing changes if a table has a join of
-    another kind, because the rows may then depend on the order of the joins.
+    A table that no equality connects with an earlier one becomes a CROSS JOIN. Nothing changes if a table has another
+    kind of join.
     """
     source, where = select.args.get("from_"), select.args.get("where")
     joins = list(select.args.get("joins") or ())

@@ -147,9 +147,8 @@ class Statement:
     def check_shell(self, schemas: Sequence[Schema | None], public: "Mapping[str, pa.Table] | None" = None) -> None:
         """Raise `InvalidParameter` if DuckDB rejects the SQL over released (noisy) rows; nothing is charged.
 
-        The SQL is run on empty tables. `schemas` has, for each SELECT that aggregates private rows, the columns of
-        these rows, or None if they are not known. `public` are the public tables by name; None means that there are
-        none.
+        `schemas` has, for each SELECT that aggregates private rows, the columns of these rows, or None if they are not
+        known. `public` are the public tables by name, or None.
         """
         tables = {core.name: _types(core, schema) for core, schema in zip(self.cores, schemas, strict=True)}
         for shell in self._shells:
@@ -190,8 +189,7 @@ class Statement:
         """Return the text that identifies a charge for a statement with several SELECTs that aggregate private rows.
 
         Equal statements have equal texts. `texts` are the request texts of the single SELECTs, and `versions` the
-        versions of lake tables by name, or None. The text also contains the SQL of scalar subqueries, because their
-        values stand in conditions.
+        versions of lake tables by name, or None.
         """
         stated = {} if not versions else {"versions": dict(versions)}
         return canonical({"statement": list(texts), "scalars": [shell.sql for shell in self.scalars], **stated})
@@ -338,8 +336,8 @@ def _released_outputs(query: Query) -> tuple[Output, ...]:
 def _computed_answer(answer: PrivateAnswer, shell: Shell, result: ShellResult) -> SqlAnswer:
     """Return the result of a statement; `result` has the rows that DuckDB computed with the SQL of `shell`.
 
-    That SQL reads the released rows of `answer`. Each number or null becomes an `Estimated` (value, interval, mark) if
-    its column has intervals, or if noise may dominate some value of the column. Other cells stay as they are.
+    That SQL reads the released (noisy) rows of `answer`. In columns with intervals, or where noise may dominate,
+    numbers become `Estimated` (value, interval, mark).
     """
     names = _unique(result.names) if shell.columns is None else result.names
     columns = [ShellColumn(name=name) for name in names] if shell.columns is None else list(shell.columns)

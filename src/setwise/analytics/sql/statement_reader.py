@@ -340,9 +340,9 @@ class StatementReader:
     ) -> _Free:
         """Return the SELECT `select`, which reads no private rows, with its subqueries converted in place.
 
-        A subquery that aggregates private rows is charged, and becomes a SELECT over its released (noisy) rows.
-        `tables` are the nodes of FROM and JOIN, `results` the table that each stands for (None after an error), and
-        `known` the common table expressions by name.
+        - `tables` are the nodes of FROM and JOIN.
+        - `results` are the tables that these stand for (None after an error).
+        - `known` has the common table expressions by name.
         """
         for node, result in zip(tables, results, strict=True):
             if isinstance(result, _Public):
@@ -484,9 +484,8 @@ class StatementReader:
     def _scalar_converter(self, known: Mapping[str, _Result]) -> Callable[[exp.Expr], RowExpression]:
         """Return a function that converts a scalar subquery in an expression over private rows.
 
-        A subquery that aggregates private rows is released before these rows are read, and a placeholder stands for its
-        noisy value. A subquery over public tables alone is computed at once, and its value is a constant. `known` are
-        common table expressions by name.
+        A placeholder replaces a subquery over private rows, whose noisy value is released first. A constant replaces a
+        subquery over public tables. `known` are common table expressions by name.
         """
 
         def convert(node: exp.Expr) -> RowExpression:

@@ -151,8 +151,9 @@ def _join_conditions(
 ) -> tuple[list[tuple[exp.Expr, exp.Expr]], list[exp.Expr]]:
     """Return (pairs, other conditions) of a join; the pairs (earlier, joined) are nodes that it compares for equality.
 
-    The pair of user columns (`user`) is left out. `alias` is the alias of the joined rows, `columns` are their columns,
-    or None if they are not known, and `scope` has the names of earlier tables.
+    The pair of user columns (`user`) is left out.
+    - `alias` is the alias of the joined rows, and `columns` are their columns, or None if they are not known.
+    - `scope` has the names of earlier tables.
     Raises: `InvalidParameter` if the join does not compare the users.
     """
     using, condition = join.args.get("using") or (), join.args.get("on")
@@ -256,8 +257,9 @@ class UserSubquery:
 def user_subquery(node: exp.Expr, scope: Scope, user: str) -> UserSubquery | None:
     """Return the subquery `node`, rewritten for a join, if it is about the user of each row; None if it is not.
 
-    `node` is an EXISTS, an IN with a subquery, or a scalar subquery; it is about the user of each row if it compares
-    its user column (`user`) with that of the outer row. `scope` has the names of the outer SELECT.
+    - `node` is an EXISTS, an IN with a subquery, or a scalar subquery. It is about the user of each row if it compares
+      its user column with that of the outer row.
+    - `scope` has the names of the outer SELECT, and `user` is the user column.
     Raises: `InvalidParameter` for an EXISTS that names no outer column, and for a subquery that names outer columns
     elsewhere than in comparisons in WHERE, or does not compare the users.
     """

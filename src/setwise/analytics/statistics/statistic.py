@@ -201,9 +201,9 @@ class Statistic(ABC):
     def planned_radius(self, release: "StatisticRelease") -> Fraction | None:
         """Return the half-width, in units of the column, of the 95% interval that the statistic is planned to have.
 
-        `release` is the mechanism with its noise scale. The half-width of a mean is for `SOME_USERS` users or rows, and
-        that of a quantile is a number of users by which its rank may be off. None if the mechanism that finds the
-        groups also counts their users.
+        `release` is the mechanism with its noise scale. For a mean, `SOME_USERS` users or rows are assumed. For a
+        quantile, the result is a number of users by which its rank may be off. None if the mechanism that finds the
+        groups counts the users.
         """
 
     def planned_together(self) -> object:
@@ -372,8 +372,9 @@ def read_bounds(
 ) -> ClipBounds | None:
     """Return the clipping bounds and the rounding step that the parameters state; None if `bounds` is "auto".
 
-    With "auto" a private search finds `low`, `high` and `step`, so none of them may be given. If `step` is None, it is
-    chosen later. It may be at most high - low or, if `from_zero` (for sums), the larger absolute value of the bounds.
+    - `low` and `high` are the clipping bounds. With "auto", a private search finds them, so they may not be given.
+    - `step` is the rounding step; None if it is chosen later. It may be at most high - low.
+    - `from_zero` is True for sums, whose step may be up to the larger absolute bound.
     Raises: `InvalidParameter` if a bound is missing, is not a number, or contradicts another parameter.
     """
     if bounds == AUTO:

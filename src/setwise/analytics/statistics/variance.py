@@ -151,9 +151,8 @@ class Variance(BoundedStatistic):
     def planned_radius(self, release: "StatisticRelease") -> Fraction | None:
         """Return the half-width of the 95% interval that this statistic is planned to have.
 
-        It is in squared units of the column for a variance, and in units of the column for a standard deviation. It is
-        planned for `SOME_USERS` rows spread evenly between the bounds. `release` is the mechanism with its noise scale;
-        the result is None if that is not the mechanism of a variance.
+        It is in squared units of the column for a variance, and in units for a standard deviation. It is planned for
+        `SOME_USERS` rows spread evenly between the bounds. `release` is the mechanism; None if not that of a variance.
         """
         from setwise.mechanisms.intervals import CONFIDENCE
         from setwise.mechanisms.statistics import NoisyVariance

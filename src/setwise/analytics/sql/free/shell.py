@@ -73,9 +73,9 @@ class Shell:
 def shell_of(tree: exp.Expr, public: Sequence[str], most_keys: int) -> Shell:
     """Return the part of a statement that runs over released (noisy) rows, as DuckDB SQL text in a `Shell`.
 
-    `tree` is the syntax tree of this part, and `public` are the names of the public tables that it reads. `most_keys`
-    is the largest number of group columns of a private query of the statement. If possible, result columns get hidden
-    columns that say how precise they are.
+    - `tree` is the syntax tree of this part.
+    - `public` are the names of the public tables that it reads.
+    - `most_keys` is the largest number of group columns of a private query of the statement.
     """
     columns = None
     selects = _united_selects(tree)
@@ -379,9 +379,8 @@ def _hidden_columns(select: exp.Expr, tree: exp.Expr) -> ColumnEnds:
 def _columns_of(table: exp.Expr, tree: exp.Expr) -> ColumnEnds | None:
     """Return a function that maps a column of `table`, an entry of a FROM clause, to its hidden columns.
 
-    Hidden columns say how precise a statistic is. They are added to the inner SELECTs of `table`, in place. Returns
-    None if `table` has no released rows, or if one of its rows may come from several released rows. `tree` is the whole
-    statement.
+    Hidden columns say how precise a statistic is. They are added to the SELECTs of `table`, in place. Returns None if
+    rows of `table` and released (noisy) rows do not correspond one to one. `tree` is the whole statement.
     """
     if isinstance(table, exp.Table) and table.name.startswith("core_"):
         return statistic_ends

@@ -144,8 +144,7 @@ def matching_name(written: str, names: Iterable[str]) -> str | None:
 def use_known_names(tree: exp.Expr, names: Sequence[str]) -> None:
     """Replace each table name in the statement `tree` by the one of `names` that it means, in place.
 
-    So "db"."public"."films" becomes films if the data holder declared films. Names of common table expressions, and
-    names that mean none of `names`, stay.
+    For example, "db"."public"."films" becomes films. A name that means none of `names` is not replaced.
     Raises: `InvalidParameter` if a table name means several of `names`.
     """
     common = {each.alias.lower() for each in tree.find_all(exp.CTE)}
@@ -184,8 +183,9 @@ def _drop_qualifiers(node: exp.Expr) -> None:
 def unqualify(select: exp.Expr, tables: dict[str, str], columns: Sequence[str] | None) -> None:
     """Replace every column reference in a SELECT, such as t.x, by the column's name in the joined rows, in place.
 
-    `tables` maps aliases to table names. `columns` are the columns of the joined rows, or None if they are not known; a
-    column x that several tables have is called TABLE.x there.
+    - `tables` maps aliases to table names.
+    - `columns` are the columns of the joined rows, or None if they are not known. A column x that several tables have
+      is called TABLE.x there.
     Raises: `InvalidParameter` for an unqualified x that several tables have, or a qualifier that is not an alias.
     """
     for node in list(own_nodes(select)):

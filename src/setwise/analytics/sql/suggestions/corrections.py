@@ -214,8 +214,8 @@ def _per_user_rows(tree: exp.Expr, user: str) -> exp.Expr | None:
 def _with_group_by(tree: exp.Expr, user: str) -> exp.Expr | None:
     """Return the statement `tree` with a GROUP BY of the columns that it selects, and COUNT(*) if it has no aggregate.
 
-    The tree is changed in place, and the user column `user` is no longer selected. Returns None if `tree` has a GROUP
-    BY already, selects no column but the user column, or selects anything but columns and aggregates.
+    The user column `user` is no longer selected. Returns None if `tree` has a GROUP BY, or selects anything but columns
+    and aggregates.
     """
     if not isinstance(tree, exp.Select) or tree.args.get("group") is not None:
         return None
@@ -416,9 +416,7 @@ def _is_format(function: str, arguments: list[exp.Expr]) -> bool:
 def _rewrite_select(select: exp.Expr, user: str) -> None:
     """Remove or replace, in place, the clauses of `select` that are not accepted over private rows.
 
-    QUALIFY, WINDOW and samples are removed. A subquery loses ORDER BY and LIMIT, unless it is a list after IN. The
-    outermost SELECT no longer groups by `user`, the user column; if it would return rows of single users, it counts
-    users instead (`_count_users`).
+    Rows of single users become a count of users in the outermost SELECT; `user` is the user column.
     """
     for name in ("laterals", "windows", "sample", "kind", "qualify"):
         select.set(name, None)
