@@ -58,10 +58,11 @@ _REFUSED_PATIENCE = 3.0
 def connect(url: str | Sequence[str], *, token: str, patience: float = 60.0) -> "Client":
     """Connect to a service with a `token` that a steward has given, and return the client.
 
-    `url` is the address of the service, or a list of the addresses of several replicas, which are tried in turn. A
-    request whose connection is lost, or that meets a busy replica, is repeated for `patience` seconds under the same
-    idempotency key, so that a query survives the restart of its replica. A request that could not be sent at all,
-    because no replica accepts the connection, is repeated for 3 seconds only: then `Unavailable` is raised.
+    - `url`: the address of the service, or a list of the addresses of several replicas, which are tried in turn
+    - `patience`: how many seconds a request is repeated after a lost connection or by a busy replica, always under one
+      idempotency key
+
+    Requests raise `Unavailable` after that time, or after 3 seconds if no replica accepts the connection.
 
     Raises `InvalidParameter` for an address that would send the token without encryption, and `MissingExtra` if httpx
     is not installed.
@@ -172,11 +173,9 @@ class Client:
     def request(self, method: str, path: str, body: object = None, *, key: str | None = None) -> Any:  # noqa: ANN401
         """Send a request to the route `path`, with `body` as JSON, and return the JSON of the response.
 
-        `method` is the HTTP method. A request whose connection is lost is repeated, as `connect` describes. `key` is
-        its idempotency key, None for requests without one.
-
-        Raises the error of `setwise.errors` that the response names, and `Unavailable` if the service cannot be
-        reached.
+        `method` is the HTTP method, and `key` the idempotency key, None for requests without one. A request whose
+        connection is lost is repeated. Raises the error of `setwise.errors` that the response names, and `Unavailable`
+        if the service cannot be reached.
         """
         headers = {} if key is None else {"Idempotency-Key": key}
         content = None if body is None else json.dumps(body, allow_nan=False).encode()
@@ -252,16 +251,21 @@ def _read_response(response: "httpx.Response") -> Any:  # noqa: ANN401 - JSON
 
 
 class SeriesWords(TypedDict, total=False):
-    """The parameters of a live series, as `setwise.live.open_live` documents them; None leaves a parameter out.
+    """The parameters of a live series: noisy counts of users per group, released at the end of each period.
 
-    For each group of the column `item`, the series counts the users up to the end of each period; the column `at` has
-    the time of each row. There are `periods` periods of one `every` (day, week or month), the first from `start` on.
-    Only rows that satisfy the filter `where` are counted, and a user is counted in at most `contributions` groups.
-    `domain` lists the groups if they are public. `purpose` says which numbers shall have the smallest error: running
-    totals, single periods, or windows of `window` periods. An update reads the `late_days` days before its first
-    unreleased period again, for rows that arrived late. An account with a budget pays `epsilon` and `delta` once for
-    the whole series. An account whose mechanism uses were registered when it was opened pays with the registered use
-    `counts`, such as "gaussian:20", and, if the groups are private, with a failure probability `delta`.
+    - `item`, `at`: the columns with the group and with the time of each row
+    - `every`, `start`, `periods`: the length of a period (day, week or month), the first day, and the number of periods
+    - `contributions`: the most groups in which one user counts
+    - `epsilon`, `delta`: what an account with a budget pays once for the whole series
+    - `counts`: the registered mechanism use, such as "gaussian:20", with which an account with such uses pays, plus the
+      failure probability `delta` if the groups are private
+    - `purpose`: which numbers shall have the smallest error: running totals, single periods, or windows of `window`
+      periods
+    - `where`: a filter; only rows that satisfy it are counted
+    - `domain`: the groups, if they are public
+    - `late_days`: how many days before its first unreleased period an update reads again, for rows that arrived late
+
+    None leaves a parameter out.
     """
 
     item: str
@@ -440,10 +444,10 @@ class RemoteSeries:
     ) -> SeriesValuesRecord:
         """Return the released numbers of the groups `items`; of every group if `items` is empty. Nothing is charged.
 
-        The numbers are running totals of users since the start of the live series. With `window`, each number counts
-        the new users (not counted before) of a period and the `window` - 1 periods before it. With `top`, only that
-        many groups are returned: the largest of the period that begins on the day `on`, or of the last period if `on`
-        is None.
+        - `window`: each number counts the new users (not counted before) of this many periods; None means running
+          totals
+        - `top`: how many groups to return, the largest in the period that begins on the day `on` (None: the last
+          period)
         """
         parameters = [("item", str(item)) for item in items]
         for name, value in (("window", window), ("top", top), ("on", on)):

@@ -119,15 +119,18 @@ class Steward:
     ) -> DatasetRecord:
         """Register a table as a dataset, and return its record.
 
-        `table` is a path in the service's data folder or, for an `engine` other than DuckDB, the name of a table.
-        `user` is the column that identifies the user of each row. Questions may group by the columns `items`, aggregate
-        `values` and filter by `filters`. `contributions` is the most groups in which one user counts, and `per_item`
-        the most rows, or units of a summed column, that a user adds to one group; None declares no bound, and counts of
-        rows in SQL then find theirs privately. `types` has the kinds of CSV columns that are not text, and `csv` says
-        how the file is written (separator, encoding, header, columns, skip_lines, format). `public` maps the names of
-        tables without users, which SQL may join, to their places. `apart` is the reason why the dataset does not share
-        the cap (joint budget) of other datasets on the same table ("" if it does). `unit` is the unit of privacy of all
-        accounts on the dataset: "user", or a part of a user such as "user,day", which is a far weaker promise.
+        - `table`: a path in the service's data folder or, for an `engine` other than DuckDB, the name of a table
+        - `user`: the column that identifies the user of each row
+        - `items`, `values`, `filters`: the columns to group by, to aggregate and to filter by
+        - `contributions`: the most groups in which one user counts
+        - `per_item`: the most rows, or units of a summed column, that a user adds to one group; with None, counts of
+          rows in SQL find their bound privately
+        - `types`: the kinds of CSV columns that are not text
+        - `public`: the places of tables without users, which SQL may join, by name
+        - `csv`: how the file is written (separator, encoding, header, columns, skip_lines, format)
+        - `apart`: why the dataset does not share the cap (joint budget) of other datasets on the table; "" if it does
+        - `unit`: what accounts on the dataset protect: "user", or a part of a user such as "user,day", a far weaker
+          promise
 
         Raises `NameTaken`, `UnknownColumn`, `UnsuitableTable` or `InvalidParameter`.
         """
@@ -156,9 +159,8 @@ class Steward:
     def import_catalog(self, text: str, *, apart: str = "") -> CatalogRecord:
         """Register each table of a catalog, given as TOML `text`, as a dataset; return the catalog of all datasets.
 
-        Tables that are already registered with the same definition are skipped. `apart` is the reason why the new
-        datasets do not share the cap (the joint budget of a dataset's accounts) of other datasets on the same tables
-        ("" if they do).
+        Tables that are registered with that definition already are skipped. `apart` is the reason why the new datasets
+        do not share the cap (joint budget) of other datasets on the same tables; "" if they do.
 
         Raises `InvalidParameter`, `UnsuitableTable`, `UnknownColumn` or `NameTaken`, and then registers nothing.
         """
@@ -176,12 +178,13 @@ class Steward:
     ) -> CapRecord:
         """Limit what all accounts on `dataset` may spend together to one budget (epsilon, delta); return the cap.
 
-        A cap is set once, before the first account is opened, and cannot be changed. `rule` says how charges add up:
-        under "zcdp" by their zCDP parameters, which suits mechanism uses of which nothing else is known, and under
-        "wallet" as `keep` says. `failure_share` is the share of delta that is set aside for the failure probabilities
-        of uses; None means the default of the rule. `keep` is for the rule "wallet" and says how charges are paid: from
-        a Gaussian wallet, a budget in mu squared ("wallet"), as a sum of epsilons ("sum"), or in both ways until a
-        charge can be paid in only one of them ("either").
+        A cap is set once, before the first account is opened, and cannot be changed.
+
+        - `rule`: how charges add up: by their zCDP parameters ("zcdp"), or as `keep` says ("wallet")
+        - `failure_share`: the share of delta for the failure probabilities of mechanism uses; None is the rule's
+          default
+        - `keep`: paid from a Gaussian wallet in mu squared ("wallet"), as a sum of epsilons ("sum"), or in both ways
+          until a charge can be paid in only one of them ("either")
         """
         body = {"epsilon": epsilon, "delta": delta, "rule": rule, "failure_share": failure_share, "keep": keep}
         return self._client.request("PUT", _path("datasets", dataset, "cap"), body)
@@ -215,13 +218,14 @@ class Steward:
         wallet: float = 0.0,
         failure: float = 0.0,
     ) -> AccountRecord:
-        """Open the account `name`, which pays with mechanism `uses` that are registered now.
+        """Open the account `name`, which pays with mechanism `uses` that are registered now, in any order.
 
-        "bounded-range:0.1x50", for example, stands for 50 uses. The account belongs to `analyst`, who may spend the
-        uses in any order on questions to `dataset`. The overall epsilon of all uses is certified at `delta`. A `wallet`
-        above 0 is the mu of a Gaussian wallet, a budget of mu squared that pays for uses which are not registered; the
-        failure probabilities of those uses may add up to `failure`. `every` is the calendar period after which the
-        account has all its uses again; None means never.
+        - `uses`: "bounded-range:0.1x50", for example, stands for 50 uses
+        - `analyst`: who may spend the uses on questions to `dataset`
+        - `delta`: the delta at which the overall epsilon of all uses is certified
+        - `every`: the calendar period after which the account has all its uses again; None means never
+        - `wallet`: the mu of a Gaussian wallet, a budget of mu squared for uses which are not registered; 0 for none
+        - `failure`: the most that the failure probabilities of the wallet's uses may add up to
         """
         body: dict[str, object] = {"kind": "setwise", "name": name, "uses": list(uses)}
         body |= {"wallet": wallet, "failure": failure}
@@ -242,12 +246,13 @@ class Steward:
     ) -> AccountRecord:
         """Open the account `name` of `analyst` on `dataset` with a budget (epsilon, delta) for its questions.
 
-        The parameters of the mechanisms are chosen question by question. `rule` says how charges add up. With "wallet"
-        they are paid from a Gaussian wallet, a budget in mu squared. With "menu" the account takes only mechanism uses
-        that are no worse than one in `menu`, a list of pure and bounded-range uses, but it can pay for more of them.
-        "zcdp" is for mechanism uses of which only the zCDP parameters are known. `failure_share` is the share of delta
-        that is set aside for the failure probabilities of uses; None means the default of the rule. `every` is the
-        calendar period after which the account has its whole budget again; None means never.
+        - `every`: the calendar period after which the account has its whole budget again; None means never
+        - `rule`: how charges add up: in mu squared ("wallet"), by their zCDP parameters ("zcdp"), or by a `menu`
+          ("menu")
+        - `failure_share`: the share of delta for the failure probabilities of mechanism uses; None is the rule's
+          default
+        - `menu`: pure and bounded-range uses; under the rule "menu", the account takes only uses that are no worse than
+          one of these, but can pay for more of them
         """
         body: dict[str, object] = {"kind": "filter", "name": name, "epsilon": epsilon}
         body |= {"rule": rule, "failure_share": failure_share} | ({"menu": list(menu)} if menu else {})

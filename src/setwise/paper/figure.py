@@ -35,9 +35,12 @@ class ClaimRelation(StrEnum):
 class Claim:
     """One claim of the paper and its check: `paper` is the number that the paper gives or implies, `ours` our number.
 
-    `label` names the statement or figure in the paper, and `says` is the claim in words. `relation` and `tolerance` say
-    how the two numbers must compare. `independent` is the same number computed in another way; only a correction of the
-    paper has one. Raises `InvalidParameter` for a negative tolerance, or for a correction without an independent value.
+    - `label`: the statement or figure in the paper
+    - `says`: the claim in words
+    - `relation`, `tolerance`: how the two numbers must compare
+    - `independent`: the number computed in another way; only a correction of the paper has one
+
+    Raises `InvalidParameter` for a negative tolerance, or for a correction without an independent value.
 
     >>> Claim(label="fig:NoiseCompare", says="sigma = 13.1", paper=13.1, ours=13.0948, tolerance=0.05).passed
     True

@@ -76,8 +76,8 @@ def laplace_histogram_as_pure(*, epsilon: float, contributions: int) -> Use:
 def laplace_histogram(*, scale: float, contributions: int) -> Use:
     """Return the cost of Laplace noise of this `scale` on every count, as `contributions` uses of Laplace noise.
 
-    One user changes at most `contributions` counts, each by at most 1. The exact privacy loss of Laplace noise is
-    composed, so the epsilon is never above that of `laplace_histogram_as_pure` with epsilon = 1/scale.
+    One user changes at most `contributions` counts, each by at most 1. The epsilon is never above that of
+    `laplace_histogram_as_pure` with epsilon = 1/scale.
 
     Theorem: lem:peeling_lap with the exact loss of Laplace noise.
     """
@@ -113,8 +113,8 @@ def gaussian_histogram_epsilon_by_paper(*, sigma: float, contributions: int, del
 def paper_sigma(*, epsilon: float, delta: float, items: int) -> float:
     """Return the sigma at which the paper's zCDP bound, items/(2 s^2) + sqrt(2 items log(1/delta))/s, equals epsilon.
 
-    s stands for sigma, and `items` is the number of counts that one user changes. The exact Gaussian needs less noise;
-    this sigma is for the figures. Raises `InvalidParameter` for an epsilon or delta out of range.
+    s is sigma, and `items` the number of counts that one user changes. Raises `InvalidParameter` for an epsilon or
+    delta out of range.
 
     Theorem: lem:GM, solved for sigma.
 
@@ -173,13 +173,12 @@ def batch_range_delta(uses: int, epsilon: float, g: float) -> float:
 def batch_delta(uses: int, pure: int, epsilon: float, g: float) -> float:
     """Return the optimal delta, at overall epsilon `g`, of `uses` mechanisms of the same epsilon, chosen up front.
 
-    `pure` of the mechanisms are pure DP and the others bounded range. The formula is a maximum over candidates for t,
-    the parameter of the randomized responses that stand for the bounded-range mechanisms. There are k + m + 1
-    candidates, where k = `uses` and m = `pure`, and the value at each is a double sum.
+    `pure` of the mechanisms are pure DP and the others bounded range.
 
     Theorem: thm:opt_nonadaptive.
     """
     ranges = uses - pure
+    # The candidates for t, the parameter of the randomized responses that stand for the bounded-range mechanisms.
     candidates = [(g + epsilon * (i + 1 - pure)) / (ranges + 1) for i in range(uses + pure + 1)]
     return max(batch_delta_at(min(epsilon, max(0.0, t)), ranges, pure, epsilon, g) for t in candidates)
 
@@ -203,22 +202,26 @@ def batch_delta_at(t: float, ranges: int, pure: int, epsilon: float, g: float) -
 
 
 def alpha(i: int, j: int, ranges: int, pure: int, p: float) -> float:
-    """Return alpha_{i,j}, the weight of one term in the double sum of the batch optimum (thm:opt_nonadaptive).
+    """Return alpha_{i,j}, the weight of one term in the double sum for the optimal delta of mechanisms chosen up front.
 
-    A batch is a set of mechanisms chosen up front: here `ranges` bounded-range and `pure` pure-DP mechanisms. The term
-    stands for the event that `i` of the former and `j` of the latter flip their answer. `p` is q_{2 epsilon, epsilon},
-    the probability that a pure-DP mechanism does not flip its answer. The probabilities of the bounded-range mechanisms
-    are other factors of the term. The paper defines alpha before lem:deriv_zero.
+    - `i`, `j`: how many bounded-range and how many pure-DP mechanisms flip their answer in this term
+    - `ranges`, `pure`: how many of these mechanisms there are
+    - `p`: q_{2 epsilon, epsilon}, the probability that a pure-DP mechanism does not flip its answer
+
+    Theorem: thm:opt_nonadaptive.
     """
     return comb(ranges, i) * comb(pure, j) * p ** (pure - j) * (1 - p) ** j
 
 
 def partial_sum(t: float, last: int, ranges: int, pure: int, epsilon: float, g: float, *, power: str) -> float:
-    """Return F_ell(t), the sum of the first terms, up to ell = `last`, in the double sum of the batch optimum.
+    """Return F_ell(t), the sum of the first terms, up to ell = `last`, in the formula for the optimal delta of a batch.
 
-    The batch, chosen up front, has `ranges` bounded-range and `pure` pure-DP mechanisms of `epsilon`. `t` is the
-    parameter of the randomized responses that stand for the bounded-range mechanisms, and `g` the overall epsilon.
-    `power` is the exponent of the last factor: "i", which is right, or "j", as the paper prints it.
+    A batch is a set of mechanisms that are chosen up front.
+
+    - `t`: the parameter of the randomized responses that stand for the bounded-range mechanisms
+    - `ranges`, `pure`: how many bounded-range and pure-DP mechanisms of `epsilon` there are
+    - `g`: the overall epsilon
+    - `power`: the exponent of the last factor: "i", which is right, or "j", as the paper prints it
 
     Theorem: lem:deriv_zero, which says where the derivative of F_ell is zero.
     """
@@ -237,10 +240,9 @@ def partial_sum(t: float, last: int, ranges: int, pure: int, epsilon: float, g: 
 def partial_sum_slope(t: float, last: int, ranges: int, pure: int, epsilon: float, g: float, *, uses: int) -> float:
     """Return the derivative of F_ell (see `partial_sum`) at `t` for ell = `last`, by the formula of lem:deriv_zero.
 
-    F_ell is the sum of the first terms in the formula for the optimal delta of a batch, mechanisms chosen up front. The
-    batch has `ranges` bounded-range and `pure` pure-DP mechanisms of `epsilon`, and `g` is the overall epsilon. The
-    formula of the lemma has the factor (`uses` - i), where `uses` should be the number of bounded-range mechanisms. The
-    last line of the paper's proof has the number of all mechanisms instead.
+    - `ranges`, `pure`: how many bounded-range and pure-DP mechanisms of `epsilon` there are
+    - `g`: the overall epsilon
+    - `uses`: the factor in the formula that should be `ranges`; the paper's proof has the number of all mechanisms
     """
     q, p = keep(epsilon, t), keep(2 * epsilon, epsilon)
     front = (exp(g - epsilon * (pure - last) - t * ranges) - exp(t - epsilon)) / (1 - exp(-epsilon))

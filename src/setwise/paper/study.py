@@ -60,9 +60,8 @@ class StudyPart:
 def select_figures(names: Sequence[str]) -> tuple[Figure | None, ...]:
     """Return the figures with these names; None in the result stands for the claims of the paper's text.
 
-    A figure is named by its label ("fig:gap"), the label without its prefix ("gap"), or its file name; "text" names the
-    claims of the text. Without `names`, all figures and the text are returned. Raises `InvalidParameter` for an unknown
-    name.
+    A name is a label ("fig:gap"), a label without prefix ("gap"), a file name, or "text". Without `names`, all figures
+    and the text are returned. Raises `InvalidParameter` for an unknown name.
 
     >>> [figure.label for figure in select_figures(["gap", "fig:truncGauss"]) if figure]
     ['fig:gap', 'fig:truncGauss']
@@ -85,9 +84,8 @@ def select_figures(names: Sequence[str]) -> tuple[Figure | None, ...]:
 def run(figures: Sequence[Figure | None], folder: Path, progress: Progress) -> Iterator[StudyPart]:
     """Write each of `figures` to `folder` as CSV, SVG and PNG, and yield the outcome of each as it is done.
 
-    None among `figures` stands for the claims of the paper's text, for which no file is written. `progress` is called
-    with the share done so far, from 0 to 1. Raises `MissingExtra` without matplotlib, and `StoreFailed` if the folder
-    cannot be created.
+    None among `figures` stands for the claims of the paper's text, without files. `progress` is called with the share
+    done, from 0 to 1. Raises `MissingExtra` without matplotlib, and `StoreFailed` if the folder cannot be created.
     """
     chart.check_matplotlib()
     try:

@@ -288,9 +288,8 @@ def corrections() -> tuple[Claim, ...]:
 def _partial_sums() -> tuple[Claim, ...]:
     """Return the corrections of lem:deriv_zero, about partial sums F_ell in the formula for the batch optimum.
 
-    A batch is chosen up front. The lemma says at which t the slope of F_ell is 0. It is evaluated for k = 5 mechanisms,
-    of which m = 2 are pure DP, with epsilon = 0.5 and overall epsilon 0.7, at ell = 3 and t = 0.2, where t is the
-    parameter of the bounded-range mechanisms.
+    The batch optimum is the largest delta of mechanisms chosen up front. The lemma says at which t the slope of F_ell
+    is 0, where t is the parameter of the bounded-range mechanisms. It is checked for one set of parameters.
     """
     ranges, pure, epsilon, g, t, last = 3, 2, 0.5, 0.7, 0.2, 3
 

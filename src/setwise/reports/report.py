@@ -48,11 +48,13 @@ _QUESTION = ("name", "title", "sql", "weight", "to", "contributions", "domain")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportQuestion:
-    """One question of a report: its name, its query, its weight in the budget, and the destinations `to` of its answer.
+    """One question of a report: its name, its query, and its share of the report's budget.
 
-    The question gets a share of the report's budget in proportion to `weight`. `title` is the heading of the answer on
-    the page; the name is used if the title is empty. A question in SQL has its text in `select` and, once the tables
-    are open, the statement parsed for them in `sql_question`; both are None for other questions.
+    - `weight`: the budget is divided among questions in proportion to their weights
+    - `to`: the destinations of the answer
+    - `select`: the text of a question in SQL, or None
+    - `sql_question`: the statement parsed for the tables of the report; None without SQL or before they are open
+    - `title`: the heading of the answer; the name if empty
     """
 
     name: str
@@ -81,11 +83,11 @@ LIVE_ENDINGS = (".csv", ".json", ".svg", ".png")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveOutput:
-    """A live series of the ledger whose released numbers a report writes to the files `to`. This costs no budget.
+    """A live series (noisy user counts, released period by period) that a report writes to the files `to`, without cost.
 
-    `series` is the name of the live series (noisy user counts, released period by period). The numbers are running
-    totals of users per group or, with `window`, counts over that many periods. With `top`, only that many items are
-    written: the largest of the period that begins on the day `on` (YYYY-MM-DD), or of the last period if `on` is None.
+    - `series`: the name of the live series in the ledger
+    - `window`: the number of periods that each number covers; None means running totals of users per group
+    - `top`: how many items to write, the largest in the period that begins on the day `on` (YYYY-MM-DD; None: the last)
     """
 
     series: str
@@ -112,13 +114,15 @@ class LiveOutput:
 class Report:
     """A parsed report: questions about one `table` with the user column `user`, under one (`epsilon`, `delta`).
 
-    `unit` is the unit of privacy that all answers together protect: "user", or a part of a user such as "user,day".
-    `title` is the heading of its page, and its account is called `name`:KEY. `ledger` is the address of the ledger and
-    `dataset` the name of the table's dataset there; each is None if the report does not state it. `known_as` are the
-    names under which the ledger knows the report's private tables: `dataset` (if it is None, the table's own name) for
-    `table`, and their own names for other tables. `options` are further arguments of `setwise.open`. `html` and `json`
-    are files for the whole report, or None. `live` are the live series (user counts that are released period by period)
-    that are written with it.
+    - `title`: the heading of its page
+    - `name`: its account is called `name`:KEY
+    - `known_as`: the names under which the ledger knows the report's private tables
+    - `ledger`: the address of the ledger, or None if not stated
+    - `dataset`: the name of the table's dataset in the ledger, or None if not stated
+    - `html`, `json`: files for the whole report, or None
+    - `options`: further arguments of `setwise.open`
+    - `unit`: what all answers together protect: "user", or a part of a user such as "user,day"
+    - `live`: the live series (user counts that are released period by period) that are written with it
     """
 
     title: str

@@ -74,10 +74,11 @@ def preview_report(report: Report) -> Priced:
 def run_report(report: Report, *, key: str, ledger: str, step: Step = lambda _: None) -> ReportRun:
     """Ask all questions of a report, write their answers to files or databases, and return them.
 
-    The mechanism uses of all questions are registered first, in an account called `NAME:KEY` after the report and
-    `key`, whose (epsilon, delta) is certified for these uses in any order. An interrupted run continues under the same
-    `key`: questions that were answered before get their stored answers and cost nothing. `ledger` is the address of the
-    ledger, and `step` is called with a description of each stage before it begins.
+    - `key`: the run is paid by the account `NAME:KEY`; running again under the key costs nothing for answered questions
+    - `ledger`: the address of the ledger
+    - `step`: called with a description of each stage before it begins
+
+    The account's (epsilon, delta) is certified for the mechanism uses of all questions, in any order.
     """
     for question in report.questions:
         for to in question.to:
@@ -131,9 +132,8 @@ def _open_sessions(report: Report) -> Iterator[QuestionSessions]:
 def _parse_question(question: ReportQuestion, session: Session, report: Report) -> tuple[Session, ReportQuestion]:
     """Return the session on the rows that a question reads, and the question with its SQL parsed for these tables.
 
-    `session` is the open session on the table of `report`. A question that is not in SQL is returned unchanged. A
-    question in SQL gets a session on the rows that its joins and subqueries make. Columns of a CSV file without
-    declared types are read as the types that the question needs.
+    `session` is the open session on the table of `report`. A question in SQL gets a session on the rows that its joins
+    and subqueries make. Any other question is returned unchanged.
 
     Raises: `InvalidParameter` if the SQL has several SELECTs over private rows.
     """

@@ -17,9 +17,8 @@ COUNTS = (5, 6, 7, 8, 9, 10, 11, 12, 14, 16, 18, 20, 24, 28, 34, 40, 48, 56, 68,
 def compute(progress: Progress, counts: tuple[int, ...] = COUNTS) -> Table:
     """Return the table of overall epsilons at delta = 1e-6 of bounded-range mechanisms, chosen adaptively or up front.
 
-    There is one row for each epsilon of a single mechanism and each number of mechanisms in `counts`. If the mechanisms
-    are chosen adaptively, the smallest possible epsilon is given as a certified bracket. `progress` is called with the
-    share of rows done.
+    There is one row for each epsilon of a single mechanism and each number of mechanisms in `counts`. For adaptive
+    choices, the smallest possible epsilon is a certified bracket. `progress` is called with the share of rows done.
 
     Theorem: lem:adap_recursion_hetero against thm:non-adaptive.
     """
@@ -52,9 +51,8 @@ def _adaptive(epsilon: float, count: int) -> Bracket:
 def extra(table: Table, end: str) -> list[float]:
     """Return by how many percent epsilon is larger if mechanisms are chosen adaptively, for each row of `table`.
 
-    A row of `table`, which the function `compute` returns, is one composition, with its smallest possible epsilon for
-    mechanisms that are chosen up front (batch) and for mechanisms chosen after seeing answers (adaptive). The latter is
-    a certified interval, and `end`, "lower" or "upper", is the end of it that is compared.
+    `table` is a result of `compute`; each row is one composition. The smallest epsilon for adaptive choices is a
+    certified interval, and `end`, "lower" or "upper", is the end of it that is compared.
     """
     ends = zip(table.numbers(f"adaptive_{end}"), table.numbers("batch"), strict=True)
     return [100.0 * (adaptive / batch - 1.0) for adaptive, batch in ends]

@@ -18,9 +18,9 @@ COUNTS = (50, 100, 200, 300, 500, 750, 1000, 1250, 1500, 1750, 2000, 2250, 2500,
 def compute(progress: Progress, counts: tuple[int, ...] = COUNTS) -> Table:
     """Return the table of overall epsilons at delta = 1e-9 of bounded-range mechanisms, one row per number of them.
 
-    The numbers of mechanisms are `counts`. The columns are the paper's bound, the optimum of as many pure-DP
-    mechanisms, the optimum of mechanisms chosen up front (a batch), and the bracket of the optimum if the analyst
-    chooses the order adaptively. `progress` is called with the share of rows done.
+    The columns are the paper's bound, the optimum of as many pure-DP mechanisms, the optimum of mechanisms chosen up
+    front, and the bracket of the optimum of an adaptively chosen order. `counts` are the numbers of mechanisms.
+    `progress` is called with the share of rows done.
     """
     rows: list[dict[str, Cell]] = []
     for done, count in enumerate(counts):

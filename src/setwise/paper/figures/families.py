@@ -25,10 +25,10 @@ def compute_setwise(progress: Progress, most: int = 100) -> Table:
 
     Set-wise means that the analyst may run the mechanisms in any order. There is one row for each epsilon of a single
     mechanism and each number of mechanisms up to `most`. There is one column for each bound and each share of pure-DP
-    mechanisms; the other mechanisms have bounded range. The paper does not say for which epsilon and delta its figure
-    is drawn; here two epsilons are computed. `progress` is called with the share of rows done.
+    mechanisms; the others have bounded range. `progress` is called with the share of rows done.
     """
     rows: list[dict[str, Cell]] = []
+    # The paper does not say for which epsilon and delta its figure is drawn, so two epsilons are computed.
     places = [(epsilon, uses) for epsilon in EPSILONS for uses in range(4, most + 1, 4)]
     for done, (epsilon, uses) in enumerate(places):
         row: dict[str, Cell] = {"epsilon": epsilon, "uses": uses}
@@ -128,7 +128,6 @@ _SMALLEST = 1e-12
 def compute_batch(progress: Progress, points: int = 27) -> Table:
     """Return the table of optimal deltas of pure-DP and bounded-range mechanisms, chosen up front or adaptively.
 
-    Mechanisms that are chosen up front are a batch; an analyst who chooses adaptively picks each after earlier answers.
     There is one row for each number of mechanisms and each of `points` overall epsilons, and one column for each share
     of pure-DP mechanisms. `progress` is called with the share of rows done.
     """
@@ -149,9 +148,8 @@ def compute_batch(progress: Progress, points: int = 27) -> Table:
 def claims_batch(table: Table) -> tuple[Claim, ...]:
     """Return checks that the optimum of a batch agrees with two earlier theorems, and with the paper's printed formula.
 
-    A batch is a set of mechanisms that are chosen up front. If all of them are pure DP, its optimal delta is that of
-    the first theorem, on pure DP; if all have bounded range, it is that of the second, on batches. `table` is a result
-    of `compute_batch`.
+    A batch is a set of mechanisms that are chosen up front. One theorem is for pure DP, the other for bounded range.
+    `table` is a result of `compute_batch`.
     """
     part = table.where("uses", 20.0)
     places = [(g, row) for row, g in enumerate(part.numbers("overall_epsilon")) if g < 1.0]

@@ -21,10 +21,13 @@ COUNTS = tuple(range(4, 101, 4))
 def compute(progress: Progress, counts: tuple[int, ...] = COUNTS) -> Table:
     """Return the table of overall epsilons at delta = 1e-6 of mechanisms fixed in advance or chosen on the fly.
 
-    There is one row for each kind of mechanism and each number of mechanisms in `counts`. Two columns are for
-    mechanisms whose parameters are fixed in advance: the set-wise optimum and the paper's bound. Two are for parameters
-    chosen on the fly: a privacy filter, whose budget is fixed in advance, and an odometer, which bounds the loss so
-    far. `progress` is called with the share of rows done.
+    There is one row for each kind of mechanism and each number of mechanisms in `counts`. The columns are:
+
+    - fixed in advance: the set-wise optimum, and the paper's bound
+    - chosen on the fly: a privacy filter, whose budget is fixed in advance, and an odometer, which bounds the loss so
+      far
+
+    `progress` is called with the share of rows done.
     """
     rows: list[dict[str, Cell]] = []
     places = [(name, use_text, count) for name, use_text in KINDS for count in counts]

@@ -78,10 +78,9 @@ def gaussian_exact(epsilon: float, counts: int) -> float:
 def gaussian_composed(epsilon: float, contributions: int, histograms: int) -> float:
     """Return the overall epsilon at delta = 1e-6 of several Gaussian histograms, composed as (epsilon_i, delta_i)-DP.
 
-    This is what the paper draws: each histogram is made (epsilon_i, delta_i)-DP by the exact Gaussian bound (lem:AGM),
-    and these are composed optimally. The noise has the variance of Laplace noise of scale 1/epsilon. The share of delta
-    that is spent on the delta_i can be chosen: every share gives a valid bound, and the best share is found by search.
-    One user changes at most `contributions` counts of each histogram.
+    The noise has the variance of Laplace noise of scale 1/`epsilon`, and one user changes at most `contributions`
+    counts of each histogram. The paper draws this way of composing; the share of delta that is spent on the delta_i is
+    the best one.
 
     Theorem: lem:AGM, MurtaghVa16.
     """
@@ -122,9 +121,9 @@ SENSITIVITIES = (1, 2, 3, 5, 8, 10, 15, 20, 30, 40, 50, 60, 70, 80, 90, 100)
 def compute_once(progress: Progress, sensitivities: tuple[int, ...] = SENSITIVITIES) -> Table:
     """Return the table of overall epsilons at delta = 1e-6 for one histogram.
 
-    There is one row for each epsilon of the Laplace noise and each l0-sensitivity in `sensitivities` (the number of
-    counts that one user changes). There is one column per bound on epsilon: by the paper or exact, for Laplace or
-    Gaussian noise. `progress` is called with the share of rows done.
+    There is one row for each epsilon of the Laplace noise and each number in `sensitivities` (of counts that one user
+    changes). There is one column per bound: by the paper or exact, for Laplace or Gaussian noise. `progress` is called
+    with the share of rows done.
     """
     rows: list[dict[str, Cell]] = []
     places = [(epsilon, count) for epsilon in EPSILONS for count in sensitivities]

@@ -56,9 +56,11 @@ def macbeth_words() -> Histogram:
 class NoiseComparison:
     """Noisy counts of words by Laplace noise and by ordered least squares, summarised over repeated trials.
 
-    Each field has one entry per word. `words` and `counts` are the words and their true counts. For each of the two
-    mechanisms, the field ending in `_mean` has the mean of the noisy counts, `_deviation` their standard deviation, and
-    `_error` their mean absolute error.
+    Each field has one entry per word:
+
+    - `counts`: the true count
+    - `..._mean`, `..._deviation`: the mean and the standard deviation of the noisy counts
+    - `..._error`: their mean absolute error
     """
 
     words: tuple[str, ...]
@@ -74,10 +76,9 @@ class NoiseComparison:
 def compare(randomness: Randomness, k: int = 25, trials: int = 100, sigma: Fraction = SIGMA) -> NoiseComparison:
     """Run Laplace noise and ordered least squares `trials` times on the `k` most frequent words, and compare them.
 
-    Ordered least squares adds noise to the counts and fits a falling sequence, because the true order of the words is
-    taken to be known. Both mechanisms follow the paper: ordered least squares adds independent Gaussian noise of
-    deviation `sigma`, and its results are not rounded to integers. `randomness` is the source of random bits for both.
-    Raises `InvalidParameter` for fewer than 2 trials.
+    Ordered least squares adds Gaussian noise of deviation `sigma` to the counts and fits a falling sequence, because
+    the true order of the words is taken to be known. `randomness` is the source of random bits for both. Raises
+    `InvalidParameter` for fewer than 2 trials.
 
     Theorem: fig:NoiseCompare.
     """
@@ -287,9 +288,11 @@ def _bars(
 ) -> None:
     """Draw one mechanism's means with error bars of one standard deviation in the panel `axes`.
 
-    `name` is the mechanism's prefix of column names in `table`. `places` are the positions of the words on the x axis,
-    and `shift` moves the bars sideways so that the bars of two mechanisms can be told apart. `color` and `marker` are
-    the color and the marker of the means, and `label` is the entry in the legend.
+    - `places`: the positions of the words on the x axis
+    - `table`, `name`: the numbers, in the columns of `table` whose names begin with `name`
+    - `shift`: moves the bars sideways, so that two mechanisms can be told apart
+    - `color`, `marker`: the look of the means
+    - `label`: the entry in the legend
     """
     axes.errorbar(
         [place + shift for place in places],

@@ -49,10 +49,10 @@ def failure_of_margin(t: float, contributions: int) -> float:
 def corrected_threshold(contributions: int) -> float:
     """Return the threshold, in users, with which unkLap is (0.1, 1e-10)-DP, unlike with the published one.
 
-    unkLap is the Laplace mechanism for unknown domains; one user changes at most `contributions` counts. A label that
-    only one of two neighbouring tables has may pass the threshold with probability at most delta / (1 + e^epsilon),
-    because either of the two tables may have such labels.
+    unkLap is the Laplace mechanism for unknown domains; one user changes at most `contributions` counts.
     """
+    # Either of two neighbouring tables may have a label that the other lacks, so passing may have at most this
+    # probability.
     allowed = DELTA / (1.0 + math.exp(EPSILON))
     t = float(brentq(lambda t: math.log(failure_of_margin(t, contributions) / allowed), 1.0, 100.0, xtol=1e-13))
     return 1.0 + contributions / EPSILON * t
@@ -87,14 +87,14 @@ def ours_laplace(contributions: int) -> int:
 
 
 def compute(progress: Progress, sensitivities: tuple[int, ...] = SENSITIVITIES) -> Table:
-    """Return the table of thresholds, with one row per l0-sensitivity in `sensitivities`.
+    """Return the table of thresholds, with one row per l0-sensitivity (number of counts that one user changes).
 
-    The l0-sensitivity is the number of counts that one user changes. The columns are the paper's truncated Gaussian,
-    Laplace noise as published and as corrected, and our two mechanisms. The paper does not say how it splits delta
-    between noise and threshold; here each gets half. `progress` is called with the share of rows done.
+    The columns are the paper's truncated Gaussian, Laplace noise as published and as corrected, and our two mechanisms.
+    Noise and threshold get half of delta each. `progress` is called with the share of rows done.
     """
     rows: list[dict[str, Cell]] = []
     for done, count in enumerate(sensitivities):
+        # The paper does not say how it splits delta between noise and threshold; here each gets half.
         sigma = paper_sigma(epsilon=EPSILON, delta=DELTA / 2, items=count)
         level = continuous_truncation_level(count, 1.0, sigma, DELTA / 2)
         ours, bound = ours_gaussian(count)
@@ -174,9 +174,8 @@ def claims(table: Table) -> tuple[Claim, ...]:
 def _overlap(level: float, tau: float, sigma: float) -> float:
     """Return P[E], the probability that truncated Gaussian noise falls where both neighbouring tables have density.
 
-    The noise is added to a true value, which differs by `tau` between the two tables. Its deviation is `sigma`, and it
-    is truncated to [-level, level]. E is the event in the proof of the paper's algo:truncGauss: an output that both
-    tables can have. The probability is computed by numerical integration.
+    The true value differs by `tau` between the two tables. The noise has deviation `sigma` and is truncated to [-level,
+    level]. E is the event in the proof of the paper's algo:truncGauss.
     """
     from scipy.integrate import quad
 

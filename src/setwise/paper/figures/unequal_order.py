@@ -88,10 +88,12 @@ def all_orders(parameters: Sequence[float], g: float) -> Orders:
 class Survey:
     """Counts over many sets of `size` epsilons: how often the ascending order is not the worst, and by how much.
 
-    A case is a set of epsilons of bounded-range mechanisms, with an overall epsilon; `cases` is the number of cases
-    tried. `beaten` is the number of cases in which another fixed order provably has a larger delta than the ascending
-    order, and `largest_excess` is the largest relative excess of that delta. `choosing_helps` is the number of cases in
-    which an order chosen on the fly provably has a larger delta than every fixed order.
+    A case is a set of epsilons of bounded-range mechanisms, with an overall epsilon.
+
+    - `cases`: the number of cases tried
+    - `beaten`: in how many another fixed order provably has a larger delta than the ascending order
+    - `largest_excess`: the largest relative excess of that delta
+    - `choosing_helps`: in how many an order chosen on the fly provably has a larger delta than every fixed order
     """
 
     size: int
@@ -135,9 +137,9 @@ _FAR = 0.9
 def compute(progress: Progress, points: int = 41) -> Table:
     """Return the table of delta brackets of bounded-range mechanisms in two fixed orders and in one chosen on the fly.
 
-    There is one row for each set of epsilons and each of `points` overall epsilons. For a pair of epsilons the fixed
-    orders are the smaller first and the larger first. For four epsilons they are the ascending order and the ascending
-    order with the first two swapped. `progress` is called with the share of rows done.
+    There is one row for each set of epsilons and each of `points` overall epsilons. The fixed orders of a pair are the
+    smaller epsilon first and the larger first; those of four are ascending, and ascending with the first two swapped.
+    `progress` is called with the share of rows done.
     """
     rows: list[dict[str, Cell]] = []
     sets = [(f"{a:g} and {b:g}", (a, b), (b, a)) for a, b in PAIRS] + [("four", FOUR, SWAPPED)]
@@ -199,9 +201,8 @@ def claims(table: Table) -> tuple[Claim, ...]:
 def draw(table: Table) -> "chart.Picture":
     """Return a picture of how the order of bounded-range mechanisms changes delta, against the overall epsilon.
 
-    `table` is a result of `compute`. The left panel, for two mechanisms, shows by how many percent delta is smaller if
-    the larger epsilon comes first. The right panel, for four, shows by how much delta is larger than in ascending order
-    if the first two are swapped.
+    `table` is a result of `compute`. On the left, two mechanisms: by how many percent delta is smaller with the larger
+    epsilon first. On the right, four: by how much delta is larger than in ascending order with the first two swapped.
     """
     picture, (left, right) = chart.panels(2, (9.8, 4.7))
     for (a, b), stroke in zip(PAIRS, (chart.OTHER, chart.OURS, chart.PAPER_TOO), strict=True):

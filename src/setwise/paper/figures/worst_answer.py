@@ -79,9 +79,9 @@ def best_answer(remaining_delta: Callable[[float, float], float], x: float, epsi
 
 
 def quartic(w: float, x: float, epsilon: float = EPSILON) -> float:
-    """Return the value at `w` of a polynomial of degree four that is 0 at w = exp(t/3).
+    """Return the value at `w` of a polynomial of degree four, whose root exp(t/3) gives the worst parameter t.
 
-    Here t is the worst parameter of the first of three bounded-range mechanisms at the overall epsilon `x`. With r =
+    The parameter is that of the first of three bounded-range mechanisms at the overall epsilon `x`. With r =
     exp(-epsilon/3), the polynomial is (1 + r) w - 2 r^2 w^4 - r^2 e^(x/3) (2 - r (1 + r) w^3).
     """
     r = math.exp(-epsilon / 3)
@@ -103,9 +103,9 @@ def quartic_answer(x: float, epsilon: float = EPSILON) -> float:
 def compute(progress: Progress, points: int = 121) -> Table:
     """Return the table of the worst parameter t of the first bounded-range mechanism, of two and of three mechanisms.
 
-    Each mechanism is generalized randomized response, whose privacy loss is t or t - epsilon. The worst t of the first
-    is the one with the largest delta, if the others are chosen as badly as possible. The rows are `points` overall
-    epsilons, and `progress` is called with the share of rows done.
+    A mechanism's privacy loss is t or t - epsilon. The worst t of the first is the one with the largest delta, if the
+    others are chosen as badly as possible. The rows are `points` overall epsilons. `progress` is called with the share
+    of rows done.
     """
     rows: list[dict[str, Cell]] = []
     for i in range(points):
@@ -209,11 +209,10 @@ def claims(table: Table) -> tuple[Claim, ...]:
 
 
 def draw(table: Table) -> "chart.Picture":
-    """Return a picture of the worst t of the first of two and of three mechanisms, against the overall epsilon.
+    """Return a picture of the worst t of the first of two and of three mechanisms, against the overall epsilon g.
 
-    The worst t is the parameter with the largest delta. `table` is a result of `compute`. The picture also has the
-    roots of `quartic` and, for comparison, the worst t of three mechanisms chosen up front, (epsilon + g)/4 at the
-    overall epsilon g.
+    The worst t is the parameter with the largest delta. `table` is a result of `compute`. The roots of `quartic` and,
+    for three mechanisms chosen up front, (epsilon + g)/4 are drawn, too.
     """
     picture, (panel,) = chart.panels(1, (7.8, 4.8))
     g = table.numbers("overall_epsilon")
