@@ -83,7 +83,7 @@ LIVE_ENDINGS = (".csv", ".json", ".svg", ".png")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveOutput:
-    """A live series (noisy user counts, released period by period) that a report writes to the files `to`, without cost.
+    """A live series (noisy user counts, released period by period) that a report writes to the files `to`, at no cost.
 
     - `series`: the name of the live series in the ledger
     - `window`: the number of periods that each number covers; None means running totals of users per group
