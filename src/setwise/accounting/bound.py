@@ -142,9 +142,9 @@ def evaluate_bounds(
 ) -> tuple[Bracket, Bound]:
     """Return the intersection of the brackets of `bounds` for `target`, and the bound with the smallest upper end.
 
-    `target` asks for the delta at an epsilon or for the epsilon at a delta. The evaluation stops when the intersection
-    is no wider than `width`, relative to its upper end, or its upper end is at most `below`. If `width` is None, the
-    last bound and `effort` decide the width.
+    - `target` asks for the delta at an epsilon or for the epsilon at a delta.
+    - `width` is the width, relative to the upper end, at which to stop; None: the last bound and `effort` decide.
+    - `below`: the evaluation also stops at an upper end of at most this.
 
     Raises: the `Unattainable` of the first bound, if every bound raises `Unattainable`.
     """

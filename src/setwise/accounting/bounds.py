@@ -88,10 +88,10 @@ CONFIG = BoundsConfig()
 def bounds_for(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -> Iterator[Bound]:
     """Yield the proven bounds on delta and epsilon of the mechanism uses `kinds`, tight bounds first.
 
-    A bound is tight if some analyst attains its lower end. `interaction` says what the analyst may choose on the fly,
-    and `effort` how narrow a bracket must be. Every bound is valid, so a caller may stop at the first bracket that is
-    narrow enough.
+    `interaction` says what the analyst may choose on the fly, and `effort` how narrow a bracket must be. Every bound is
+    valid, so a caller may stop at the first bracket that is narrow enough.
     """
+    # A bound is tight if some analyst attains its lower end.
     if interaction is Interaction.ADAPTIVE:
         yield from filter_bounds(kinds)
         return
@@ -156,8 +156,8 @@ def _on_the_grid(kinds: ClassifiedUses, interaction: Interaction, effort: Effort
 def _merged_integer_gaussians(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -> Bound | None:
     """Return the bound in which Gaussians replace many integer Gaussian mechanisms with different noise.
 
-    Returns None if `kinds` has few different integer Gaussians, or if they are too large. `interaction` says what the
-    analyst may choose on the fly, and `effort` how narrow a bracket must be.
+    Returns None if `kinds` has few different integer Gaussians, or if the Gaussian that replaces them is out of range.
+    `interaction` says what the analyst may choose on the fly, and `effort` how narrow a bracket must be.
     """
     # For the upper end, one Gaussian replaces all of them. Its mu squared, (sensitivity / sigma)^2, is large enough for
     # it to dominate the integer mechanisms in any order. For the lower end, each integer mechanism is replaced by a
@@ -201,10 +201,10 @@ def _merged_integer_gaussians(kinds: ClassifiedUses, interaction: Interaction, e
 
 
 def small_losses_apart(kinds: ClassifiedUses) -> tuple[tuple[Use, ...], float] | None:
-    """Return (uses, s): the uses of `kinds` without uses of tiny loss, and the sum s of the losses that are left out.
+    """Return (uses, s): the uses of `kinds` without uses of tiny loss, and the sum s of the largest losses left out.
 
-    s adds up the largest loss of each use that is left out. Returns None if no use can be left out, if no use has
-    bounded range, or if some use has neither a dominating pair nor bounded range or may fail outright.
+    Returns None if no use can be left out, if no use has bounded range, or if some use may fail outright. It also
+    returns None if some use has neither a dominating pair nor bounded range.
     """
     # In any order, the uses left out raise a privacy profile f (delta as a function of epsilon) at epsilon x to at most
     # f(x - s) (docs/optimal-composition.md, "Losses that hardly count"). Uses with the smallest losses are left out, as
@@ -254,9 +254,9 @@ def _first_narrow(
 ) -> Bracket:
     """Return a bracket for the optimal delta or epsilon of the uses in `kinds` under `interaction`.
 
-    `interaction` says what the analyst may choose on the fly. `target` asks for the delta at an epsilon or for the
-    epsilon at a delta. The bracket is no wider than `width`, relative to its upper end, if bounds for that are known;
-    None takes the widths of `effort`.
+    - `interaction` says what the analyst may choose on the fly.
+    - `target` asks for the delta at an epsilon or for the epsilon at a delta.
+    - `width` is the wanted width, relative to the upper end; None takes the widths of `effort`.
     """
     # Bounds are evaluated one by one and their brackets intersected, until the result is narrow enough.
     return evaluate_bounds(_optimal(kinds, interaction, effort), target, width, effort)[0]
@@ -404,9 +404,8 @@ def _majorant(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -
     def answer(target: Target, _: float | None) -> Bracket:
         """Return the bracket for `target`: the lowest upper end and the highest lower end over all splits of the uses.
 
-        `target` asks for a delta or an epsilon; the second argument, a wanted width, is ignored. A split divides the
-        bounded-range uses into small epsilons, which one Gaussian replaces, and large ones, which are computed on a
-        grid.
+        A split divides the bounded-range uses into small epsilons, which one Gaussian replaces, and large ones, which
+        are computed on a grid. The second argument, a wanted width, is ignored.
 
         Raises: `Unattainable` if no upper bound is finite.
         """

@@ -283,9 +283,9 @@ def crossing(
 ) -> float:
     """Return a point next to the place where the falling function `height` crosses 0, between `left` and `right`.
 
-    With `keep_left` the point is just left of the crossing (height > 0), otherwise just right of it (height <= 0). If
-    `keep_left` and the height is still positive at `right`, the result is `right`. `near` is the wanted distance from
-    the crossing, as a share of `right`.
+    - `keep_left`: True for a point just left of the crossing (`right` if the height is still positive there), and
+      False for a point just right of it.
+    - `near` is the wanted distance from the crossing, as a share of `right`.
     """
     # The search narrows an interval that contains the crossing. It ends when the interval is no longer than `near`
     # times its right end, or than a few units in the last place, or when the height at the point is within

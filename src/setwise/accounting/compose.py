@@ -296,9 +296,9 @@ class Composition:
     ) -> CertifiedBound:
         """Return `weaker`, this composition's bound, with the upper end lowered by a bound for a stronger interaction.
 
-        The stronger interaction `other` lets the analyst decide more on the fly, so its upper end is valid here too.
-        `target` is the delta or epsilon that is bounded; without a bound under `other`, `weaker` is returned unchanged.
-        `effort` says how narrow the bracket under `other` must be.
+        `other` is the stronger interaction, in which the analyst may decide more on the fly, so its upper end is valid
+        here too. `target` is the delta or epsilon that is bounded. `effort` says how narrow the bracket under `other`
+        must be.
         """
         # A smaller lower end under `other` replaces the lower end of `weaker`, so that results never show a weaker
         # analyst learning more. It does not if `other` is adaptive, or if some use has neither a dominating pair nor
@@ -386,9 +386,10 @@ class Composition:
     ) -> "tuple[Bracket, Bound]":
         """Return the bracket for `target` under `interaction`, and the bound that gave the bracket's upper end.
 
-        `interaction` is what the analyst may choose on the fly, and `target` asks for a delta or an epsilon. The
-        bracket is no wider than `width`, relative to its upper end, or its upper end is at most `below`, if bounds for
-        that are known. If `width` is None, the widths of `effort` apply.
+        - `interaction` is what the analyst may choose on the fly.
+        - `target` asks for a delta or an epsilon.
+        - `width` is the wanted width, relative to the upper end; None takes the widths of `effort`.
+        - `below`: an upper end of at most this is low enough for any width.
         """
         # Several proven bounds are evaluated one after another and their brackets intersected, until one of the
         # conditions holds.

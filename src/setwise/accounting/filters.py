@@ -115,7 +115,7 @@ class ZcdpOdometer:
 
     - `failure_share` is the share of delta for outright failures; once their probabilities exceed it, nothing is
       promised.
-    - `first_rho`: the bound is close for sums of rho from about this one on.
+    - `first_rho`: without `most_rho`, the bound is close for sums of rho from about this one on.
     - `most_rho` is the sum of rho at which a filter admits no further use; None without a filter.
     - `spent` has the sum of rho of the uses so far, whose parameters may be chosen on the fly.
 

@@ -116,10 +116,10 @@ def gaussian_price(sigma: float, sensitivity: float = 1.0) -> float:
 
 
 def pure_price(epsilon: float, remaining: float) -> float:
-    """Return the price of an epsilon-DP use: the mu squared that it takes from a Gaussian wallet.
+    """Return the price of an epsilon-DP use: the mu squared that it takes from a budget of mu squared.
 
-    A Gaussian wallet is a budget of mu squared. `remaining` is the mu squared that the use leaves in the wallet; the
-    more remains, the lower the price. The result is infinite for epsilons above 60.
+    `remaining` is the mu squared that the use leaves in the budget; the more remains, the lower the price. The result
+    is infinite for epsilons above 60.
 
     Theorem: docs/optimal-composition.md, Theorem 9 (the price is a total variation).
     """
@@ -136,10 +136,10 @@ def pure_price(epsilon: float, remaining: float) -> float:
 
 
 def laplace_price(epsilon: float, remaining: float) -> float:
-    """Return the price of Laplace noise: the mu squared that it takes from a Gaussian wallet (a budget of mu squared).
+    """Return the price of Laplace noise: the mu squared that it takes from a budget of mu squared.
 
     The scale of the noise is 1/epsilon times the l1-sensitivity. `remaining` is the mu squared that the use leaves in
-    the wallet; the more remains, the lower the price. The result is infinite for epsilons above 60.
+    the budget; the more remains, the lower the price. The result is infinite for epsilons above 60.
 
     Theorem: docs/optimal-composition.md, Theorem 9 (the price is a total variation).
     """
@@ -156,13 +156,14 @@ def laplace_price(epsilon: float, remaining: float) -> float:
 
 
 def bounded_range_price(epsilon: float, remaining: float) -> float:
-    """Return the price of an epsilon-bounded-range use: the mu squared that it takes from a Gaussian wallet.
+    """Return the price of an epsilon-bounded-range use: the mu squared that it takes from a budget of mu squared.
 
-    A Gaussian wallet is a budget of mu squared. Let v = `remaining` be the mu squared that the use leaves in the
-    wallet, a = epsilon / (2 sqrt v) and theta = int_0^a (a - s) exp(-s^2/2) ds. The price is v (2 theta + theta^2).
+    `remaining` is the mu squared that the use leaves in the budget; the more remains, the lower the price.
 
     Theorem: docs/optimal-composition.md, Theorem 10 (bounded range).
     """
+    # Let v = `remaining`, a = epsilon / (2 sqrt v) and theta = int_0^a (a - s) exp(-s^2/2) ds. The price is v (2 theta
+    # + theta^2).
     half = 0.5 * epsilon
     alone = 0.5 * math.pi * half * half * (1.0 + 8.0 * UNIT)
     if remaining < 1e-300:

@@ -37,10 +37,10 @@ SMALLEST_DELTA = 1e-299
 class Wallet:
     """The budget of an account whose uses are chosen on the fly: a budget of mu squared with two further limits.
 
-    - `size` is the mu squared from which uses are paid; together they are no worse than one Gaussian mechanism of it.
+    - `size` is the mu squared from which uses are paid.
     - `failure_limit` bounds the sum of the probabilities of outright failure (in which everything may be revealed).
-    - `loss_limit`: a use that `size` cannot pay for is still admitted if the largest losses of all uses add up to at
-      most this.
+    - `loss_limit`: a use that `size` cannot pay for is still admitted if the largest losses of all uses, itself
+      included, add up to at most this.
 
     The object has the limits; the ledger keeps the remaining balances.
 
@@ -48,6 +48,8 @@ class Wallet:
     >>> round(wallet.size, 4), wallet.failure_limit
     (0.2006, 2e-08)
     """
+
+    # All uses that `size` pays for are together no worse than one Gaussian mechanism of this mu squared.
 
     size: float
     failure_limit: float = 0.0
@@ -59,8 +61,8 @@ class Wallet:
 
         - `failure_limit` bounds the sum of the uses' probabilities of outright failure, in which everything may be
           revealed.
-        - `loss_limit`: a use that `size` cannot pay for is still admitted if the largest losses of all uses add up to
-          at most this.
+        - `loss_limit`: a use that `size` cannot pay for is still admitted if the largest losses of all uses, itself
+          included, add up to at most this.
 
         Raises: `InvalidParameter` unless `size` is positive and finite.
         """

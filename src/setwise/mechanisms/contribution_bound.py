@@ -167,9 +167,10 @@ class ContributionSearch:
     ) -> FoundContributions:
         """Return the contribution bound that the search chooses, and the share of (user, group) pairs left out by it.
 
-        `users[i]`, which is private, is the number of users with i + 1 groups. `noise_at(bound)` is the error, in
-        pairs, that noise adds to the answer with that bound. The chosen bound minimises this error plus the estimated
-        number of pairs left out.
+        - `users[i]`, which is private, is the number of users with i + 1 groups.
+        - `noise_at(bound)` is the error, in pairs, that noise adds to the answer with that bound.
+
+        The chosen bound minimises this error plus the estimated number of pairs left out.
         """
         bins = divide_users(users, self.ends)
         noisy = (bins + self._noise.draw(len(bins), randomness)) / UNITS
@@ -201,10 +202,12 @@ class ContributionSearch:
     def _last_occupied(self, noisy: NDArray[np.float64], noise_at: Callable[[int], float]) -> int:
         """Return the index of the last bin that is taken to have users.
 
-        `noisy` has the noisy number of users in each bin. `noise_at(bound)` is the error that noise adds to the answer
-        with that contribution bound. If no number exceeds what noise explains, the bin with the highest noisy number is
-        returned, among bins of at most 8 groups (for rows: among all bins up to the largest bound).
+        - `noisy` has the noisy number of users in each bin.
+        - `noise_at(bound)` is the error that noise adds to the answer with that contribution bound.
+
+        If no number exceeds what noise explains, it is the bin with the highest noisy number.
         """
+        # That bin is chosen among bins of at most 8 groups, or for rows among all bins up to the largest bound.
         # A bin is also taken to have users if the sum of its number and those of all later bins exceeds a threshold,
         # because users may be spread over many bins. Later bins are then tested with the lower thresholds of
         # `_next_occupied`, until it finds no further bin.
@@ -220,9 +223,10 @@ class ContributionSearch:
     def _next_occupied(self, noisy: NDArray[np.float64], last: int, noise_at: Callable[[int], float]) -> int | None:
         """Return the index of the farthest bin after the bin `last` that is taken to have users; None if there is none.
 
-        `noisy` has the noisy number of users in each bin. `noise_at(bound)` is the error that noise adds to the answer
-        with that contribution bound. A bin is taken to have users if its noisy number, or its sum with a neighbour's,
-        is larger than noise alone explains.
+        - `noisy` has the noisy number of users in each bin.
+        - `noise_at(bound)` is the error that noise adds to the answer with that contribution bound.
+
+        A bin is taken to have users if its number, or its sum with a neighbour's, exceeds what noise explains.
         """
         # Users who all have 400 rows are divided between the bins that end at 256 and 512, so sums of two neighbours
         # are tested too. Each of the two tests gets half of the probability that `_mistaken` returns.
@@ -240,9 +244,10 @@ class ContributionSearch:
     def _mistaken(self, distance: int, cheap: bool) -> Fraction:
         """Return the allowed probability that a bin without users is taken to have users.
 
-        The bin comes `distance` bins after the last bin known to have users. The probability falls with the distance,
-        because a mistake far out does more harm. `cheap` says that a bound at this bin would add little noise to the
-        answer, so that a larger probability is allowed; a search that counts groups ignores it.
+        - `distance`: the bin comes this many bins after the last one known to have users; the farther, the more harm
+          a mistake does.
+        - `cheap` says that a bound at this bin adds little noise to the answer; ignored if groups, not rows, are
+          counted.
         """
         if self.counted == MOST_GROUPS:
             return _MISTAKEN_NEIGHBOUR if distance == 1 else _MISTAKEN / len(self.ends)
@@ -298,8 +303,10 @@ def _radii(scale: Fraction, chance: Fraction) -> tuple[float, float]:
 def _standing_radii(scale: Fraction, bins: int, chance: Fraction) -> tuple[float, tuple[float, ...]]:
     """Return (radius for one bin, radii for sums), in users: thresholds that the noise of bins rarely exceeds.
 
-    The i-th radius for sums is for the summed noise of bin i and all later bins. With probability 1 - `chance`, no bin
-    and no sum has noise above its radius. `scale` is the Laplace noise scale of one bin, in units of 1 / `UNITS` users.
+    - `scale` is the Laplace noise scale of one bin, in units of 1 / `UNITS` users.
+    - `chance` is the probability that some noise exceeds its radius.
+
+    The i-th radius for sums is for the summed noise of bin i and all later bins.
     """
     part = chance / (2 * bins)
     alone = LaplaceNoise(scale=scale).radius(1 - part)

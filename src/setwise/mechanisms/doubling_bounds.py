@@ -164,8 +164,10 @@ class DoublingBounds:
     ) -> FoundRange:
         """Return clipping bounds low < high, found with noise; `counts` has the exact number of values in each bin.
 
-        For a sum, `noise_at(bound)` is the error that noise adds if `bound` is the larger absolute clipping bound. For
-        a mean, `noise_of_width` is the error that noise adds to the sum per unit of the distance between the bounds.
+        - `noise_at(bound)`, for a sum: the error that noise adds if `bound` is the larger absolute clipping bound.
+        - `noise_of_width`, for a mean: the error that noise adds to the sum per unit of the distance between the
+          bounds.
+
         Each bound is moved outwards as long as this error grows by less than the clipped part shrinks.
 
         Raises: `InvalidParameter` unless there are 171 counts.

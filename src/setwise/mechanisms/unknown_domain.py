@@ -80,9 +80,10 @@ def _exp(x: Fraction) -> tuple[Fraction, Fraction]:
 def fixed_margin(scale: Fraction, changeable: int, delta: Fraction) -> int:
     """Return the margin of a threshold without noise: the smallest m >= 0 with changeable * P[Z > m] <= delta.
 
-    Z is discrete Laplace noise of this `scale` on a count. The margin is the distance of the threshold above the
-    largest count of a label that only one of two neighbouring tables has. `changeable` is the largest number of such
-    labels.
+    - Z is discrete Laplace noise of this `scale` on a count.
+    - The margin is the distance of the threshold above the largest count of a label that only one of two neighbouring
+      tables has.
+    - `changeable` is the largest number of such labels.
 
     Raises: `Unattainable` if m would exceed 2^61.
     """
@@ -93,9 +94,10 @@ def fixed_margin(scale: Fraction, changeable: int, delta: Fraction) -> int:
 def noisy_margin(scale: Fraction, changeable: int, delta: Fraction) -> int:
     """Return the margin of a threshold with noise: the smallest m >= 0 with changeable * P[Z1 - Z2 > m] <= delta.
 
-    Z1 and Z2 are independent discrete Laplace noises of this `scale`, on a count and on the threshold. The margin is
-    the distance of the threshold, before its noise, above the largest count of a label that only one of two
-    neighbouring tables has. `changeable` is the largest number of such labels.
+    - Z1 and Z2 are discrete Laplace noises of this `scale`, on a count and on the threshold.
+    - The margin is the distance of the threshold, before its noise, above the largest count of a label that only one
+      of two neighbouring tables has.
+    - `changeable` is the largest number of such labels.
 
     Raises: `Unattainable` if m would exceed 2^61.
     """
@@ -329,7 +331,7 @@ class UnknownGaussian:
 
     - `contributions` is the most counts to which a user adds, and `per_item` the most that a user adds to one.
     - `sigma`: the noise has standard deviation per_item * `sigma`.
-    - `delta` is the probability that a label of one user alone is released.
+    - `delta` bounds the probability that a label of one user alone is released.
 
     Theorem: docs/mechanisms.md, "why that composes".
     Ensures: `contributions` Gaussian uses, outside of an event of probability delta.

@@ -168,10 +168,11 @@ class WeightedRounds:
     In a round, each user divides a weight among their groups not found yet; a group is found if its noisy sum of
     weights exceeds a threshold.
 
-    - `sigma` is the parameter of the one Gaussian use that all rounds cost together.
-    - `delta` is the probability that a group of one user alone is shown.
+    - `sigma`: all rounds together cost at most one Gaussian use of this parameter.
+    - `delta` bounds the probability that a group of one user alone is shown.
     - `contributions` is the most groups in which one user counts in the statistics that follow.
-    - `finding` is the planned share of the rounds in the cost of rounds and counts; None if the rounds spend all.
+    - `finding` is the planned share of the rounds in the mu squared of rounds and counts; None if the rounds spend
+      all.
 
     Theorem: docs/discovery.md, Theorem 1.
     Ensures: Gaussian uses with the sum of 1 / sigma^2 that `guarantees` states, and outright failures of `delta`.

@@ -139,9 +139,9 @@ def step_rounding(epsilon: float, cells: int) -> float:
 class BoundedRangeStep:
     """The operator S that puts an epsilon-bounded-range mechanism before the mechanisms of a privacy profile f.
 
-    (S f)(x) is the supremum over t in [0, epsilon] of q_t f(x - t) + (1 - q_t) f(x + epsilon - t). Here x is the
-    overall epsilon, and q_t the probability that generalized randomized response has the loss t. Profiles are on a grid
-    of epsilons with this `step`.
+    (S f)(x), for an overall epsilon x, is the supremum over t in [0, epsilon] of q_t f(x - t) + (1 - q_t) f(x + epsilon
+    - t). q_t is the probability that generalized randomized response has the loss t. Profiles are on a grid with this
+    `step`.
 
     Requires: cells * step >= epsilon.
     """

@@ -358,9 +358,8 @@ class Optimum:
     def _work(self, cells: int, tilt: float) -> float:
         """Return the estimated work of computing delta on a grid with `cells` cells across the smallest epsilon.
 
-        The unit of work is one grid point each time that a mechanism is added to a privacy profile. The result is
-        infinite if the largest epsilon spans too many cells. `tilt` is the rate at which profiles are expected to fall
-        with epsilon.
+        The unit is one grid point each time that a mechanism is added to a privacy profile. The result is infinite if
+        the largest epsilon spans too many cells. `tilt` is the expected rate at which profiles fall with epsilon.
         """
         epsilons = [epsilon for epsilon, _ in self._groups]
         if cells * max(epsilons) / max(min(epsilons), self._least) > refinement.CONFIG.most_cells:

@@ -106,11 +106,10 @@ Stage = LinearStage | RangeStage
 
 
 def upper_bound_order(groups: Sequence[Group], linear: Sequence[tuple[KnownNoise, int]]) -> tuple[Stage, ...]:
-    """Return the mechanisms of a batch in one fixed order in which adapting to earlier answers gains little.
+    """Return the mechanisms of a batch (chosen up front) in one fixed order in which adapting to answers gains little.
 
-    A batch is a set of mechanisms chosen up front. `groups` are bounded-range mechanisms as (epsilon, count), and
-    `linear` mechanisms with fixed dominating pairs. The largest delta of an adaptive analyst in this order is an upper
-    bound on the delta of the batch.
+    `groups` are bounded-range mechanisms as (epsilon, count), and `linear` mechanisms with fixed dominating pairs. The
+    largest delta of an adaptive analyst in this order is an upper bound on the delta of the batch.
     """
     # The order of a batch does not change its delta. The result has one stage for each bounded-range epsilon, largest
     # first, and then one for `linear`.

@@ -150,10 +150,10 @@ class LossPair:
 def from_cells(step: float, first: int, p: Floats, q: Floats, infinite: float, relative_error: float) -> LossLattice:
     """Return a lattice whose delta is at least the delta of a privacy loss, given masses between lattice points.
 
-    - `p[i]` and `q[i]` are the masses, under the outputs on two neighbouring tables, of the losses between (first +
-      i) step and (first + i + 1) step.
-    - `infinite` is the mass of infinite losses.
-    - `relative_error` bounds the relative error of each mass.
+    - `p[i]` and `q[i]` are the probabilities, on one and the other of two neighbouring tables, of the losses between
+      (first + i) step and (first + i + 1) step.
+    - `infinite` is the probability of infinite losses.
+    - `relative_error` bounds the relative error of each probability.
     """
     node = multiples(step, first, p.size)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -173,10 +173,10 @@ def from_cells(step: float, first: int, p: Floats, q: Floats, infinite: float, r
 def from_bins(step: float, first: int, p: Floats, q: Floats, infinite: float, relative_error: float) -> LossLattice:
     """Return a lattice whose delta is at most the delta of a privacy loss, given masses around lattice points.
 
-    - `p[i]` and `q[i]` are the masses, under the outputs on two neighbouring tables, of the losses within half a step
-      of (first + i) step.
-    - `infinite` is the mass of infinite losses.
-    - `relative_error` bounds the relative error of each mass.
+    - `p[i]` and `q[i]` are the probabilities, on one and the other of two neighbouring tables, of the losses within
+      half a step of (first + i) step.
+    - `infinite` is the probability of infinite losses.
+    - `relative_error` bounds the relative error of each probability.
     """
     p = np.where(p > _SMALLEST_MASS, p, 0.0)
     node = multiples(step, first, p.size)

@@ -193,9 +193,9 @@ class LatticeSum:
     def tails(self, saddle: Saddle, tilt: float, *, whole: bool = False) -> tuple[LatticeTail, LatticeTail]:
         """Return the total privacy loss as two tables, which give an upper and a lower bound on delta at any epsilon.
 
-        `saddle` is the total loss L on a coarse lattice. The tables are most accurate near the mean of L when its
-        probabilities are weighted by exp(`tilt` L). If `whole`, they also cover the losses around the mean without
-        weights.
+        - `saddle` is the total loss L on a coarse lattice.
+        - `tilt`: the tables are most accurate near the mean of L when probabilities are weighted by exp(tilt L).
+        - `whole`: if True, they also cover the losses around the mean without weights.
         """
         # The range of losses is chosen from `saddle`.
         view = window(saddle, tilt, whole=whole)
@@ -223,10 +223,11 @@ class LatticeSum:
     def atoms(self, saddle: Saddle, tilt: float, *, whole: bool) -> tuple[Atoms, Atoms]:
         """Return two distributions of the total privacy loss, for an upper and for a lower bound on delta.
 
-        `saddle` is the total loss L on a coarse lattice. The result is most accurate near the mean of L when its
-        probabilities are weighted by exp(`tilt` L), and has the losses from about there upwards. If `whole`, it has all
-        losses that noticeably change the average of a falling function.
+        - `saddle` is the total loss L on a coarse lattice.
+        - `tilt`: the result is most accurate near the mean of L when probabilities are weighted by exp(tilt L).
+        - `whole`: if False, losses far below that mean are left out; if True, only losses that do not matter are.
         """
+        # Losses do not matter if they do not noticeably change the average of a falling function.
         # The probability of Gaussian losses that are too large to be tabulated is part of `dropped` of the upper
         # distribution.
         view = window(saddle, tilt, whole=whole)

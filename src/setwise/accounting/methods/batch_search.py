@@ -24,9 +24,9 @@ Choice = tuple[float, ...]
 class BatchSearchConfig:
     """Constants of the search for the parameters t of the worst randomized responses in a batch.
 
-    A batch is chosen up front, and worst means the largest delta. Steps of t are given as shares of epsilon. An outcome
-    of the batch says, for each distinct epsilon, how many responses had the first of their two outcomes. No proof
-    depends on the search.
+    - A batch is chosen up front, and worst means the largest delta.
+    - Steps of t are shares of epsilon.
+    - An outcome says, for each distinct epsilon, how many responses had the first of their two outcomes.
     """
 
     most_outcomes: int = 20_000

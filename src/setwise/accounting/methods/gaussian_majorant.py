@@ -83,11 +83,10 @@ def _in_any_order(uses: tuple[tuple[Guarantee, int], ...]) -> float:
 
 
 def _by_potential(draws: Sequence[tuple[Guarantee, int]], levels: Sequence[float]) -> float:
-    """Return a balance (mu squared), rounded up, with which a Gaussian wallet pays for all `draws` in any order.
+    """Return a budget (mu squared), rounded up, that pays for all `draws` in any order.
 
-    A Gaussian wallet is a budget of mu squared; `draws` are the uses to pay for, as pairs (guarantee, count). `levels`
-    are the balances needed before each kind of use if the kinds are paid for one after another. The result is valid for
-    any levels; good levels make it small.
+    `draws` are the uses to pay for, as pairs (guarantee, count). `levels` are the budgets needed before each kind of
+    use if the kinds are paid for one after another. The result is valid for any levels; good levels make it small.
     """
     # Each kind b of use gets a positive number k_b. Let e_b(x) be an upper bound on the price of a use b whose payment
     # moves the balance past x, from above x to below x. The potential of a balance v is Theta(v) = int_0^v min_b k_b /
@@ -154,10 +153,12 @@ class RangeSplit:
 def splits_of(groups: Sequence[Group], variance_beside: float, *, thorough: bool = False) -> list[RangeSplit]:
     """Return one or two ways to divide the bounded-range `groups` between a grid and a Gaussian, to bound delta.
 
-    Losses of one part are summed on a grid (slow, nearly exact), those of the other replaced by one Gaussian (fast,
-    raises delta a little). `groups` are pairs (epsilon, count). `variance_beside` is the loss variance of all other
-    mechanisms. `thorough` allows the grid about a second instead of half a second.
+    - `groups` are pairs (epsilon, count).
+    - `variance_beside` is the variance of the losses of all other mechanisms.
+    - `thorough` allows the grid about a second instead of half a second.
     """
+    # Losses of one part are summed on a grid, which is slow and nearly exact; those of the other part are replaced by
+    # one Gaussian, which is fast and raises delta a little.
     # The Gaussian has a larger variance (mu^2) than the losses that it replaces. A split is tight if the excess is at
     # most `CONFIG.tight` times the variance of all losses. The first split replaces all uses by one Gaussian. If it is
     # not tight, groups are moved to the grid, largest epsilons first, until the split is tight, or until another group

@@ -122,9 +122,8 @@ class BudgetSplit:
 def splits(bounds: Bounds, total: Total) -> tuple[BudgetSplit, ...]:
     """Return the best budget split of every mechanism that can answer the query, in the order of their errors.
 
-    A `BudgetSplit` divides the budget `total` between finding labels and counting them. `bounds` states the query: its
-    k, its public labels and the limits on what one user contributes. The order is by `merit`, the estimated error of
-    the whole plan.
+    A `BudgetSplit` divides the budget `total` between finding labels and counting them. `bounds` has the query's k,
+    public labels and limits per user. The order is by `merit`, the estimated error of the whole plan.
     """
     best_splits = [_best_split(bounds, total, name, counts) for name, counts in _cells(bounds, total)]
     return tuple(sorted(best_splits, key=lambda split: split.merit))
@@ -133,9 +132,8 @@ def splits(bounds: Bounds, total: Total) -> tuple[BudgetSplit, ...]:
 def _cells(bounds: Bounds, total: Total) -> Iterator[tuple[MechanismName, CountNoise]]:
     """Yield pairs (mechanism, noise of the counts) for every mechanism that can answer the query within `total`.
 
-    `bounds` states the query and the limits on what one user contributes. The noise is `NONE` if the mechanism has
-    noise on every count, or if no counts are wanted. Otherwise it is the noise on counts of labels that are picked
-    first.
+    `bounds` has the query's k, public labels and limits per user. The noise is `NONE` if the mechanism has noise on
+    every count, or if no counts are wanted. Otherwise it is the noise on counts of labels that are picked first.
     """
     # Mechanisms with noise on every count need a bound on the number of labels of one user; mechanisms that pick labels
     # need a top k.
@@ -185,8 +183,8 @@ def _ratios(counts: CountNoise) -> tuple[float, ...]:
 def _best_split(bounds: Bounds, total: Total, name: MechanismName, counts: CountNoise) -> BudgetSplit:
     """Return how the mechanism `name` best divides the budget `total` between finding labels and counting them.
 
-    `bounds` states the query and the limits on what one user contributes. `counts` is the kind of noise on counts that
-    follow picked labels, or `NONE`.
+    `bounds` has the query's k, public labels and limits per user. `counts` is the kind of noise on counts that follow
+    picked labels, or `NONE`.
     """
     # Several shares of delta for the threshold are combined with several ratios between the noise scales of counts and
     # picks. Among the splits whose `plan_merit` is nearly the smallest, the one with the smallest error of a count is
@@ -272,9 +270,12 @@ def _scale_with_plain_picks(picks: float, rho: Floats, epsilon: float, delta: Fl
 def _rough_reach(bounds: Bounds, name: MechanismName, scale: Floats, failure: Floats, changed: int) -> Floats:
     """Return about how far a label's count must be above its rivals, or above 0, to be released with probability 95%.
 
-    The result is in units of the most that one user adds to a count. `bounds` states the query. `name` is the
-    mechanism, and `scale` its noise scale. `failure` is the delta of its threshold, if it has one. `changed` is the
-    number of counts that one user can change.
+    - `bounds` has the query's k, public labels and limits per user.
+    - `name` is the mechanism, and `scale` its noise scale.
+    - `failure` is the delta of its threshold, if it has one.
+    - `changed` is the number of counts that one user can change.
+
+    The result is in units of the most that one user adds to a count.
     """
     contests = (bounds.k or 0) * bounds.rivals
     match name:
@@ -315,8 +316,8 @@ def _gaussian_lead(contests: int) -> float:
 def _rough_error(bounds: Bounds, name: MechanismName, counts: CountNoise, scale: Floats, ratio: Floats) -> Floats:
     """Return the estimated mean absolute error of a count, in units of the most that one user adds to it.
 
-    `bounds` states the query. `name` is the mechanism, and `scale` its noise scale. If counts with the noise `counts`
-    follow picked labels, their noise scale is `ratio` times `scale`.
+    `bounds` has the query's k, public labels and limits per user. `name` is the mechanism, and `scale` its noise scale.
+    If counts with the noise `counts` follow picked labels, their noise scale is `ratio` times `scale`.
     """
     # It is the scale of Laplace noise, or about 0.8 standard deviations of Gaussian noise.
     match name:

@@ -59,8 +59,8 @@ class Choice:
 def plan(bounds: Bounds, total: Total, confidence: Fraction = CONFIDENCE) -> Choice:
     """Return the best mechanism for a histogram or top k, with the least noise that the budget `total` allows.
 
-    `bounds` states the query and the limits on what one user contributes. `confidence` is the probability with which
-    the stated error bounds hold.
+    `bounds` has the query's k, public labels and limits per user. `confidence` is the probability with which the stated
+    error bounds hold.
 
     Ensures: the set-wise composition of the mechanism's guarantees is certified to be within (epsilon, delta). Of the
     mechanisms that can answer, the one with the smallest estimated error (`Choice.merit`) is taken.
@@ -84,8 +84,8 @@ def plan(bounds: Bounds, total: Total, confidence: Fraction = CONFIDENCE) -> Cho
 def _in_rounds(bounds: Bounds, total: Total, confidence: Fraction) -> Choice | None:
     """Return the plan that finds labels in several rounds of weighted votes and then counts them.
 
-    `bounds` states the query, and `confidence` is the probability with which the stated error bounds hold. Returns None
-    if no noise in range is enough and the budget `total` does not force rounds.
+    `bounds` has the query's k, public labels and limits per user, and `confidence` is the probability with which the
+    stated error bounds hold. Returns None if no noise in range is enough and the budget `total` does not force rounds.
 
     Raises: `InvalidParameter` if rounds cannot answer the query, `Unattainable` if `total` forces rounds and no noise
     in range is enough.
@@ -114,8 +114,9 @@ def _in_rounds(bounds: Bounds, total: Total, confidence: Fraction) -> Choice | N
 def rough_plans(bounds: Bounds, total: Total, confidence: Fraction = CONFIDENCE) -> list[Choice]:
     """Return the plans among which `plan` chooses, best first, with estimated instead of certified epsilons.
 
-    `bounds` states the query, and `total` is its budget. `confidence` is the probability with which the stated error
-    bounds hold. The caller certifies the cost of the chosen plan together with that of other releases.
+    `bounds` has the query's k, public labels and limits per user, and `total` is the query's budget. `confidence` is
+    the probability with which the stated error bounds hold. The caller certifies the cost of the chosen plan together
+    with that of other releases.
     """
     return [rough.choice for rough in _estimates(bounds, total, confidence)[0]]
 
@@ -136,11 +137,12 @@ class _Rough:
 def _estimates(bounds: Bounds, total: Total, confidence: Fraction) -> tuple[list[_Rough], tuple[BudgetSplit, ...]]:
     """Return (candidates, untried): plans with estimated noise, best first, and the budget splits that were not tried.
 
-    `bounds` states the query, and `total` is its budget. A split is not tried if its rough error (`merit`) is more than
-    1.5 times the smallest one. `confidence` is the probability with which the stated error bounds hold.
+    - `bounds` has the query's k, public labels and limits per user, and `total` its budget.
+    - `confidence` is the probability with which the stated error bounds hold.
 
     Raises: `InvalidParameter` if no mechanism can answer, `Unattainable` if no noise in range is enough.
     """
+    # A split is not tried if its rough error (`merit`) is more than 1.5 times the smallest one.
     _check(bounds, total)
     suggested = splits(bounds, total)
     if not suggested:
@@ -195,8 +197,8 @@ def _estimate_price(mechanism: Mechanism, delta: Fraction) -> float:
 def _price(split: BudgetSplit, bounds: Bounds, total: Total, priced: Priced) -> Price:
     """Return a function that maps a noise scale to the epsilon of one release by the mechanism that `split` names.
 
-    `split` also divides the budget `total` between finding labels and counting them. `bounds` states the query.
-    `priced(mechanism, delta)` computes the epsilon of a mechanism, certified or estimated.
+    `split` also divides the budget `total` between finding labels and counting them. `bounds` has the query's k, public
+    labels and limits per user. `priced(mechanism, delta)` computes the epsilon of a mechanism, certified or estimated.
     """
     return lambda scale: priced(_build_mechanism(split, bounds, total, scale), total.delta)
 
@@ -204,11 +206,12 @@ def _price(split: BudgetSplit, bounds: Bounds, total: Total, priced: Priced) -> 
 def _calibrate(
     split: BudgetSplit, first: EstimatedScale, bounds: Bounds, total: Total, confidence: Fraction
 ) -> Choice | None:
-    """Return the plan for `split` with the smallest noise scale that is certified to stay within the budget `total`.
+    """Return the plan for `split` with the smallest noise scale certified to stay within `total`; None if none does.
 
-    Returns None if no noise scale in range stays within it. `split` names a mechanism and divides the budget between
-    finding labels and counting them. The search starts at the estimate `first`. `bounds` states the query, and
-    `confidence` is the probability with which the stated error bounds hold.
+    - `split` names a mechanism and divides the budget `total` between finding labels and counting them.
+    - `first` is the estimate from which the search starts.
+    - `bounds` has the query's k, public labels and limits per user.
+    - `confidence` is the probability with which the stated error bounds hold.
     """
     scale = smallest_noise_scale(_price(split, bounds, total, _certify_price), first, float_below(total.epsilon))
     if scale is None:
@@ -222,8 +225,8 @@ def _build_plan(
 ) -> Choice:
     """Return the plan that uses `mechanism`, with its expected error and the budget `total` divided as `split` says.
 
-    One release costs `epsilon` at the budget's delta. `bounds` states the query, and `confidence` is the probability
-    with which the stated error bounds hold.
+    One release costs `epsilon` at the budget's delta. `bounds` has the query's k, public labels and limits per user,
+    and `confidence` is the probability with which the stated error bounds hold.
     """
     preview = _preview_error(mechanism, bounds, confidence)
     return Choice(
@@ -284,8 +287,8 @@ def reach_of(preview: ErrorEstimate) -> int:
 def _build_mechanism(split: BudgetSplit, bounds: Bounds, total: Total, scale: Fraction) -> Mechanism:
     """Return the mechanism that the budget split `split` names, with the noise scale `scale`.
 
-    `split` divides the budget `total` between finding labels and counting them. `bounds` states the query. `scale` is
-    in units of the most that one user adds to a count.
+    `split` divides the budget `total` between finding labels and counting them. `bounds` has the query's k, public
+    labels and limits per user. `scale` is in units of the most that one user adds to a count.
     """
     changed = bounds.changeable or 0
     failure = total.delta * Fraction(split.share)
@@ -324,8 +327,8 @@ def _with_counts(
 ) -> KnownGumbel | UnknownGumbel | TwoPhaseTopK:
     """Return the mechanism `discovery`, which picks labels, followed by noisy counts if `split` has counts.
 
-    The noise scale of the counts is `split.ratio` times `scale`. `bounds` states the query: its k, its public labels
-    and the limits on what one user contributes.
+    The noise scale of the counts is `split.ratio` times `scale`. `bounds` has the query's k, public labels and limits
+    per user.
     """
     noise = Fraction(f"{split.ratio:.4g}") * scale
     counts: Counts
@@ -380,8 +383,8 @@ def _expectation(preview: ErrorEstimate, total: Total) -> str:
 def _confidence_in_words(choice: Choice, bounds: Bounds, total: Total) -> str:
     """Return a phrase about the confidence of the plan `choice`: how surely items are found and intervals hold.
 
-    If noisy counts choose the items, intervals hold only on average over the list. `bounds` states the query: its k,
-    its public labels and the limits on what one user contributes. `total` is the query's budget.
+    If noisy counts choose the items, intervals hold only on average over the list. `bounds` has the query's k, public
+    labels and limits per user. `total` is the query's budget.
     """
     sure = f"{float(choice.preview.confidence):.0%}"
     match choice.mechanism:
@@ -400,8 +403,7 @@ def _no_noise(tried: list[BudgetSplit], bounds: Bounds, total: Total) -> str:
     """Return the error message that no noise in range meets the budget `total` for a query.
 
     If it can be estimated, the message also says which epsilon would be enough with the largest noise. `tried` are the
-    budget splits that were tried. `bounds` states the query: its k, its public labels and the limits on what one user
-    contributes.
+    budget splits that were tried. `bounds` has the query's k, public labels and limits per user.
     """
     least = math.inf
     for split in tried:

@@ -62,10 +62,12 @@ def can_find_in_rounds(bounds: Bounds, total: Total) -> bool:
 def prefers_rounds(bounds: Bounds, total: Total, *, counts_users: bool) -> bool:
     """Return whether groups are found in several rounds of weighted votes, instead of in one pass with equal weights.
 
-    `bounds` states the query. Rounds are preferred if they are possible and a user may contribute to at least 2 groups,
-    or to at least 5 if `counts_users`. `counts_users` says that the query asks for numbers of users. If the budget
-    `total` forces a mechanism, that mechanism decides.
+    - `bounds` has the query's k, public groups and limits per user.
+    - `total` is the budget; if it forces a mechanism, that mechanism decides.
+    - `counts_users` says that the query asks for numbers of users.
     """
+    # Rounds are preferred if they are possible and a user may contribute to at least 2 groups, or to at least 5 if
+    # `counts_users`.
     # One pass releases numbers of users at no further cost. In a round, each user divides a weight among their groups
     # not found yet.
     if total.mechanism is not None or not can_find_in_rounds(bounds, total):
@@ -77,7 +79,8 @@ def prefers_rounds(bounds: Bounds, total: Total, *, counts_users: bool) -> bool:
 def plan_counts(bounds: Bounds, total: Total) -> tuple[DiscoveredCounts, float] | None:
     """Return (mechanism, certified epsilon) for finding groups in rounds of weighted votes and counting them.
 
-    Returns None if no noise in range is enough. `bounds` states the query, and `total` is its budget.
+    Returns None if no noise in range is enough. `bounds` has the query's k, public groups and limits per user, and
+    `total` is the query's budget.
 
     Ensures: the set-wise composition of the mechanism's guarantees is certified to be within (epsilon, delta).
     Raises: `InvalidParameter` if rounds cannot answer the query.
@@ -122,8 +125,8 @@ def _counts(bounds: Bounds, total: Total, scale: Fraction) -> DiscoveredCounts:
 def rough_rounds(bounds: Bounds, total: Total) -> WeightedRounds | None:
     """Return the mechanism that finds groups in rounds of weighted votes, at about the cost of the budget `total`.
 
-    Returns None if no noise in range is enough. `bounds` states the query. The cost is only estimated here; the caller
-    certifies it together with the cost of the statistics.
+    Returns None if no noise in range is enough. `bounds` has the query's k, public groups and limits per user. The cost
+    is only estimated here; the caller certifies it together with the cost of the statistics.
     """
     delta = float_below(total.delta)
 

@@ -64,8 +64,8 @@ def plan_statistics(
 ) -> StatisticsChoice:
     """Return the mechanism that releases the statistics `wanted` with the smallest noise within the budget `total`.
 
-    `bounds` states the query. The noise in the entries of `wanted` is a placeholder that is replaced. If `certified` is
-    False, the noise scale is an estimate: nothing may be released with it.
+    `bounds` has the query's k, public groups and limits per user. The noise in the entries of `wanted` is a placeholder
+    that is replaced. If `certified` is False, the noise scale is an estimate: nothing may be released with it.
 
     Ensures: if `certified`, the set-wise composition of the mechanism's guarantees is certified to be within (epsilon,
     delta).
@@ -143,7 +143,7 @@ def _first_scale(at_one: Sequence[Use], epsilon: float, delta: float) -> float:
 class _UnscaledPlan:
     """A plan for statistics of groups whose noise scale is not chosen yet.
 
-    - `bounds` states the query and the limits on what one user contributes.
+    - `bounds` has the query's k, public groups and limits per user.
     - `found` is the plan that finds the groups, or None if they are public.
     - `wanted` are the statistics to release.
     - `noise` is the kind of noise on counts, sums and means.
@@ -216,7 +216,8 @@ def _discoveries(bounds: Bounds, total: Total, wanted: Sequence[StatisticRelease
     """Yield lists of plans that find the groups, each plan with its share of the budget `total`.
 
     The caller takes the first list in which some plan stays within the budget, and from it the plan with the smallest
-    error of the statistics `wanted`. An entry None means that no groups have to be found. `bounds` states the query.
+    error of the statistics `wanted`. An entry None means that no groups have to be found. `bounds` has the query's k,
+    public groups and limits per user.
     """
     # If all groups of a public domain are wanted, the only list is [None]. Otherwise the last list has the plans that
     # find groups in one pass. If discovery in rounds is preferred, a list with only that plan comes before it: its

@@ -39,9 +39,10 @@ def float_bounds(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return certified lower and upper bounds on the exact noisy scores, whose float approximations are `keys`.
 
-    `shortfalls` are rate * (score - highest score), plus the logarithm of the run's weight for a run of scores (see
-    `Runs`). `words` are the first 64 bits of the uniform numbers V that make the noise. For V very close to 0 or 1 a
-    bound is loose or infinite.
+    - `shortfalls` are rate * (score - highest score), plus the log weight of a run of scores (see `Runs`).
+    - `words` are the first 64 bits of the uniform numbers that make the noise.
+
+    For a uniform number very close to 0 or 1 a bound is loose or infinite.
     """
     # Why they hold: a key was computed for the middle of all V that start with the word, which is within 2^-65 of the
     # true V. The float of V is off by at most 2^-53 V, or by 2^-53 (1 - V) for words of at least `_NEAR_ONE`. If V
