@@ -584,11 +584,12 @@ def _only_if(closer: Callable[[Target], bool], bound: Bound) -> Bound:
 
 
 def _prices_are_closer(kinds: ClassifiedUses, target: Target) -> bool:
-    """Return whether prices of draws probably bound `target` more closely than one Gaussian for the small epsilons.
+    """Return whether the bound by prices of uses is probably closer for `target` than the bound by one Gaussian.
 
-    Both bounds raise log E[exp(tilt L)], with L the loss of all uses, above what it can be. The tilt is that of
-    `target`, the delta or epsilon that is wanted.
+    `target` asks for a delta or an epsilon. One Gaussian would replace the bounded-range uses of small epsilon.
     """
+    # Both bounds raise log E[exp(tilt L)], with L the loss of all uses, above what it can be; this is compared at the
+    # tilt of `target`.
     from setwise.accounting.methods.gaussian_majorant import splits_of
 
     tilt = _moderate_tilt(kinds, target)
@@ -637,9 +638,8 @@ def lower_bound(kinds: ClassifiedUses) -> Bound:
     def answer(target: Target, width: float | None) -> Bracket:
         """Return [lower bound, infinity] for the delta or epsilon of `target`.
 
-        The lower bound is the largest value that known mechanisms with the same guarantees reach; 0 if none is known.
-        `width` is the wanted relative width of the brackets from which the lower bound is taken, or None for the
-        default.
+        The lower bound is the largest value that known mechanisms with these guarantees reach; 0 if none is known.
+        `width` is the wanted relative width of the brackets from which it is taken, or None for the default.
         """
         best = 0.0
         for witnesses in (_fixed_witnesses, _worst_responses, _worst_laws):

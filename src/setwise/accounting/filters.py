@@ -49,9 +49,10 @@ class Spent:
         """Return the totals after another `use`, which is (xi, rho)-zCDP without outright failure.
 
         In an outright failure, everything may be revealed; its probability is added to `failure_sum`. A positive xi is
-        added to rho, because the divergence of order alpha > 1 is at most xi + alpha rho <= alpha (xi + rho). A
-        negative xi is dropped.
+        added to rho, and a negative xi is dropped.
         """
+        # A positive xi may be added because the divergence of order alpha > 1 is at most xi + alpha rho <= alpha (xi +
+        # rho).
         parameters = use.guarantee.zero_concentrated()
         rho = use.count * (parameters.rho + max(parameters.xi, 0.0)) * (1 + 4e-16)
         failure = use.count * parameters.delta * (1 + 4e-16 if use.count > 1 else 1.0)

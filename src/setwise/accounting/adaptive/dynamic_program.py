@@ -127,10 +127,10 @@ class DrawOrders:
 
     @property
     def total(self) -> int:
-        """Sum of the prices of all draws: count times price, added up over the groups.
+        """Sum of the prices of all uses: count times price, added up over the groups.
 
-        A draw is one use of a mechanism, and its price a positive whole number. The sum is the first state of the
-        dynamic program, in which nothing has been used.
+        A price is a positive whole number. The sum is the first state of the dynamic program, in which nothing has been
+        used.
 
         Requires: `prices` is not empty.
         """
@@ -212,8 +212,8 @@ def quick_when_priced(groups: Sequence[Group]) -> bool:
 def quick_in_one_order(groups: Sequence[Group]) -> bool:
     """Return whether the optimal delta of bounded-range mechanisms in one fixed order is quick to compute.
 
-    `groups` are the mechanisms as (epsilon, count). An operator adds one mechanism to a privacy profile. Quick means
-    that the estimated work is at most `CONFIG.quick_work`, in grid points times applications of an operator.
+    `groups` are the mechanisms as (epsilon, count). Quick means that the estimated work is at most `CONFIG.quick_work`,
+    in grid points times the number of mechanisms added to a privacy profile.
     """
     return grid_work(groups, sum(count for _, count in groups)) <= CONFIG.quick_work
 

@@ -371,10 +371,10 @@ class Optimum:
     def _has_kinks(self) -> bool:
         """Whether some pure-DP or Laplace mechanisms come after the first stage of the interaction.
 
-        A stage is a set of mechanism uses, in any order within the stage. Losses of pure-DP and Laplace mechanisms have
-        atoms (losses of positive probability). So privacy profiles have kinks, and adding a bounded-range mechanism to
-        such a profile takes more work.
+        A stage is a set of mechanism uses in any order. Such mechanisms make privacy profiles less smooth, so that
+        adding a bounded-range mechanism to a profile takes more work.
         """
+        # Their losses have atoms (losses of positive probability), so profiles have kinks.
         later_stages = [stage for stage in self.stages[1:] if isinstance(stage, LinearStage)]
         return any(
             isinstance(noise, PureDP | Laplace | DiscreteLaplace) for stage in later_stages for noise, _ in stage.uses

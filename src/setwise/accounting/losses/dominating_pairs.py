@@ -247,10 +247,10 @@ def on_lattice(noise: KnownNoise, step: float) -> bool:
 def variance_and_continuous_mass(noise: KnownNoise) -> tuple[float, float]:
     """Return the variance of the loss of one use of `noise`, and the probability of its continuous part.
 
-    The variance is approximate. Losses of the continuous part are rounded on every lattice; other losses are multiples
-    of `loss_unit` and can be lattice points. The losses of integer Gaussian noise count as continuous, because there
-    are so many of them.
+    The variance is approximate. Losses of the continuous part are rounded on every lattice; other losses can be lattice
+    points. All losses of integer Gaussian noise are treated as continuous, because there are so many of them.
     """
+    # Other losses are multiples of `loss_unit`.
     match noise:
         case PureDP(epsilon=epsilon):
             return epsilon**2, 0.0

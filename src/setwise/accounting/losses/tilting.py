@@ -70,10 +70,10 @@ class EqualLosses:
 
 
 def cumulant(parts: Sequence[EqualLosses], tilt: float) -> float:
-    """Return log E[exp(tilt x)], where x is the sum of the privacy losses of all `parts`, without the lattices' shifts.
+    """Return log E[exp(tilt x)], where x is the sum of the privacy losses of all `parts`.
 
-    Each part is a number of equal independent losses, whose distribution is a lattice. A lattice has a constant `shift`
-    that is normally subtracted from its losses; it is not subtracted here.
+    Each part is a number of equal independent losses, whose distribution is a lattice. The constant `shift` of a
+    lattice is not subtracted from its losses here.
     """
     return math.fsum(part.count * _cumulant(part.lattice, tilt) for part in parts)
 
@@ -312,10 +312,10 @@ class Saddle:
     def _root(self, guess: float, too_small: Callable[[float], bool]) -> float:
         """Return approximately the smallest tilt at which the condition `too_small(tilt)` is false.
 
-        A tilt weights the probability of a loss L by exp(tilt L). The tilt is enclosed by multiplying or dividing
-        `guess` by `CONFIG.apart`, and then found by bisection. If the condition is still true at the largest useful
-        tilt (`_largest`), this tilt is returned.
+        A tilt weights the probability of a loss L by exp(tilt L). The search starts at `guess`. If the condition is
+        still true at the largest useful tilt (`_largest`), this tilt is returned.
         """
+        # The tilt is enclosed by multiplying or dividing `guess` by `CONFIG.apart`, and then found by bisection.
         largest = self._largest
         high = min(max(guess, 1e-9), largest)
         low = 0.0

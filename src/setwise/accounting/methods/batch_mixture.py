@@ -38,11 +38,10 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class BatchMixtureConfig:
-    """Constants of the bound on a batch of bounded-range mechanisms with several epsilons.
+    """Constants of the bound on a batch of bounded-range mechanisms with several epsilons, chosen up front.
 
-    A batch is chosen up front. Widths of brackets are relative to delta. An outcome is a joint outcome of all
-    bounded-range mechanisms of the batch. The bracket is valid whatever these numbers are; the text below each constant
-    says what it decides.
+    Widths of brackets are relative to delta. An outcome is a joint outcome of all bounded-range mechanisms of the
+    batch. The bracket is valid whatever these numbers are.
     """
 
     widths: tuple[float, ...] = (1e-3, 5e-2, 1e-1)
