@@ -235,7 +235,7 @@ def open(  # noqa: A001 - it is called as setwise.open
 def _with_python_words(open_table: Callable[[], T], *, scan: bool) -> T:
     """Return what `open_table` returns; if it fails, the error also names the arguments of `setwise.open` to give.
 
-    Nothing is added unless `scan`: the command line and the service, which never scan, have options of their own.
+    `scan` is False for the command line and the service, which have options of their own; nothing is added then.
     """
     try:
         return open_table()

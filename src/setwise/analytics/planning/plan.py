@@ -221,18 +221,17 @@ class ExecutablePlan:
         return None if isinstance(self.mechanism, GroupStatistics) else groups_read(self.mechanism)
 
     def in_account_names(self, spent: Sequence[Use]) -> tuple[Use, ...]:
-        """Return `spent`, mechanism uses, with each guarantee replaced by the one that the account registered for it.
+        """Return `spent`, mechanism runs, with each guarantee replaced by the one that the account registered for it.
 
-        The two can differ: discrete Laplace noise is registered and charged as the pure DP that it satisfies. A
-        guarantee that the account has registered in the same form is not replaced.
+        The two can differ: discrete Laplace noise is registered and charged as the pure DP that it satisfies.
         """
         names = dict(self.account_names)
         return merged(Use(names.get(use.guarantee, use.guarantee), use.count) for use in spent)
 
     def unused(self, spent: Sequence[Use]) -> tuple[Use, ...]:
-        """Return the mechanism uses that were charged for the plan and not spent, for a refund to the account.
+        """Return the mechanism runs that were charged for the plan but did not take place, for a refund to the account.
 
-        `spent` are the uses of mechanisms that have run, with guarantees written as the account registered them (see
+        `spent` are the runs that took place, with guarantees written as the account registered them (see
         `in_account_names`).
         """
         counts = {use.guarantee: use.count for use in merged(spent)}
@@ -343,7 +342,7 @@ def plan_query(
 
 
 def draft_plan(query: Query, total: Total, user: str, schema: Schema) -> Plan:
-    """Return a plan of `query` that has the same uses and cost as the one of `plan_query`, for comparing budgets.
+    """Return a plan of `query` with the mechanism runs and the cost of that of `plan_query`, for comparing budgets.
 
     If bounds are searched, it does not check that a query with these bounds can be planned, nor state an example error.
     """

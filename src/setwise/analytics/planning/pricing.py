@@ -63,7 +63,7 @@ class Priced:
 
     @property
     def uses(self) -> tuple[Use, ...]:
-        """The mechanism uses (guarantees with counts) of all queries, to be registered with the account that pays."""
+        """The mechanism runs (guarantees with counts) of all queries, to be registered with the account that pays."""
         return _uses(self.plans)
 
 

@@ -114,9 +114,9 @@ def check_not_negated(node: exp.Expr) -> None:
 
 
 def inline_windows(select: exp.Expr) -> None:
-    """Replace every OVER w in a SELECT by the definition of w in its WINDOW clause, in place.
+    """Replace every OVER w in a SELECT by the definition of w in its WINDOW clause, in place; remove that clause.
 
-    The WINDOW clause is removed. A name that the WINDOW clause does not define stays, and is refused later.
+    A name that the clause does not define is left, and refused later.
     """
     definitions = {each.this.name.lower(): each for each in select.args.get("windows") or ()}
     for node in list(own_nodes(select)) if definitions else ():

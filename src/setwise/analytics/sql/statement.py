@@ -94,7 +94,7 @@ class Statement:
 
     @property
     def _shells(self) -> tuple[Shell, ...]:
-        """The SELECTs over released rows and public tables: the scalar subqueries, and the shell if there is one."""
+        """The SELECTs over released (noisy) rows and public tables: the scalar subqueries, and `shell` unless None."""
         return (*self.scalars, *([] if self.shell is None else [self.shell]))
 
     @property

@@ -180,7 +180,7 @@ class StatementReader:
     def _with(self, node: exp.Expr, known: Mapping[str, _Result]) -> dict[str, _Result]:
         """Return `known` together with the common table expressions, by name, that the WITH clause of `node` defines.
 
-        In the syntax tree, common table expressions over private rows are removed from WITH; the others stay.
+        In the syntax tree, those over private rows are removed from WITH; the others are left.
         """
         names = dict(known)
         clause = node.args.get("with_")

@@ -238,7 +238,7 @@ class Quantile(BoundedStatistic):
 
     @property
     def user_weight_note(self) -> str:
-        """A sentence which says that a user's rows share one vote in the quantile, and how to count rows alike."""
+        """A sentence which says that a user's rows share one vote, and how to count rows with equal weight."""
         return (
             f"In quantiles of {self.column} all rows of a user together have one vote; to count rows alike, ask "
             f"COUNT(*) by bins, GROUP BY FLOOR({self.column} / 10)"

@@ -91,9 +91,9 @@ def check_free(select: exp.Expr) -> None:
 
 
 def _escape_pattern(node: exp.Expr) -> None:
-    """Put the escaped pattern of `node`, a LIKE or ILIKE, in place, with an ESCAPE by backslash around `node`.
+    """Rewrite the pattern of `node`, a LIKE or ILIKE, in place, and add an ESCAPE by backslash around `node`.
 
-    DuckDB has no escape of its own. A pattern that is not a text constant keeps DuckDB's meaning.
+    DuckDB has no escape of its own. A pattern that is not a text constant is not rewritten.
     """
     around = node.parent if isinstance(node.parent, exp.Escape) else None
     if type(node.args["expression"]) is not exp.Literal:
