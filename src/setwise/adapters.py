@@ -51,11 +51,10 @@ _SAMPLED = (
 
 
 def from_event(event: "DpEvent") -> tuple[Use, ...]:
-    """Return the mechanisms in a dp-accounting event as `Use`s (a guarantee and a count each), which Setwise composes.
+    """Return the mechanisms in a dp-accounting event as `Use`s (a guarantee and a count each).
 
-    The event's sensitivities are taken unchanged: if they are for replacing a user, the composed guarantee is, too.
-    Raises: `InvalidParameter` for an event with sampling, or without a matching guarantee. Compose such an event in
-    dp-accounting, with the result of `to_pld` for other mechanisms.
+    If the event's sensitivities are for replacing a user, the guarantees are, too.
+    Raises: `InvalidParameter` for an event with sampling, or without a matching guarantee; compose it in dp-accounting.
     """
     return merged(Use(guarantee, count) for guarantee, count in _parts(event, 1))
 
@@ -160,7 +159,7 @@ def from_measurement(measurement: "Measurement", d_in: float, count: int = 1) ->
     """Return `count` invocations of an OpenDP measurement on inputs at distance `d_in`, as one `Use`.
 
     `d_in` is the distance between datasets with and without one user: 1 if each user has one row. If the noise is
-    known, `setwise.Gaussian` or `setwise.BoundedRange` describe it better than the measurement's privacy map does.
+    known, a `setwise.Gaussian` or `setwise.BoundedRange` composes better.
     Raises: `InvalidParameter` if the measurement's privacy measure has no counterpart here.
     """
     _require_opendp_016()
@@ -212,8 +211,7 @@ def renyi_curve(uses: Iterable[Use], orders: Sequence[float]) -> list[float]:
 def renyi_divergence(guarantee: Guarantee, order: float) -> float:
     """Return an upper bound on the Rényi divergence, of the given order, of one use of a mechanism with this guarantee.
 
-    For pure DP, Laplace noise, bounded range and Gaussian noise, the bound is exact up to rounding; for other
-    guarantees it follows from their zCDP.
+    The bound is exact up to rounding, except for guarantees for which it follows from their zCDP.
     Raises: `InvalidParameter` if the order is not between 1 and 1e6, or if the guarantee has a failure probability.
     """
     if not 1.0 < order < 1e6:

@@ -118,8 +118,8 @@ class LocalTables:
     def series(self) -> list[ToolResult]:
         """Return a description of each live series that the agent may see, as a list of JSON objects.
 
-        A live series is a set of noisy user counts that is charged once and released period by period. The agent may
-        see the series that its own account paid for, and those paid by an account that was opened only for one series.
+        A live series is a set of noisy user counts, released period by period. The agent may see a series that its own
+        account, or an account opened only for that series, has paid for.
         """
         return [_describe_series(each) for each in self._series().values()]
 

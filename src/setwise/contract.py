@@ -411,9 +411,8 @@ class PlanRecord(TypedDict):
 class PreviewRecord(PlanRecord):
     """The plan of a question to the service, and whether its account can pay for it now.
 
-    `left` is the remaining budget of the account, as mechanism uses. `shortage` may be about the account or about its
-    dataset's cap, the joint budget of all accounts. The cap can be paid by two rules, from a Gaussian wallet or as a
-    sum of epsilons; `warning` says which of them the charge would end.
+    `left` is the remaining budget of the account, as mechanism uses. `shortage` and `warning` may be about the cap, the
+    joint budget of a dataset's accounts. It can be paid by two rules, from a Gaussian wallet or as a sum of epsilons.
     """
 
     left: Annotated[list[str], Example(["bounded-range:0.1x50", "pure:0.1x50"])]

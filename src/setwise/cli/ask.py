@@ -127,11 +127,10 @@ def sql(**arguments: Any) -> None:  # noqa: ANN401 - each of its own type, as de
 
 
 def _read_catalog(path: str | None, text: str, user: str | None) -> "tuple[Catalog | None, str | None]":
-    """Return (catalog, user column) for the SQL statement `text`; the catalog is a file at `path` that lists tables.
+    """Return the catalog at `path`, a file that lists tables, and the user column for the SQL statement `text`.
 
-    The user column, which identifies the user of each row, is `user` if that is given. Otherwise it is the one that the
-    catalog declares for the first of its tables that the statement names, or None. Returns (None, `user`) if `path` is
-    None.
+    The user column is `user` if that is given. Otherwise it is the one that the catalog declares for the first of its
+    tables that the statement names, or None. Returns (None, `user`) if `path` is None.
     """
     if path is None:
         return None, user
@@ -468,10 +467,10 @@ def _read_query(query: str) -> str:
 
 
 def _parse_named_tables(values: Sequence[str], option: str, engine: str) -> dict[str, str]:
-    """Return paths by table name, read from `values`, the values of an option, each of the form NAME=PATH.
+    """Return paths by table name, read from the `values` NAME=PATH of an option.
 
-    `option` is the option's name, "--table" or "--public". With --public, NAME= may be left out: the table then has its
-    name in the database of `engine`, or its file's name without the ending.
+    `option` is "--table" or "--public". With --public, NAME= may be left out: the table then has its name in the
+    database of `engine`, or its file's name without the ending.
     Raises: `InvalidParameter` if a value is not of this form or a name is given twice.
     """
     from setwise.analytics.engines.connect import location_of

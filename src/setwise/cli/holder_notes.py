@@ -173,7 +173,7 @@ def _ask_copy(source: str, copy_command: str, asked: Sequence[str]) -> str:
     """Return commands, to be pasted as one, that write a readable copy of a file, check it and ask the question of it.
 
     `copy_command` writes the copy of the file `source`, and ends with the copy's path. `asked` are the words of the
-    command that asks. Returns "" if these words do not name the file, or if one of them has a line break.
+    command that asks. Returns "" if these words do not name the file.
     """
     copy = split(copy_command)[-1]
     words = [copy if word == source else re.sub(f"={re.escape(source)}$", f"={copy}", word) for word in asked]
@@ -301,7 +301,7 @@ def joined_tables(
 def note_unread_cells(tables: "Sequence[TableToScan]", question: str, *, free: bool) -> None:
     """Print to standard error how many lines and cells of `tables` a question cannot read, and which options help.
 
-    `question` is its text; only columns whose names occur in it are checked. `free` is True for a preview.
+    Only columns whose names occur in the text `question` are checked. `free` is True for a preview.
 
     Raises: `UnsuitableTable` unless `free`, if a table has no readable line, at most half of a column's cells can be
     read, or dates that do not begin with the year are compared as text.

@@ -76,14 +76,12 @@ def refused_by_type(
 
 
 def table_path(name: str, tables: dict[str, str], engine: str) -> str:
-    """Return the path of the table that a statement calls `name` after FROM.
+    """Return the path of the table that a statement calls `name` after FROM, or `name` itself if there is none.
 
-    `tables` maps the names given with --table to paths, without distinguishing upper and lower case. If `name` is
-    neither there nor a file, the part of `name` after the last dot is looked up. Without a result, `name` itself is the
-    path.
+    `tables` maps the names given with --table to paths. If `name` is not there and is no file, its part after the last
+    dot is looked up.
 
-    Raises: `InvalidParameter` if `name` is neither in `tables` nor a file, is a plain identifier, and `engine` is
-    DuckDB.
+    Raises: `InvalidParameter` if nothing is found, `name` is a plain identifier, and `engine` is DuckDB.
     """
     # BI tools and warehouses write a schema or project before the dot.
     for known in (name, *([] if Path(name).exists() else [name.rpartition(".")[2]])):

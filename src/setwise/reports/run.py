@@ -37,9 +37,9 @@ Step = Callable[[str], None]
 class ReportRun:
     """The result of running a `report`: the joint price of its questions, and the answers by question name.
 
-    `priced` has the plan of each question, and the certified cost of all of them together. `key` is the name of the
-    run; an interrupted run continues if the report is run again under the same key. `charged` is the number of
-    questions that this run charged; the answers to the others are those that an earlier run with this key stored.
+    - `key`: the name of the run; running the report again under it continues an interrupted run
+    - `priced`: the plan of each question, and the certified cost of all of them together
+    - `charged`: the number of questions that this run charged; earlier runs under the key had stored the other answers
     """
 
     report: Report
@@ -132,8 +132,8 @@ def _open_sessions(report: Report) -> Iterator[QuestionSessions]:
 def _parse_question(question: ReportQuestion, session: Session, report: Report) -> tuple[Session, ReportQuestion]:
     """Return the session on the rows that a question reads, and the question with its SQL parsed for these tables.
 
-    `session` is the open session on the table of `report`. A question in SQL gets a session on the rows that its joins
-    and subqueries make. Any other question is returned unchanged.
+    `session` is open on the table of `report`. It is returned unchanged, like the question, without SQL; a question in
+    SQL gets a session on the rows that its joins and subqueries make.
 
     Raises: `InvalidParameter` if the SQL has several SELECTs over private rows.
     """

@@ -104,8 +104,7 @@ def record_sources(ledger: Ledger, datasets: Datasets, engines: Engines, *, name
     """Record in `ledger` which files or tables each of `datasets` reads, as its engine in `engines` finds them now.
 
     `names` are the names of the datasets to record; None means all. Earlier records are kept. A dataset whose
-    definition differs from the one in the ledger is skipped. A dataset that cannot be recorded is logged, and
-    verification of the ledger then reports it.
+    definition is not the one in the ledger is skipped, and one that cannot be recorded is logged.
     """
     for name, definition in datasets.definitions().items():
         if names is not None and name not in names:
@@ -126,4 +125,5 @@ def record_sources(ledger: Ledger, datasets: Datasets, engines: Engines, *, name
                 unit=dataset.unit,
             )
         except (SetwiseError, OSError, ValueError, TypeError) as error:
+            # Its table is gone, or its data has another cap; verification of the ledger then reports the dataset.
             _log.error("what the dataset %s reads cannot be recorded: %s", name, type(error).__name__)

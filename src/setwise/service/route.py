@@ -138,9 +138,9 @@ _PIECE = 64 * 1024
 class PacedResponse(Response):
     """A response whose large body is sent in pieces, as fast as its reader takes them.
 
-    `limit` is the number of large responses that each person may have that are not completely sent yet; beyond this
-    limit, status 429 is sent instead, so that unread responses do not fill the replica's memory. A reader who takes no
-    data for `seconds` seconds is disconnected.
+    - `limit`: the most large responses, not completely sent yet, of each person; beyond it, status 429 is sent instead,
+      so that unread responses do not fill the memory
+    - `seconds`: a reader who takes no data for this time is disconnected
     """
 
     def __init__(self, content: str | bytes, media_type: str, *, limit: PersonalLimit, seconds: float) -> None:

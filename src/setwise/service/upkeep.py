@@ -82,9 +82,9 @@ class Upkeep:
     def verify(self, *, head: str | None = None) -> Verification:
         """Verify the ledger and the service's tables, and return the result with every fault.
 
-        `head` is the digest that an earlier verification returned: a change of any entry that existed at that time is
-        then a fault. None skips this check. If there is a signing key, every head of the ledger (a record of where each
-        account's hash chain ends) must be signed with it, and the latest one be at most twice `head_hours` hours old.
+        If `head`, the digest that an earlier verification returned, is given, entries that existed then must be
+        unchanged. With a signing key, every signed record of where the hash chains end must be valid, and the latest
+        one at most twice `head_hours` hours old.
         """
         within = None if self._key is None else timedelta(hours=2.0 * self._settings.head_hours)
         verification = self._ledger.verify(head=head, key=self._key, within=within, last_head=self._last_head)
@@ -93,9 +93,8 @@ class Upkeep:
     def _sign(self) -> None:
         """Sign a head of the ledger (a record of where each account's hash chain ends), unless one was signed recently.
 
-        Does nothing without a signing key, or while the newest head that this replica has seen is less than
-        `head_hours` hours old. Otherwise the ledger is compared with the last head, which is kept in a file outside the
-        database. A head is then signed unless another replica has signed one recently.
+        Recently means within the last `head_hours` hours. A head is signed only after the ledger was compared with the
+        last head, which is kept in a file outside the database. Nothing is done without a signing key.
         """
         seconds, now = 3600.0 * self._settings.head_hours, self._clock()
         if self._key is None or self._last_head is None or now < self._signed_at + seconds:

@@ -78,9 +78,8 @@ def gaussian_exact(epsilon: float, counts: int) -> float:
 def gaussian_composed(epsilon: float, contributions: int, histograms: int) -> float:
     """Return the overall epsilon at delta = 1e-6 of several Gaussian histograms, composed as (epsilon_i, delta_i)-DP.
 
-    The noise has the variance of Laplace noise of scale 1/`epsilon`, and one user changes at most `contributions`
-    counts of each histogram. The paper draws this way of composing; the share of delta that is spent on the delta_i is
-    the best one.
+    The noise has the variance of Laplace noise of scale 1/`epsilon`. One user changes at most `contributions` counts of
+    each histogram. The best delta_i are found by search.
 
     Theorem: lem:AGM, MurtaghVa16.
     """

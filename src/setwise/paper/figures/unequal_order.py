@@ -137,8 +137,11 @@ _FAR = 0.9
 def compute(progress: Progress, points: int = 41) -> Table:
     """Return the table of delta brackets of bounded-range mechanisms in two fixed orders and in one chosen on the fly.
 
-    There is one row for each set of epsilons and each of `points` overall epsilons. The fixed orders of a pair are the
-    smaller epsilon first and the larger first; those of four are ascending, and ascending with the first two swapped.
+    There is one row for each set of epsilons and each of `points` overall epsilons. The two orders are:
+
+    - for a pair: the smaller epsilon first, and the larger first
+    - for four: ascending, and ascending with the first two swapped
+
     `progress` is called with the share of rows done.
     """
     rows: list[dict[str, Cell]] = []

@@ -103,9 +103,9 @@ def quartic_answer(x: float, epsilon: float = EPSILON) -> float:
 def compute(progress: Progress, points: int = 121) -> Table:
     """Return the table of the worst parameter t of the first bounded-range mechanism, of two and of three mechanisms.
 
-    A mechanism's privacy loss is t or t - epsilon. The worst t of the first is the one with the largest delta, if the
-    others are chosen as badly as possible. The rows are `points` overall epsilons. `progress` is called with the share
-    of rows done.
+    A mechanism's privacy loss is t or t - epsilon. The worst t of the first gives the largest delta if the others are
+    chosen as badly as possible. The rows are `points` overall epsilons. `progress` is called with the share of rows
+    done.
     """
     rows: list[dict[str, Cell]] = []
     for i in range(points):

@@ -299,8 +299,8 @@ def _register(service: Service, body: DatasetBody, steward: str) -> DatasetRecor
 def register(service: Service, dataset: Dataset, steward: str, apart: str) -> DatasetRecord:
     """Register `dataset` in the ledger and the store of datasets of the replica `service`; return its JSON record.
 
-    Requires: `Engines.check` has accepted the dataset. `steward` is the person who registers it. `apart` is the reason
-    why it does not share the cap (joint budget) of other datasets on the same table; "" if it does.
+    Requires: `Engines.check` has accepted the dataset. `apart` is the reason why `dataset` does not share the cap
+    (joint budget) of other datasets on the table; "" if it does.
 
     Raises `NameTaken` if there is a dataset of that name.
     """

@@ -137,9 +137,9 @@ async def show_series(
 ) -> SeriesValuesRecord:
     """Return the released numbers of a live series. Nothing is charged, and no row is read.
 
-    The numbers are running totals of users per item or, with `window`, numbers of new users over that many periods.
-    With `item` only the listed items are returned. With `top` only that many items are returned: the largest in the
-    period that begins on the day `on`, or in the last period if `on` is left out.
+    - `window`: each number counts new users over this many periods; left out, it is a running total of users
+    - `item`: the items to return; left out, all
+    - `top`: how many items to return, the largest in the period that begins on the day `on` (left out: the last period)
     """
     service, identity = service_of(request), caller(request)
     view = await service.threads.run(lambda: service.series.view(identity, series, window, item or [], top, on))

@@ -134,8 +134,8 @@ class OpenIdProvider:
     async def claims(self, attempt: Attempt, answer: Mapping[str, str], wanted: tuple[str, ...]) -> dict[str, Any]:
         """Return the verified claims about the person who signed on in `attempt`.
 
-        `answer` has the query parameters with which the provider sent the browser back. The provider's user info
-        endpoint is asked too if the ID token lacks one of the `wanted` claims.
+        `answer` has the query parameters with which the provider sent the browser back. `wanted` claims that the ID
+        token lacks are asked from the provider's user info endpoint.
 
         Raises `NotSignedIn` if the response or the token is not valid, and `Unavailable` if the provider does not
         answer.

@@ -115,9 +115,8 @@ class Reading:
 def odometer_readings(account: Account, charges: Iterable[Charge], period: str, last: float) -> list[Reading]:
     """Return the odometer (a bound on the epsilon so far) of `account` after its `charges` in one period.
 
-    `period` is the name of the period, such as "2026-11", or "" if the account has no periods. If there are many
-    charges, about 60 of them, evenly spaced, have a reading. `last` is the odometer after all charges; no reading is
-    above it.
+    `period` is the name of the period, such as "2026-11", or "" if the account has no periods. Of many charges, about
+    60 have a reading. `last` is the odometer after all charges; no reading is above it.
     """
     present = [charge for charge in charges if charge.period == period]
     step = max(1, -(-len(present) // _POINTS))

@@ -146,9 +146,11 @@ def _with_examples(record: DatasetRecord) -> dict[str, object]:
 def _draws(status: AccountStatus) -> list[dict[str, object]]:
     """Return the registered mechanism uses of the account with this `status`: notation, words and `role` of each.
 
-    Registered uses were fixed when the account was opened. The role says what a question takes the use for: "discover"
-    (a pick by the exponential mechanism), "counts" (a noisy count) or "threshold" (hides groups with few users). It is
-    None for a use that no question takes.
+    Registered uses were fixed when the account was opened. The role is what a question takes the use for, or None:
+
+    - "discover": a pick by the exponential mechanism
+    - "counts": a noisy count
+    - "threshold": hides groups with few users
     """
     return [
         {"use": format_use(Use(use.guarantee)), "words": kind_in_words(use.guarantee), "role": drawn_for(use.guarantee)}

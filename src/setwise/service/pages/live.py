@@ -39,11 +39,10 @@ async def live_page(request: Request) -> Response:
 
 @router.get("/live/{series}")
 async def series_page(request: Request, series: SeriesName, window: Window = None, on: On = None) -> Response:
-    """Show one live series: its chart, the numbers of its largest items in one period, and its privacy guarantee.
+    """Show one live series (noisy user counts, released period by period): its chart, largest items and guarantee.
 
-    A live series is a set of noisy user counts that is released period by period. `on` is the first day of the period
-    shown; the last period if left out. With `window` the numbers are counts over that many periods instead of running
-    totals.
+    `on` is the first day of the period whose largest items are shown; the last period if left out. With `window` the
+    numbers are counts over that many periods instead of running totals.
     """
     service, identity = service_of(request), caller(request)
     view = await _view(request, series, window)

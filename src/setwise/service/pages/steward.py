@@ -113,8 +113,8 @@ async def columns(
 ) -> Response:
     """Return the names and kinds of the columns of a table that a steward may register, as JSON; no row is read.
 
-    `table` is a path in the service's data folder or, for an `engine` other than DuckDB, the name of a table. `csv` is
-    JSON text that says how CSV files are written, as in the field `csv` of `POST /api/v1/datasets`.
+    `table` is a path in the service's data folder or, for an `engine` other than DuckDB, a table's name. `csv` says as
+    JSON text how CSV files are written (see `POST /api/v1/datasets`).
     """
     service = service_of(request)
     try:

@@ -81,9 +81,9 @@ class ServiceAsker:
     async def ask(self, sql: str, budget: AskedBudget) -> Answer:
         """Ask the SQL statement `sql` as a question: charge the account, and return the answer's rows.
 
-        `budget` is spent if the statement states none. A statement that was asked before on the same version of the
-        table gets its stored answer and is not charged again. Raises `Rejected` if the statement is cancelled or fails,
-        and a `SetwiseError` if it is refused.
+        `budget` is spent if the statement states none. A statement that is repeated on an unchanged table gets its
+        stored answer without a charge. Raises `Rejected` if the statement is cancelled or fails, and a `SetwiseError`
+        if it is refused.
         """
         service = self._service
         identity = await self._identity(counted=False)

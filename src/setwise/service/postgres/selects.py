@@ -110,9 +110,8 @@ class SelectTask:
 def read_select(catalogue: Catalogue, text: str, user_column: str) -> ReadSelect:
     """Return the SELECT `text` as parsed: with its rows if it reads PostgreSQL's catalogue, else with its columns.
 
-    `catalogue` has the tables, and `user_column` is the column that identifies users, for the hint of a refusal. The
-    result is empty for a statement that cannot be parsed here. Raises `InvalidParameter` for a catalogue query that
-    needs something which the catalogue does not have.
+    `user_column` identifies users, for the hint of a refusal. The result is empty for a statement that cannot be parsed
+    here. Raises `InvalidParameter` for a catalogue query that needs something which `catalogue` does not have.
     """
     try:
         names = [f":parameter_{number}" for number in range(1, parameter_count(text) + 1)]

@@ -23,8 +23,8 @@ async def open_session(
 ) -> PostgresSession:
     """Return the session of the person `user` on the account `database`; `password` is a token of the person.
 
-    `readers` are the worker processes that parse SELECTs. `address` is the client's network address, against whose rate
-    limit an invalid token counts.
+    `readers` are the worker processes that parse SELECTs. An invalid token counts against the rate limit of the network
+    `address`.
 
     Raises `NotSignedIn` for a token that is not the person's, `Forbidden` for a monitor, and `UnknownAccount` for an
     account that is not theirs or is on no dataset.

@@ -47,11 +47,10 @@ class AllowedColumns:
             raise UnknownColumn(f"{word} must be one of the columns allowed here ({names}), not {name!r}")
 
     def check_derivation(self, derivation: Derivation) -> None:
-        """Raise `UnknownColumn` unless the steward allows every column of the dataset that `derivation` computes with.
+        """Raise `UnknownColumn` unless the steward allows every column with which `derivation` (steps of SQL) computes.
 
-        A derivation is the list of steps by which SQL computes each user's rows. A column that is allowed only as a
-        value may occur in arithmetic, but not in a condition or a group key. The column that identifies users may only
-        group or join each user's own rows.
+        A column that is allowed only as a value may occur in arithmetic, but not in a condition or a group key. The
+        column that identifies users may only group or join each user's own rows.
         """
         dataset = self._dataset
         for name, is_number in columns_computed_with(derivation):

@@ -288,9 +288,8 @@ class Engines:
     ) -> Iterator[Engine]:
         """Yield an engine on a dataset's table, or on the table that SQL derives from it by `joins` and `derivation`.
 
-        `joins` are the public tables (those without users) that SQL joins to the dataset's table, and `derivation` has
-        the steps by which SQL computes each user's rows. After the `with` block, the engine is closed or is used again
-        by a later query.
+        - `joins`: the public tables (tables without users) that SQL joins to the dataset's table
+        - `derivation`: the steps by which SQL computes each user's rows
 
         Raises `EngineFailed` if the table cannot be opened.
         """
@@ -324,11 +323,10 @@ class Engines:
     def borrow_to_check(
         self, dataset: Dataset, joins: tuple[Join, ...] = (), derivation: Derivation = NOT_DERIVED
     ) -> Iterator[Engine]:
-        """Yield an engine to read metadata with, on a dataset's table or on a table that SQL derives from it.
+        """Yield an engine to read metadata with; a second caller on the dataset waits until the first has returned it.
 
-        `joins` are the public tables (those without users) that SQL joins to the dataset's table, and `derivation` has
-        the steps by which SQL computes each user's rows. At most one such engine per dataset is in use at a time: a
-        second caller waits until the first caller has returned it.
+        - `joins`: the public tables (tables without users) that SQL joins to the dataset's table
+        - `derivation`: the steps by which SQL computes each user's rows
         """
         with self._lock:
             checking = self._checking[dataset.name]
@@ -515,12 +513,10 @@ class Engines:
 def _content_state(located: str) -> str | None:
     """Return a text that differs whenever the rows of the table at the path or URL `located` may differ.
 
-    Returns None if rows could change while the text stays unchanged. This is so for a table in a database file (its log
-    is another file), for an object without a version, and for files written less than two seconds ago (two writes may
-    have the same time).
-
-    Raises `UnsuitableTable` or `OSError` if there is no such table.
+    Returns None if rows could change while the text stays unchanged, as in a file that was written just now. Raises
+    `UnsuitableTable` or `OSError` if there is no such table.
     """
+    # A database's log is another file, so the database's own file may stay unchanged while its rows change.
     if "::" in located:
         return None
     if is_stored(located):
@@ -531,6 +527,7 @@ def _content_state(located: str) -> str | None:
     files = (located,) if os.path.isfile(located) else local_files(located)
     states = [(file, os.stat(file)) for file in files]
     newest = max(max(state.st_mtime, state.st_ctime) for _, state in states)
+    # Two writes within this time may have the same modification time.
     if not newest < time.time() - _RECENT_SECONDS:
         return None
     return "\n".join(

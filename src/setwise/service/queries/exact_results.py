@@ -27,9 +27,8 @@ _LARGEST_RESULT = 50_000
 class ExactResults:
     """Cache of exact histograms and statistics, so that unchanged tables are not read again for the same aggregation.
 
-    Each account has its own results, so that the time of an answer does not tell whether another analyst has asked the
-    same question. What is cached or dropped depends on `most_numbers`, the largest size that an aggregation allows, and
-    never on the rows.
+    Each account has its own results, so that the time of an answer does not tell what other analysts asked. The rows do
+    not decide what is cached or dropped: the largest size that an aggregation allows (`most_numbers`) does.
     """
 
     # A contribution bound may make the engine choose at random which contributions of a user count; every answer from a
@@ -78,8 +77,8 @@ def most_numbers(aggregation: Aggregation, limit: int | None) -> int | None:
 def _cells(measure: Measure) -> int:
     """Return the most numbers that an exact result (before noise) can have for `measure` in one group.
 
-    A measure says which number of each user is added up in a group. It has 2 numbers, the sum over users and a count,
-    unless the engine counts users by value: then there is one count for each possible value or bin of values.
+    There are 2, the sum of the users' numbers and a count, unless the engine counts users by value. Then there is one
+    count for each possible value or bin of values.
     """
     if measure.doubling:
         return 2 * DOUBLINGS + 1

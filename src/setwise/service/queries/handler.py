@@ -206,9 +206,14 @@ class QuestionService:
     def answer(self, running: RunningQuery) -> str:
         """Check, plan, charge and run the query `running`, and return its stored answer as JSON text.
 
-        Before the charge, raises a `SetwiseError` if the question is not valid, `BudgetExhausted` if the account cannot
-        pay, and `RunsElsewhere` if another replica has answered the query or is running it. After the charge, raises
-        `AnswerWithheld` if the query cannot be answered, and the errors of the engine and of the ledger's database.
+        Raises before the charge:
+
+        - `SetwiseError`: the question is not valid
+        - `BudgetExhausted`: the account cannot pay
+        - `RunsElsewhere`: another replica has answered the query or is running it
+
+        Raises after the charge `AnswerWithheld` if the query cannot be answered, and errors of the engine and the
+        ledger.
         """
         checked = self._check(running.identity, running.question, running.key)
         if checked.statement is not None and checked.statement.explain:
@@ -516,9 +521,9 @@ class QuestionService:
     ) -> tuple[str | None, str | None]:
         """Return (shortage, warning) for the preview of the question `checked`, each a sentence or None.
 
-        The shortage says what the account lacks to pay for the plan `planned`. The warning says which way of paying the
-        dataset's cap (joint budget), from a Gaussian wallet (mu squared) or as a sum of epsilons, the charge would end
-        for all accounts. It is None if the charge ends neither, or if the account cannot pay.
+        - shortage: what the account lacks to pay for the plan `planned`
+        - warning: which way of paying the dataset's cap (joint budget), from a Gaussian wallet (mu squared) or as a sum
+          of epsilons, the charge would end for all accounts
         """
         uses = planned.plan.uses
         shortage = checked.account.shortage(uses)

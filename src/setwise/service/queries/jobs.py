@@ -94,7 +94,7 @@ class Jobs:
     """The store of charged queries, one database row per query. A query that is refused before its charge has no row.
 
     A replica runs a query if it has inserted the row or has raised its `attempt` by a compare-and-swap, so that only
-    one replica runs it. A row that is lost in a power cut is inserted again when somebody asks under the same key.
+    one replica runs it.
     """
 
     def __init__(self, database: Database, *, replica: str, heartbeat_seconds: float, clock: Clock = time.time) -> None:
@@ -131,8 +131,9 @@ class Jobs:
     def begin(self, *, person: str, account: str, key: str, request: str) -> tuple[Job, bool]:
         """Insert the row of a query that was just charged; return the query, and whether this replica shall run it.
 
-        The second value is False if another replica has inserted the row meanwhile. `person` asked the query, `account`
-        paid for it under the idempotency `key`, and `request` is the request body as JSON text.
+        The second value is False if another replica has inserted the row meanwhile, and runs or has answered the query.
+        `person` asked the query, `account` paid for it under the idempotency `key`, and `request` is the request body
+        as JSON text.
         """
         now = self._clock()
         fresh = Job(
@@ -149,6 +150,8 @@ class Jobs:
             progress=Progress.CHARGED,
         )
         try:
+            # A row that is lost in a power cut is inserted again when somebody asks under the same key, because the
+            # charge and the answer are in the ledger, on disk.
             with self._database.writing(durable=False) as connection:
                 connection.execute(_INSERT, {name: getattr(fresh, name) for name in _COLUMNS})
         except IntegrityError:

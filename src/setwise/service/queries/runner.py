@@ -87,9 +87,10 @@ class BothSlots:
 class QueryTiming:
     """The engine slot, the deadline and the cancellation of one query.
 
-    An engine slot is the right to read a table; `slots` are all slots, and `seconds` is the longest time for which the
-    query may hold one. The query's answer, refund or failure leaves at a padded time: `step`, 2 `step`, 4 `step`, ...
-    seconds after the request. The time at which the engine finishes would reveal something about private rows.
+    - `slots`: all engine slots (rights to read a table)
+    - `seconds`: the longest time for which the query may hold one
+    - `step`: the query's answer, refund or failure leaves 1, 2, 4, ... times this many seconds after the request,
+      because the time at which the engine finishes reveals something about private rows
     """
 
     def __init__(

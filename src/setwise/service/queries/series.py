@@ -101,9 +101,9 @@ class SeriesService:
     def open(self, identity: Identity, body: Mapping[str, Any]) -> LiveSeries:
         """Open the live series that the request `body` describes, charge its account once, and return the series.
 
-        A live series is a set of noisy user counts that is released period by period. The person of `identity` must be
-        allowed to spend from the account. Raises `UnknownAccount`, `UnknownName`, `UnknownColumn`, `InvalidFilter` or
-        `InvalidParameter` with the name of the field at fault, and `BudgetExhausted` if the account cannot pay.
+        A live series is a set of noisy user counts, released period by period. `identity` is the person who asks.
+        Raises `UnknownAccount`, `UnknownName`, `UnknownColumn`, `InvalidFilter` or `InvalidParameter` with the name of
+        the field at fault, and `BudgetExhausted` if the account cannot pay.
         """
         words = dict(body)
         with at_field("account"):
@@ -172,10 +172,8 @@ class SeriesService:
         - `threads`: the threads that look the series up
 
         The result becomes visible at a padded time (1, 2, 4, ... times a fixed step after the request), which hides how
-        long the engine took. A second request for the same update waits for the first one.
-
-        Raises `TooManyRequests` if another update of the series is running, or too many updates are, and `EngineFailed`
-        if the update was cancelled or took too long.
+        long the engine took. Raises `TooManyRequests` if another update of the series, or too many updates, are
+        running, and `EngineFailed` if the update was cancelled or took too long.
         """
         series, dataset = await threads.run(self._find, identity, name)
         running = self._running.get(name)
@@ -316,9 +314,9 @@ class SeriesService:
     def _state_address(self, dataset: Dataset, name: str, recorded: str = "") -> str:
         """Return the address of the private state (counted users and noise) of the live series `name`.
 
-        The state is a file if DuckDB reads the table of `dataset`; otherwise it is in the database with the table.
-        `recorded` is the address in the ledger, or "" for a new series. Raises `InvalidParameter` if the state is a
-        file and the service has no folder for states.
+        The state is a file if DuckDB reads the table of `dataset`, else in the database with the table. `recorded` is
+        the address in the ledger, or "" for a new series. Raises `InvalidParameter` if the service has no folder for
+        the file.
         """
         if dataset.engine is not EngineKind.DUCKDB and not (recorded and is_file(recorded)):
             return self._engines.address(dataset.engine)

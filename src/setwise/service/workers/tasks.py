@@ -367,8 +367,9 @@ class Mixture:
 class CurvePoints:
     """Task: one curve of the page that compares composition bounds, as brackets of the overall epsilon.
 
-    `which` names the curve, which has about ten points. `along` says what the x axis is: the number of mechanisms, or
-    the share of them that is bounded-range. `mixture` has the other parameters; x replaces its number or share.
+    - `which`: the curve, which has about ten points
+    - `along`: what the x axis is: the number of mechanisms, or the share of them that is bounded-range
+    - `mixture`: the other parameters; its number or share is replaced by x
 
     >>> mixture = Mixture(number=20, share=0.0, epsilon=0.1, delta=1e-6)
     >>> found = CurvePoints(which=Curve.GAUSSIAN, along=Along.NUMBER, mixture=mixture).result()
