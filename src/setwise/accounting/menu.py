@@ -64,8 +64,10 @@ MenuItem = PureDP | BoundedRange
 class Menu:
     """A menu of mechanism uses, each with a cost in whole units, and a budget of units for uses chosen on the fly.
 
-    `items` are pairs (guarantee, cost of one use). Uses in any order and number are together (`epsilon`, `delta`)-DP if
-    their costs add up to at most `budget`. The query of a use must be fixed before the use is charged.
+    - `items` are pairs (guarantee, cost of one use).
+    - `budget`: uses whose costs add up to at most this are together (`epsilon`, `delta`)-DP, in any order and number.
+
+    The query of a use must be fixed before the use is charged.
 
     >>> menu = Menu.for_promise([PureDP(epsilon=0.1)], epsilon=2.0, delta=1e-6)
     >>> menu.most_uses(PureDP(epsilon=0.1))

@@ -263,8 +263,10 @@ class DoublingBounds:
 def _widened(users: NDArray[np.float64], last: int, noise_of_width: float) -> int:
     """Return the bin at which the upper clipping bound of a mean ends: the bin `last`, or one above it.
 
-    `users` has the estimated number of users in each of the 171 bins above `last`. Each unit by which the bound is
-    higher adds `noise_of_width` to the error of the sum of values. For the lower bound, pass the bins in reverse order.
+    - `users` has the estimated number of users in each of the 171 bins above `last`.
+    - `noise_of_width` is the error that each unit of a higher bound adds to the sum of values.
+
+    For the lower bound, pass the bins in reverse order.
     """
     # The returned bin minimises the sum of this error and the clipped part of the sum. The values of a bin are taken to
     # lie in its middle.
@@ -278,8 +280,9 @@ def _widened(users: NDArray[np.float64], last: int, noise_of_width: float) -> in
 def ends(place: int) -> tuple[Fraction, Fraction]:
     """Return the lower and the upper end of the bin with the index `place`, from -85 to 85, as exact values.
 
-    Bin b > 0 goes from 2^(b - 21) to 2^(b - 20), bin -b holds the negatives, and bin 0 holds only zeros. The bins 85
-    and -85 also hold all larger absolute values, so their outer end is only nominal.
+    - Bin b > 0 goes from 2^(b - 21) to 2^(b - 20).
+    - Bin -b has the negative values, and bin 0 only zeros.
+    - The outer ends of the bins 85 and -85 are only nominal, because these bins also have all larger absolute values.
     """
     if place == 0:
         return Fraction(0), Fraction(0)

@@ -280,8 +280,9 @@ class NoisyVariance(NoisySums):
     def estimate(self, total: int, squares: int, count: int, ratio: NoisyRatio) -> Estimate:
         """Return the variance of values y between -1 and 1, with its interval, from noisy sums and a noisy row count.
 
-        `total` and `squares` are the noisy sums of y and of 2 y^2 - 1 in units of 1 / reach, and `count` is the noisy
-        number of rows. `ratio` computes the quotient of a sum and the number, with its interval.
+        - `total` and `squares` are the noisy sums of y and of 2 y^2 - 1, in units of 1 / reach.
+        - `count` is the noisy number of rows.
+        - `ratio` computes the quotient of a sum and the number, with its interval.
         """
         # The interval of the variance also covers rounding: each user's contribution to a sum was rounded by at most
         # half a unit.

@@ -94,7 +94,7 @@ def fixed_margin(scale: Fraction, changeable: int, delta: Fraction) -> int:
 def noisy_margin(scale: Fraction, changeable: int, delta: Fraction) -> int:
     """Return the margin of a threshold with noise: the smallest m >= 0 with changeable * P[Z1 - Z2 > m] <= delta.
 
-    - Z1 and Z2 are discrete Laplace noises of this `scale`, on a count and on the threshold.
+    - Z1 and Z2 are independent discrete Laplace noises of this `scale`, on a count and on the threshold.
     - The margin is the distance of the threshold, before its noise, above the largest count of a label that only one
       of two neighbouring tables has.
     - `changeable` is the largest number of such labels.

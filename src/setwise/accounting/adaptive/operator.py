@@ -435,8 +435,8 @@ class BoundedRangeStep:
 class RandomizedResponseStep:
     """The operator D that puts an epsilon-DP mechanism before the mechanisms of a privacy profile f, for upper bounds.
 
-    (D f)(x) = q f(x - epsilon) + (1 - q) f(x + epsilon), where x is the overall epsilon and q = e^epsilon / (1 +
-    e^epsilon). Profiles are on a grid of epsilons with this `step`, and epsilon = cells * step.
+    (D f)(x) = q f(x - epsilon) + (1 - q) f(x + epsilon), for an overall epsilon x and q = e^epsilon / (1 + e^epsilon).
+    Profiles are on a grid with this `step`; epsilon is `cells` steps.
     """
 
     # Both arguments of f are grid points, so nothing is interpolated. D f can be read like a result of

@@ -102,9 +102,11 @@ class RoundedGaussianNoise:
     def _decide_exactly(self, size: int, part: int, word: int, *, width: int, randomness: Randomness) -> bool:
         """Return whether a candidate n + u of the rejection sampling of rounded Gaussian noise is accepted.
 
-        It is accepted if V < exp(-(2 n u + u^2) / (2 sigma^2)), where V is uniform in [0, 1]. The whole part n is
-        `size`. The first `width` bits of u are `part`, and those of V are `word`; further bits are drawn as needed.
+        - n is the whole part `size`, and `part` the first `width` bits of the fraction u.
+        - `word` is the first `width` bits of a uniform V; the candidate is accepted if V < exp(-(2 n u + u^2) / (2
+          sigma^2)).
         """
+        # Further bits of u and V are drawn until the comparison is certain.
         bits = width
         while True:
             nearest, farthest = Fraction(part, 1 << bits), Fraction(part + 1, 1 << bits)

@@ -215,10 +215,13 @@ class _UnscaledPlan:
 def _discoveries(bounds: Bounds, total: Total, wanted: Sequence[StatisticRelease]) -> Iterator[Sequence[Choice | None]]:
     """Yield lists of plans that find the groups, each plan with its share of the budget `total`.
 
-    The caller takes the first list in which some plan stays within the budget, and from it the plan with the smallest
-    error of the statistics `wanted`. An entry None means that no groups have to be found. `bounds` has the query's k,
-    public groups and limits per user.
+    - `bounds` has the query's k, public groups and limits per user.
+    - `wanted` are the statistics to release.
+    - An entry None means that no groups have to be found.
+
+    The caller takes the first list in which some plan stays within the budget.
     """
+    # From this list the caller takes the plan with the smallest error of the statistics.
     # If all groups of a public domain are wanted, the only list is [None]. Otherwise the last list has the plans that
     # find groups in one pass. If discovery in rounds is preferred, a list with only that plan comes before it: its
     # error cannot be compared with that of the other plans, because the number of users that a group needs to be found

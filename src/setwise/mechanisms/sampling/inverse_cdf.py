@@ -166,7 +166,7 @@ class CutPoints:
     entries do not decrease.
 
     Ensures: the table leaves out only values x in the far tails, where F(x) is 0 or 1, or its entry is 0 or 2^width -
-    1.
+    1. One entry of 0 and one of 2^width - 1 are kept if there are any.
     """
 
     # One entry of 0 and one of 2^width - 1 are kept if there are any, so that a word that does not decide its draw
@@ -251,9 +251,10 @@ def _floors(tails: list[tuple[int, int]], total: FixedInterval, width: int) -> l
 def _floors_of_rest(tails: list[tuple[int, int]], total: FixedInterval, width: int) -> list[int] | None:
     """Return floor(2^width * (1 - tail / total)) for each of `tails`, or None if one of these floors is uncertain.
 
-    A tail is the weight of a distribution beyond some point, and `total` is the weight of all of it. Each tail is given
-    by a lower and an upper bound. Tails are positive, even if their lower bounds are 0.
+    - A tail is the weight of a distribution beyond some point, given by a lower and an upper bound.
+    - `total` is the weight of the whole distribution.
     """
+    # Tails are positive, even if their lower bounds are 0.
     least, most = total
     one = 1 << width
     floors = [one + (-(high << width) // least) for _, high in tails]  # 1 - tail / total, rounded down
