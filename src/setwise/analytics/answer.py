@@ -45,7 +45,7 @@ class Exportable(ABC):
 
     @abstractmethod
     def to_dict(self) -> dict[str, object]:
-        """Return the answer as a dictionary, which `--json` prints. Its keys stay the same: scripts read them."""
+        """Return the answer as the dictionary that `--json` prints; its keys never change, as scripts read them."""
 
     @abstractmethod
     def _export_content(self) -> tuple[dict[str, list[Any]], Sequence[str], str]:
@@ -292,7 +292,7 @@ class PrivateAnswer(Exportable):
         return bars
 
     def to_dict(self) -> dict[str, object]:
-        """Return the answer as a dictionary, which `--json` prints. Its keys stay the same: scripts read them."""
+        """Return the answer as the dictionary that `--json` prints; its keys never change, as scripts read them."""
         return {
             "items": [self._item(each) for each in self.items],
             "measure": self.measure,

@@ -273,8 +273,7 @@ def _searched_measures(query: Query) -> tuple[Measure, ...]:
 def has_open_bounds(query: Query) -> bool:
     """Return whether the query leaves some of its bounds to a private search.
 
-    These are clipping bounds of a statistic, or the contribution bound (the largest number of groups in which one user
-    counts).
+    They are clipping bounds, or the most groups in which one user counts.
     """
     return query.auto_contributions or any(statistic.is_auto for statistic in query.statistics)
 

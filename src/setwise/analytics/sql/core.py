@@ -192,8 +192,8 @@ class StatementSettings:
 def with_contributions(query: Query) -> Query:
     """Return the query, with `contributions="auto"` if its groups are private and it states no contribution bound.
 
-    The contribution bound is the largest number of groups in which one user counts; "auto" lets a private search find
-    the bound. A top k that only counts or sums is returned unchanged, because it needs no bound.
+    That bound is the most groups in which one user counts; "auto" lets a private search find it. A top k that only
+    counts or sums needs no bound, and is returned unchanged.
     """
     if query.item is None or query.domain is not None or query.contributions is not None or query.auto_contributions:
         return query

@@ -164,9 +164,9 @@ class CoreBuilder:
 
     @property
     def _contributions(self) -> Contributions | None:
-        """The contribution bound, the largest number of groups in which one user counts.
+        """The most groups in which one user counts; None if it is not stated.
 
-        It is 1 if every user has at most one row, and otherwise the stated bound, or None if none is stated.
+        It is 1 if every user has at most one row.
         """
         return 1 if self._unique_by == frozenset() else self._settings.contributions
 

@@ -181,9 +181,9 @@ class Mean(BoundedStatistic):
 
     @property
     def user_weight_note(self) -> str:
-        """A sentence which says that every user counts once in the mean, and how to ask for the mean over rows.
+        """A sentence which says that every user has equal weight in the mean, and how to ask for the mean over rows.
 
-        "" if `per_user`, the most rows of a user that count, is given, because the mean is then over rows already.
+        "" if the mean is over rows already, because `per_user` (the most rows of a user that count) is given.
         """
         if self.per_user is not None:
             return ""

@@ -217,7 +217,7 @@ class Quantile(BoundedStatistic):
         return copy_with(self, at=Fraction(1, 2))
 
     def description(self, together: Sequence[Statistic], where: str) -> str:
-        """Return a text for headings: which quantiles, the bounds of the clipping, and that each user has one vote.
+        """Return a text for headings: which quantiles, the bounds of the clipping, and that users have equal weights.
 
         `together` are the quantiles that the text describes; `where` is " per item" if the query has groups, else "".
         """

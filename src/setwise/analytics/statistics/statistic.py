@@ -296,12 +296,12 @@ class Statistic(ABC):
 
     @property
     def user_weight_note(self) -> str:
-        """A sentence, without its full stop, that says how users with many rows count; "" if every row counts alike."""
+        """A sentence, without its full stop, about the weight of users with many rows; "" if all rows weigh equally."""
         return ""
 
     @property
     def search_limit_note(self) -> str:
-        """A sentence, without its full stop, that says how to count values beyond the bounds that a search can find.
+        """A sentence, without its full stop, that says how to include values beyond the bounds that a search can find.
 
         "" if no note is needed, because no search found bounds at that limit.
         """
@@ -503,7 +503,7 @@ class BoundedStatistic(Statistic):
 
     @property
     def search_limit_note(self) -> str:
-        """A sentence, without its full stop, that says how to count values beyond the bounds that a search can find.
+        """A sentence, without its full stop, that says how to include values beyond the bounds that a search can find.
 
         "" unless a search found bounds at its limit of 2^64.
         """

@@ -511,7 +511,8 @@ def _keep_countable(select: exp.Expr) -> None:
 def _simplest(tree: exp.Expr, user: str) -> Iterator[str]:
     """Yield the simplest suggestions: SQL texts that return the number of users of a table that the statement reads.
 
-    `tree` is the syntax tree of the statement, and `user` the user column. Groups are suggested before no groups.
+    `tree` is the syntax tree of the statement, and `user` the user column. Counts per group come before the count of
+    all users.
     """
     common = {each.alias.lower() for each in tree.find_all(exp.CTE)}
     tables = [each for each in tree.find_all(exp.Table) if each.name.lower() not in common]
