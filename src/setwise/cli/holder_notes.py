@@ -82,10 +82,10 @@ class SeveralValues(InvalidParameter):
 
 
 def _distinct_command(names: str, table: str | None) -> str:
-    """Return the command of `setwise sql` that counts the distinct values of the columns `names` together.
+    """Return the `setwise sql` command that counts the distinct values of the columns `names` together.
 
-    Filters, groups and the options that `setwise sql` shares are those of the command that runs. Only the statement is
-    returned if `table` is None, or if groups are periods or bins, which SQL writes otherwise.
+    It has the filter, group and options of the command that runs, as far as `setwise sql` has them. Only the SQL
+    statement is returned if `table` is None, or if the groups are periods or bins, which SQL spells in another way.
     """
     named: dict[str, str] = {}
     kept: list[str] = []
@@ -184,7 +184,7 @@ def _ask_copy(source: str, copy_command: str, asked: Sequence[str]) -> str:
 
 
 def _ask_for_times(source: str, user: str, function: str) -> str:
-    """Return the command that counts the users of periods of a column of seconds since 1970, which is no date.
+    """Return the command that counts users per period of a column which has seconds since 1970 instead of dates.
 
     `source` is the table, `user` its user column, and `function` the SQL function that reads the column as times.
     Returns "" if the command was not `setwise histogram` with periods, such as --item 'at by week'.

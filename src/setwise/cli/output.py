@@ -157,8 +157,8 @@ def epsilon_left_in_words(status: "AccountStatus") -> str:
 def laplace_left_in_words(status: "AccountStatus") -> str:
     """Return " for Gaussian noise, 0.32 for Laplace noise" if the account can pay for less Laplace noise; "" otherwise.
 
-    `status` is the status of the account. The epsilon that is told as left is that of Gaussian noise, so a question
-    with Laplace noise was refused although its epsilon seemed to be left.
+    `status` is the status of the account. The remaining epsilon that is shown is that of Gaussian noise, so this text
+    says why a question with Laplace noise may be refused.
     """
     laplace, largest = status.laplace_epsilon_left, status.epsilon_left or 0.0
     if laplace is None or laplace >= 0.99 * largest:

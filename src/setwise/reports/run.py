@@ -132,8 +132,8 @@ def _open_sessions(report: Report) -> Iterator[QuestionSessions]:
 def _parse_question(question: ReportQuestion, session: Session, report: Report) -> tuple[Session, ReportQuestion]:
     """Return the session on the rows that a question reads, and the question with its SQL parsed for these tables.
 
-    `session` is open on the table of `report`. It is returned unchanged, like the question, without SQL; a question in
-    SQL gets a session on the rows that its joins and subqueries make.
+    `session` is open on the table of `report`. SQL gets a new session on the rows that its joins and subqueries make;
+    without SQL, session and question are returned unchanged.
 
     Raises: `InvalidParameter` if the SQL has several SELECTs over private rows.
     """

@@ -16,10 +16,15 @@ COUNTS = (50, 100, 200, 300, 500, 750, 1000, 1250, 1500, 1750, 2000, 2250, 2500,
 
 
 def compute(progress: Progress, counts: tuple[int, ...] = COUNTS) -> Table:
-    """Return the table of overall epsilons at delta = 1e-9 of bounded-range mechanisms, one row per number of them.
+    """Return the table of overall epsilons at delta = 1e-9 of bounded-range mechanisms, one row per number in `counts`.
 
-    The columns are the paper's bound, the optimum of as many pure-DP mechanisms, the optimum of mechanisms chosen up
-    front, and the bracket of the optimum of an adaptively chosen order. `counts` are the numbers of mechanisms.
+    The columns are:
+
+    - the paper's bound
+    - the optimum of as many pure-DP mechanisms
+    - the optimum of mechanisms chosen up front
+    - the bracket of the optimum of an adaptively chosen order
+
     `progress` is called with the share of rows done.
     """
     rows: list[dict[str, Cell]] = []

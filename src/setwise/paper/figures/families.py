@@ -23,9 +23,12 @@ OURS = (0, 50)
 def compute_setwise(progress: Progress, most: int = 100) -> Table:
     """Return the table of overall epsilons at delta = 1e-6, by the paper's set-wise bound and by optimal composition.
 
-    Set-wise means that the analyst may run the mechanisms in any order. There is one row for each epsilon of a single
-    mechanism and each number of mechanisms up to `most`. There is one column for each bound and each share of pure-DP
-    mechanisms; the others have bounded range. `progress` is called with the share of rows done.
+    Set-wise means that the analyst may run the mechanisms in any order.
+
+    - rows: each epsilon of a single mechanism, and each number of mechanisms up to `most`
+    - columns: each bound, and each share of pure-DP mechanisms; the others have bounded range
+
+    `progress` is called with the share of rows done.
     """
     rows: list[dict[str, Cell]] = []
     # The paper does not say for which epsilon and delta its figure is drawn, so two epsilons are computed.

@@ -138,10 +138,10 @@ def _dataset(service: Service, catalog: Catalog, name: str) -> Dataset:
 def _declares_same(known: Dataset, imported: Dataset) -> bool:
     """Return whether the registered dataset `known` has the definition of `imported`, a table of a catalog.
 
-    A catalog has one bound on a user's rows, which stands for both `per_item` and `rows_per_user`. Earlier versions
-    stored a `per_item` of 1 for tables that declare no such bound; these count as the same and keep their 1.
+    A catalog has one bound on a user's rows, which stands for both `per_item` and `rows_per_user`.
     """
     rows = known.rows_per_user or known.per_item
+    # Earlier versions stored a `per_item` of 1 for tables that declare no such bound; these keep their 1.
     if rows == 1 and known.rows_per_user is None and imported.rows_per_user is None:
         rows = None
     return replace(known, per_item=rows, rows_per_user=rows) == imported

@@ -283,10 +283,10 @@ def _answer_page(request: Request, query: str, template: str, charts: bool) -> R
 
 
 def _describe_question(service: Service, job: Job, stated_query: dict[str, Any]) -> str:
-    """Return a short text that says what the query `job` asks: the one that the account's page shows for its charge.
+    """Return a short text that says what the query `job` asks, as the account's page says it.
 
-    The charge of an answered query has the bounds of the dataset, which `stated_query`, the query as the person asked
-    it, may leave out. The text is about `stated_query` if the query has no answer. `service` has the accounts.
+    For an answered query, the text has the bounds with which it was charged. Otherwise it is about `stated_query`, the
+    query as the person asked it. `service` has the accounts.
     """
     charged = None if job.answer is None else service.accounts.account(job.account).charged_request(job.key)
     return question_in_words(stated_query) if charged is None else charge_in_words(charged)

@@ -64,13 +64,10 @@ class Catalogue:
 
     @cached_property
     def _connection(self) -> duckdb.DuckDBPyConnection:
-        """The DuckDB database with PostgreSQL's catalogue, which is made and filled when it is first used.
-
-        Many clients send only questions about the dataset. Their result columns are looked up with the empty tables of
-        another database. Filling the catalogue takes ten times as long as creating these tables, so it waits for the
-        first catalogue query.
-        """
+        """The DuckDB database with PostgreSQL's catalogue, which is made and filled when it is first used."""
         connection = _connect()
+        # Filling the catalogue takes ten times as long as making the empty tables that describe questions, so it waits
+        # for the first catalogue query; many clients never send one.
         fill_catalogue(connection, self._database, self._user, self._tables)
         _lock(connection)
         return connection

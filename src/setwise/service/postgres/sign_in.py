@@ -23,11 +23,11 @@ async def open_session(
 ) -> PostgresSession:
     """Return the session of the person `user` on the account `database`; `password` is a token of the person.
 
-    `readers` are the worker processes that parse SELECTs. An invalid token counts against the rate limit of the network
-    `address`.
+    `readers` are the worker processes that parse SELECTs. `address` is the client's network address, for the rate limit
+    of invalid tokens.
 
     Raises `NotSignedIn` for a token that is not the person's, `Forbidden` for a monitor, and `UnknownAccount` for an
-    account that is not theirs or is on no dataset.
+    account that is not the person's or has no dataset.
     """
     identity = await service.authenticator.identify_token(password, address)
     if identity.person.name != user:

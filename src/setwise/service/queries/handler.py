@@ -147,10 +147,10 @@ class CheckedQuestion:
     def _is_planned_unfiltered(self) -> bool:
         """Whether `to_plan` leaves the filter out of the plan.
 
-        True for a question with a single query that has a filter and states all bounds. If bounds are left out, they
-        are first searched for privately; the plan of this search has a query of its own, to which `complete_plan` could
-        not add the filter.
+        True for a question with a single query that has a filter and states all bounds.
         """
+        # Bounds that are left out are first searched for privately, and the plan of this search has a query of its own,
+        # to which `complete_plan` could not add the filter.
         return len(self.parts) == 1 and self.parts[0].where is not None and not has_open_bounds(self.parts[0].query)
 
 

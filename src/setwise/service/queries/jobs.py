@@ -131,9 +131,8 @@ class Jobs:
     def begin(self, *, person: str, account: str, key: str, request: str) -> tuple[Job, bool]:
         """Insert the row of a query that was just charged; return the query, and whether this replica shall run it.
 
-        The second value is False if another replica has inserted the row meanwhile, and runs or has answered the query.
-        `person` asked the query, `account` paid for it under the idempotency `key`, and `request` is the request body
-        as JSON text.
+        It shall not if another replica has inserted the row meanwhile, and runs or has answered the query. `person`
+        asked, `account` paid under the idempotency `key`, and `request` is the request body as JSON text.
         """
         now = self._clock()
         fresh = Job(

@@ -359,16 +359,16 @@ class Runner:
         return running
 
     async def answered(self, running: RunningQuery) -> Job:
-        """Return the row of the query `running` once it has ended, or as it is after `wait_seconds` seconds.
+        """Return the row of the query `running` once it has ended, or its present row after `wait_seconds` seconds.
 
-        The setting `wait_seconds` is the longest that a request waits. A query that is not charged yet is waited for
-        longer, because it has no id that could be polled. Raises the error of a query that was refused before its
-        charge.
+        `wait_seconds` is a setting. A query that is not charged yet is waited for longer. Raises the error of a query
+        that was refused before its charge.
         """
         loop = asyncio.get_running_loop()
         until = loop.time() + self._settings.wait_seconds
         assert running.task is not None
         await asyncio.wait([running.task], timeout=self._settings.wait_seconds)
+        # A query that is not charged yet has no id that could be polled.
         while not running.task.done():
             if running.job is not None and running.job.state is JobState.RUNNING:
                 return replace(running.job, progress=running.timing.progress)

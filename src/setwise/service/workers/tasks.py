@@ -76,9 +76,9 @@ def _allocated_bytes() -> int:
 class Compose:
     """Task: compose mechanism `uses` such as "pure:0.1x25" (25 uses of a 0.1-DP mechanism), to bound epsilon or delta.
 
-    Overall epsilon is bounded at a given `delta`, or delta at a given `epsilon`; exactly one of them is not None.
-    `interaction` names what the analyst may choose after seeing answers, from nothing ("batch") to the mechanisms,
-    their order and their parameters ("adaptive").
+    - `interaction`: what the analyst may choose after seeing answers, from nothing ("batch") to the mechanisms, their
+      order and their parameters ("adaptive")
+    - `delta`, `epsilon`: the given one; the other is None, and is bounded
 
     >>> task = Compose(uses=("pure:0.1x25",), interaction="setwise", delta=1e-6)
     >>> task.result()["epsilon"]["upper"] < 2.0791
