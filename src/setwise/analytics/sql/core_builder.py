@@ -136,7 +136,7 @@ class CoreBuilder:
         limit, offset = select.args.get("limit"), select.args.get("offset")
         cut = (limit is not None and k is None) or offset is not None
         plain = not (having or qualify or cut or select.args.get("distinct")) and sorted_alike
-        fractions = any(map(core.has_fractions, range(len(self._groups))))
+        fractions = any(map(core.has_fractions, range(len(core.query.groups))))
         direct = _direct(outputs, core.times) if plain and not fractions else None
         shell = exp.Select(expressions=[exp.alias_(node, name, quoted=True) for name, node in outputs])
         shell.set("from_", exp.From(this=exp.to_table(self._name)))
