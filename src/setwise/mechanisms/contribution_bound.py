@@ -99,8 +99,8 @@ class LeftOutShare:
 class FoundContributions:
     """A contribution bound that a private search chose, and the share that it leaves out.
 
-    `bound` is how many groups of one user count, or how many rows of one user count in a group. `left_out` is the share
-    of the (user, group) pairs, or of the rows, that the bound leaves out.
+    - `bound` is the most groups of one user, or the most rows of one user in a group, that are used.
+    - `left_out` is the share of the (user, group) pairs, or of the rows, that the bound leaves out.
     """
 
     bound: int

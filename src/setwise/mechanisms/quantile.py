@@ -253,11 +253,13 @@ def sum_quantile(scales: Sequence[float], chance: float) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Slice:
-    """The part of a grid of values between the positions `low` and `high`; a grid cell is `units` positions long.
+    """The values of a grid between the positions `low` and `high`; a grid cell is `units` positions long.
 
-    The values of a cell are spread evenly over its positions. `counts` has the number of values in each cell of the
-    whole grid, and `below` the number of values in all cells before it.
+    - `counts` has the number of values in each cell of the whole grid.
+    - `below` has, for each cell, the number of values in all cells before it.
     """
+
+    # The values of a cell are spread evenly over its positions.
 
     counts: NDArray[np.int64]
     below: NDArray[np.int64]

@@ -157,9 +157,9 @@ class StatisticRelease(ABC):
     def error(self, discovery: ErrorEstimate | None, confidence: Fraction) -> tuple[int | None, float | None]:
         """Return the expected error of this statistic: (radius of its interval, mean absolute error).
 
-        Both are in the whole units to which values are rounded, and None if they are not known. `discovery` is the
-        expected error of the release that finds the groups (None if they are public), and `confidence` the probability
-        with which an interval holds.
+        Both are in the whole units to which values are rounded, and None if not known. `discovery` is the expected
+        error of the release that finds the groups (None if they are public). `confidence` is the probability with which
+        an interval holds.
         """
         del discovery, confidence
         return None, None

@@ -362,9 +362,9 @@ class UsersFound(StatisticRelease):
 class OneQuantile(StatisticRelease):
     """One of several quantiles of the same values, which are all picked together.
 
-    `quantiles` is the mechanism that picks all of them, and `number` is the index of this quantile among them. Their
-    common cost is charged once, to the first of them; `leader` is the index of that first quantile among all statistics
-    of the query.
+    - `quantiles` is the mechanism that picks all of them.
+    - `number` is the index of this quantile among them.
+    - `leader` is the index, among all statistics of the query, of the first of them; it is charged for all.
     """
 
     by_picks: ClassVar[bool] = True

@@ -73,9 +73,9 @@ CONFIG = BatchMixtureConfig()
 class BatchMixture:
     """A batch of bounded-range mechanisms with distinct epsilons, next to other mechanisms, all chosen up front.
 
-    `groups` are bounded-range mechanisms as (epsilon, count), `linear` are mechanisms with fixed dominating pairs and
-    their counts, and `failure` is a bracket for the probability of outright failure (in which everything may be
-    revealed).
+    - `groups` are bounded-range mechanisms as (epsilon, count).
+    - `linear` are mechanisms with fixed dominating pairs and their counts.
+    - `failure` is a bracket for the probability of outright failure (in which everything may be revealed).
 
     Requires: at least one group.
     """

@@ -72,9 +72,9 @@ class NoLoss:
 class BatchBoundedRange:
     """A batch, chosen up front: `count` epsilon-bounded-range mechanisms, and other mechanisms beside them.
 
-    `epsilon` is the parameter of each bounded-range mechanism. `beside` is the distribution of the total privacy loss
-    of the other mechanisms, and `failure` a bracket for the probability that some mechanism fails outright (reveals
-    everything).
+    - `epsilon` is the parameter of each bounded-range mechanism.
+    - `beside` is the distribution of the total privacy loss of the other mechanisms.
+    - `failure` is a bracket for the probability that some mechanism fails outright (reveals everything).
 
     Requires: all losses in `beside` are equal modulo epsilon (see `shared_offset`).
     """

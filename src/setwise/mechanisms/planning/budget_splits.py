@@ -90,8 +90,8 @@ _WORTH_OF_ERROR = 10.0
 def plan_merit(reach: _Number, error: _Number) -> _Number:
     """Return the error of a plan as one number, in units of a count, by which plans are compared; smaller is better.
 
-    `reach` is by how much a label's count must exceed its rivals for the label to be released, and `error` is the mean
-    error of a released count.
+    It is `reach` plus ten times `error`. `reach` is by how much a label's count must exceed its rivals for the label to
+    be released, and `error` is the mean error of a released count.
     """
     # With the factor ten, the two terms are equal if the smallest count that is found has a relative error of a tenth.
     return reach + _WORTH_OF_ERROR * error

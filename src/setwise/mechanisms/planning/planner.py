@@ -125,8 +125,9 @@ def rough_plans(bounds: Bounds, total: Total, confidence: Fraction = CONFIDENCE)
 class _Rough:
     """A candidate plan of the planner, whose noise scale is only estimated.
 
-    `split` says how the budget is divided between finding labels and counting them, `scale` is the estimate of the
-    smallest noise scale that stays within the budget, and `choice` is the plan with that noise.
+    - `split` says how the budget is divided between finding labels and counting them.
+    - `scale` is the estimate of the smallest noise scale that stays within the budget.
+    - `choice` is the plan with that noise.
     """
 
     split: BudgetSplit

@@ -169,8 +169,7 @@ class CutPoints:
     1. One entry of 0 and one of 2^width - 1 are kept if there are any.
     """
 
-    # One entry of 0 and one of 2^width - 1 are kept if there are any, so that a word that does not decide its draw
-    # always equals an entry.
+    # These two entries are kept so that a word that does not decide its draw always equals an entry.
 
     smallest: int
     width: int
