@@ -226,9 +226,10 @@ def _charge_and_settle(
 ) -> tuple[str, bool]:
     """Charge `uses` to `payer`, call `compute` for the answer, and store the answer or a refusal under `key`.
 
-    Returns (text of the stored answer, whether it was stored before). `uses` are the mechanisms to be run, as
-    guarantees with counts. `request` is the text that identifies the request, and `searches` forgets at the end what
-    was drawn.
+    - The result is (text of the stored answer, whether it was stored before).
+    - `uses` are the mechanisms to be run, as guarantees with counts.
+    - `request` is the text that identifies the request.
+    - `searches` forgets at the end what was drawn.
     Raises: `AnswerWithheld` if the stored outcome is a refusal; the other errors of `execute`.
     """
     receipt = payer.charge(uses, key=key, request=request)

@@ -297,8 +297,10 @@ def _holder_scan(main: TableToScan, joinable: JoinableTables) -> HolderScan | No
 def _unit_steps(user: str, unit: str, account: AccountPayer | None, schema: Schema) -> Derivation:
     """Return the operations on rows that add the column of the units of privacy, such as a user's days.
 
-    `user` is the user column, and `unit` the unit of privacy; the result is empty if that is the whole user. `account`
-    pays, unless it is None. `schema` has the columns of the table.
+    - `user` is the user column.
+    - `unit` is the unit of privacy; if it is the whole user, the result is empty.
+    - `account` is the account that pays, or None.
+    - `schema` has the columns of the table.
     Raises: `InvalidParameter` if the `account` protects another unit, or the table has no such units.
     """
     if account is not None:

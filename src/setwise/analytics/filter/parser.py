@@ -285,8 +285,8 @@ _MIRRORED = {
 def parse_filter(text: str, schema: Schema, allowed: Collection[str] | None = None) -> Filter:
     """Return the filter that `text` states about a table with the columns of `schema`.
 
-    The text compares columns with constants (=, <>, <, IN, BETWEEN, LIKE, IS NULL, ..), joined by AND, OR and NOT. Only
-    the columns in `allowed` may be named; None allows all.
+    `text` has comparisons of columns with constants, joined by AND, OR and NOT. Only the columns in `allowed` may be
+    named; None allows all.
     Raises: `InvalidFilter` for text that is not a filter, `UnknownColumn` for a column that is not in `schema`.
 
     >>> schema = Schema((Column(name="country", kind=Kind.TEXT), Column(name="age", kind=Kind.INTEGER)))

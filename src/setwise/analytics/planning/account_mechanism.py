@@ -123,8 +123,8 @@ def statistics_from_draws(
 def _discovery_from_draws(bounds: Bounds, draws: Draws, status: AccountStatus) -> AccountMechanism | None:
     """Return the mechanism that finds groups by their numbers of users, paid with the registered guarantees in `draws`.
 
-    `bounds` are the query's contribution bounds, and `status` is the status of the account that pays. Returns None if
-    the groups are public and the query has no `k`, because no group has to be found then.
+    `bounds` are the query's contribution bounds, and `status` is the status of the account that pays. None if no group
+    has to be found, because groups are public and the query has no `k`.
     Raises: `InvalidParameter` if the query has a `k` and `draws.discover` is None.
     """
     by_users = replace(bounds, per_item=1)
@@ -280,8 +280,7 @@ def check_planned(uses: tuple[Use, ...], status: AccountStatus) -> None:
 def check_registered(uses: tuple[Use, ...], status: AccountStatus) -> None:
     """Raise unless the account of `status` registered each guarantee in `uses` at least as many times as `uses` has it.
 
-    `uses` are the mechanism runs of a question, as guarantees with counts. A guarantee that was not registered passes
-    if the account also has a budget.
+    `uses` are the mechanism runs of a question. A guarantee that was not registered passes if the account has a budget.
     Raises: `InvalidParameter` if a guarantee was not registered; `BudgetExhausted` if it was registered too few times.
     """
     # Checked before the joint cost is computed: this is fast for registered guarantees, but may be slow for others.

@@ -123,8 +123,8 @@ class Search:
     def aggregation(self, query_aggregation: Aggregation) -> Aggregation:
         """Return the request to the engine for the exact counts from which this search chooses bounds.
 
-        The engine is to count, for each number of a user whose bounds are open, the users in bins 1 to 2, 2 to 4, .. of
-        that number. The filter and the user column are those of `query_aggregation`, the request for the query itself.
+        For each number of a user whose bounds are open, they are the numbers of users in bins 1 to 2, 2 to 4, .. of it.
+        Filter and user column are those of `query_aggregation`, the request for the query itself.
         """
         measures = [*self.measures, *self.row_measures]
         if self.groups is not None:
@@ -281,8 +281,8 @@ def has_open_bounds(query: Query) -> bool:
 def budgeted_query(query: Query, steps: int) -> Query:
     """Return `query` with its open bounds replaced by bounds that cost at least as much as any that a search can find.
 
-    If the cost of the returned query is within the budget, so is the cost with the bounds that are found later. `steps`
-    is the most rounding steps of a found bound of a sum, and the most rows of a user that a found bound counts.
+    So if the returned query is within the budget, the query with the found bounds is, too. `steps` is the most rounding
+    steps of a found bound of a sum, and the most rows of a user that a found bound counts.
     """
     statistics = tuple(
         # The margin makes this noise scale at least that of any later plan: if it can be sampled, so can the later

@@ -102,8 +102,8 @@ class Variance(BoundedStatistic):
     def measures(self) -> tuple[Measure, ...]:
         """Return the two measures (whole numbers that a user adds to a group), one for y and one for 2 y^2 - 1.
 
-        y is the clipped value of a row, scaled to -1 at the lower and 1 at the upper bound. A user adds the average
-        over their rows, times the number of these rows, but at most times `per_user` (1 if None).
+        y is a row's clipped value, scaled to -1 at the lower and 1 at the upper bound. A user adds the average over
+        their rows, times the number of these rows, but at most times `per_user` (1 if None).
         """
         return tuple(
             Measure(

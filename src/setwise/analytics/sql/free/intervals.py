@@ -241,9 +241,8 @@ def _ends_or_constant(node: exp.Expr, ends_of: ColumnEnds) -> Ends | None:
 def _of_two_intervals(node: exp.Expr, ends_of: ColumnEnds) -> Ends | None:
     """Return the interval of `node`, a sum, difference, product or quotient of two numbers that have intervals.
 
-    `ends_of` maps a column to its hidden columns, which have the ends of its interval. The returned ends are null in
-    rows where the interval of the divisor contains 0. Returns None if one number has no interval, or if the SQL would
-    be too long.
+    `ends_of` maps a column to its hidden columns, which have the ends of its interval. Ends are null where the interval
+    of the divisor contains 0. Returns None if one number has no interval, or if the SQL would be too long.
     """
     first, second = (_ends_or_constant(side, ends_of) for side in (node.this, node.args["expression"]))
     if first is None or second is None:

@@ -157,8 +157,8 @@ def _have_equal_columns(selects: Sequence[exp.Expr]) -> bool:
 def _passed_selects(select: exp.Expr, tree: exp.Expr) -> list[exp.Expr]:
     """Return the inner SELECTs from which `select` reads, if each of its rows comes from exactly one of their rows.
 
-    They are the SELECTs of a subquery or of a common table expression in FROM; UNION ALL gives several. `tree` is the
-    whole statement. The list is empty if the rows may not correspond one to one, as after a join.
+    They are the SELECTs of a subquery or a common table expression in FROM. The list is empty if rows may not
+    correspond one to one, as after a join. `tree` is the whole statement.
     """
     source = select.args.get("from_")
     if source is None or any(select.args.get(clause) for clause in ("group", "distinct", "joins")):
@@ -208,8 +208,8 @@ def _names_columns(read: exp.Expr) -> bool:
 def _expand_stars(select: exp.Expr, tree: exp.Expr) -> None:
     """Replace each plain * of `select`, in place, by the columns of the subquery or CTE in its FROM.
 
-    The stars of that inner query are replaced first. `tree` is the whole statement. A * is left as it is if its columns
-    are not known, or if rows of `select` and of the inner query do not correspond one to one.
+    Stars in that inner query are replaced first. A * is left if its columns are not known, or if rows of `select` and
+    of the inner query do not correspond one to one. `tree` is the whole statement.
     """
     passed = _passed_selects(select, tree)
     for inner in passed:

@@ -231,8 +231,8 @@ def _grouped_window(tree: exp.Expr) -> exp.Expr | None:
 def _period_of_times(tree: exp.Expr) -> exp.Expr | None:
     """Return a statement with the first and last month that is released, in place of MIN(x) and MAX(x) of a time x.
 
-    It counts private rows by month, and takes MIN and MAX of the noisy groups. Returns None if `tree` has no such MIN
-    or MAX, or has several arguments of them, a HAVING or a column that is not grouped.
+    It counts private rows by month, and takes the least and greatest month of the noisy result. Returns None unless all
+    MIN and MAX in `tree` have one argument, or if `tree` has a HAVING or a column that is not grouped.
     """
     if not isinstance(tree, exp.Select) or tree.args.get("having") or tree.args.get("from_") is None:
         return None
