@@ -211,7 +211,8 @@ def renyi_curve(uses: Iterable[Use], orders: Sequence[float]) -> list[float]:
 def renyi_divergence(guarantee: Guarantee, order: float) -> float:
     """Return an upper bound on the Rényi divergence, of the given order, of one use of a mechanism with this guarantee.
 
-    The bound is exact up to rounding, except for guarantees for which it follows from their zCDP.
+    For pure DP, Laplace noise, bounded range and Gaussian noise, the bound is exact up to rounding; for other
+    guarantees it follows from their zCDP.
     Raises: `InvalidParameter` if the order is not between 1 and 1e6, or if the guarantee has a failure probability.
     """
     if not 1.0 < order < 1e6:

@@ -59,8 +59,8 @@ def connect(url: str | Sequence[str], *, token: str, patience: float = 60.0) -> 
     """Connect to a service with a `token` that a steward has given, and return the client.
 
     - `url`: the address of the service, or a list of the addresses of several replicas, which are tried in turn
-    - `patience`: how many seconds a request is repeated after a lost connection or by a busy replica, always under one
-      idempotency key
+    - `patience`: for how many seconds a request is repeated, under one idempotency key, if its connection is lost or
+      the replica is busy
 
     Requests raise `Unavailable` after that time, or after 3 seconds if no replica accepts the connection.
 

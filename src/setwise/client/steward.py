@@ -183,8 +183,8 @@ class Steward:
         - `rule`: how charges add up: by their zCDP parameters ("zcdp"), or as `keep` says ("wallet")
         - `failure_share`: the share of delta for the failure probabilities of mechanism uses; None is the rule's
           default
-        - `keep`: paid from a Gaussian wallet in mu squared ("wallet"), as a sum of epsilons ("sum"), or in both ways
-          until a charge can be paid in only one of them ("either")
+        - `keep`: how charges are paid: from a Gaussian wallet, a budget in mu squared ("wallet"), as a sum of epsilons
+          ("sum"), or in both ways until a charge can be paid in only one of them ("either")
         """
         body = {"epsilon": epsilon, "delta": delta, "rule": rule, "failure_share": failure_share, "keep": keep}
         return self._client.request("PUT", _path("datasets", dataset, "cap"), body)

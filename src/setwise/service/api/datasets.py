@@ -138,8 +138,9 @@ class CapBody(Body):
 
     - `rule`: how prices of mechanism uses add up: by their zCDP parameters ("zcdp"), or as `keep` says ("wallet")
     - `failure_share`: the share of delta for outright failures (everything may be revealed); None is the rule's default
-    - `keep`: in mu squared for any noise ("wallet"), as a sum of epsilons for pure noise only ("sum"), or in both ways
-      until a question can be paid in only one of them ("either"), which closes the other way for all accounts
+    - `keep`: how questions pay: in mu squared for any noise ("wallet"), as a sum of epsilons for pure noise only
+      ("sum"), or in both ways until a question can be paid in only one of them ("either"), which closes the other way
+      for all accounts
     """
 
     epsilon: Epsilon

@@ -440,9 +440,8 @@ class QuestionService:
     def _check_core(self, core: Core, dataset: Dataset, allowed: AllowedColumns) -> CheckedPart:
         """Return the checked query of `core`, a SELECT inside a statement that aggregates private rows of `dataset`.
 
-        `allowed` has the columns that the steward allows. Raises `InvalidParameter`, `InvalidFilter` or
-        `UnknownColumn`, with the name of the request field at fault, if the steward does not allow its bounds or
-        columns.
+        `allowed` has the columns that the steward allows. If the steward does not allow the query's bounds or columns,
+        raises `InvalidParameter`, `InvalidFilter` or `UnknownColumn` with the name of the request field at fault.
         """
         with at_field("query"):
             query = bounded_query(core.query, dataset)
@@ -470,9 +469,9 @@ class QuestionService:
         return statement
 
     def _read_select(self, select: SqlSelect, dataset: Dataset) -> Statement:
-        """Parse the SQL of `select`, a question to `dataset`, check that the steward allows its columns, and return it.
+        """Return the parsed SQL of `select`, a question to `dataset`, if the steward allows the columns in it.
 
-        The part of the SQL that runs over released rows (the noisy rows of an answer) is also checked, on empty tables
+        The part of the SQL that runs over released rows (the noisy rows of an answer) is checked, too, on empty tables
         in a worker process. Raises `InvalidParameter` or `UnknownColumn`, at the field `query.text`.
         """
         allowed = AllowedColumns(dataset, self._engines.schema(dataset))
