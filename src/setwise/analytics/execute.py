@@ -34,6 +34,7 @@ from setwise.analytics.present.text import (
     left_out_note,
     measure_text,
     unclear_means,
+    utc_note,
 )
 from setwise.analytics.query import EVERYTHING, Query
 from setwise.errors import AnswerWithheld, EngineFailed, SetwiseError, Unavailable, UnknownColumn, UnsuitableTable
@@ -478,10 +479,11 @@ def _with_found_bounds(
     shares = [each.left_out for each in drawn.rows]
     is_lowered = "kept_contributions" in answer.found  # the share is that of the found bound, which is not in force
     unclear = unclear_means(bounded, clipped)
+    brief = brief_bounds_note(bounded, user, drawn.left_out, shares, clipped)
     return replace(
         answer,
         items=tuple(_with_marks(item, unclear) for item in answer.items) if unclear else answer.items,
-        brief=answer.brief if is_lowered else brief_bounds_note(bounded, user, drawn.left_out, shares, clipped),
+        brief=answer.brief if is_lowered else " ".join(filter(None, (brief, utc_note(planned.in_utc)))),
         interaction=planned.plan.interaction,
         epsilon=planned.plan.epsilon,
         delta=planned.plan.delta,
@@ -530,7 +532,7 @@ def _answer(
     whole = None if query.domain is None else len(query.domain)  # the number of public items; None if they are private
     reached = query.item is None or len(items) in (query.k, whole)
     short = not reached and (query.k is not None or not items)
-    hidden = hidden_groups_note(query, plan.error.detectable, reached)
+    hidden, in_utc = hidden_groups_note(query, plan.error.detectable, reached), utc_note(planned.in_utc)
     return PrivateAnswer(
         kind=query.kind,
         measure="; ".join((measure_text(query, planned.from_text, planned.version), *in_heading([hidden]))),
@@ -547,8 +549,8 @@ def _answer(
         why=plan.why,
         confidence=float(plan.error.confidence),
         interval_note=" ".join(filter(None, (note, reliability_note(items)))),
-        left_out=" ".join(filter(None, (left_out_note(query, planned.aggregation.user), hidden))),
-        brief=brief_bounds_note(query, planned.aggregation.user),
+        left_out=" ".join(filter(None, (left_out_note(query, planned.aggregation.user), hidden, in_utc))),
+        brief=" ".join(filter(None, (brief_bounds_note(query, planned.aggregation.user), in_utc))),
         hidden=hidden,
         axes=planned.axes,
         hint=suggest_parameters(query, planned.total, weighable=planned.rounds is not None)

@@ -35,7 +35,7 @@ from setwise.analytics.planning.bounds_search import (
 )
 from setwise.analytics.planning.expected_error import releases_of, statistics_error, statistics_in_words
 from setwise.analytics.planning.remembered import plan, plan_statistics
-from setwise.analytics.present.order import Axis, axis_of
+from setwise.analytics.present.order import Axis, axis_of, columns_in_utc
 from setwise.analytics.query import Query
 from setwise.analytics.schema import Column, Schema
 from setwise.analytics.tables.domain import fit_labels, fit_null_item
@@ -142,6 +142,7 @@ class ExecutablePlan:
     - `from_text` are the columns whose cells are text that is parsed as another kind.
     - `version` is the version of a lake table; "" for other tables.
     - `axes` says for each group column whether its labels are names, numbers or times.
+    - `in_utc` are the columns with a time zone whose periods, computed in UTC, are groups.
     - `search` is the search for open bounds, which runs first; None if no bound is open.
     """
 
@@ -154,6 +155,7 @@ class ExecutablePlan:
     from_text: tuple[Column, ...] = ()
     version: str = ""
     axes: tuple[Axis, ...] = ()
+    in_utc: tuple[str, ...] = ()
     total: Total | None = None
     search: "BoundsSearch | None" = None
 
@@ -332,12 +334,13 @@ def plan_query(
         case _:
             assert_never(budget)
     read = columns_read(aggregation)
-    groups = (group_of(text, schema) for text in query.groups)
+    groups = [group_of(text, schema) for text in query.groups]
     return replace(
         executable,
         from_text=tuple(each for each in schema if each.from_text and each.name in read),
         version=schema.version,
         axes=tuple(axis_of(group, schema, public=query.domain is not None) for group in groups),
+        in_utc=columns_in_utc(groups, schema),
     )
 
 

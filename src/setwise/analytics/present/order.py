@@ -42,6 +42,12 @@ def axis_of(group: Group, schema: Schema, *, public: bool) -> Axis:
             return Axis.NUMBERS if public and kind in _NUMBERS else Axis.NAMES
 
 
+def columns_in_utc(groups: Sequence[Group], schema: Schema) -> tuple[str, ...]:
+    """Return the columns with a time zone whose periods or parts of time are `groups`; these are computed in UTC."""
+    binned = [group.column for group in groups if isinstance(group.bin, ConsecutiveTime | RecurringTime)]
+    return tuple(name for name in dict.fromkeys(binned) if schema.column(name).kind is Kind.INSTANT)
+
+
 def arrange_items(query: Query, axes: Sequence[Axis], items: Sequence[Item]) -> tuple[Item, ...]:
     """Return `items`, the items of the answer to `query`, in the order in which people read them.
 

@@ -112,6 +112,11 @@ def brief_bounds_note(
     return " ".join((*weighted, *limits))
 
 
+def utc_note(columns: Sequence[str]) -> str:
+    """Return a sentence which says that periods of `columns` are computed in UTC; "" if there are no columns."""
+    return f"Periods of {' and '.join(columns)} are those of UTC." if columns else ""
+
+
 def _share_in_brief(left_out: LeftOutShare | None) -> str:
     """Return, in parentheses, the noisy share of users' rows or groups that a bound found by a search leaves out.
 
