@@ -13,7 +13,7 @@ from pathlib import Path
 from setwise.analytics.engines.connect import types_of_joined
 from setwise.analytics.schema import Kind
 from setwise.analytics.tables.scan_notes import ScanNote, TableToScan
-from setwise.analytics.tables.unread_cells import named_columns, ordered_columns, unread_cells
+from setwise.analytics.tables.unread_cells import named_columns, ordered_columns, read_as_seconds, unread_cells
 from setwise.errors import UnsuitableTable
 
 _PACKAGE = str(Path(__file__).parents[2])
@@ -123,9 +123,10 @@ def _scanned_columns(names: Sequence[str], question: str) -> list[str]:
     """Return those of the column `names` that `question` names.
 
     A column that is compared by order (<, > or BETWEEN) is listed a second time, with "<" after its name, because such
-    a comparison has notes of its own.
+    a comparison has notes of its own. So is a column that is read as seconds since 1970, with "()" after its name.
     """
-    return [*named_columns(names, question), *(f"{name}<" for name in ordered_columns(names, question))]
+    compared = [f"{name}<" for name in ordered_columns(names, question)]
+    return [*named_columns(names, question), *compared, *(f"{name}()" for name in read_as_seconds(names, question))]
 
 
 def _caller_level() -> int:

@@ -6,7 +6,7 @@ the service nor an agent calls this module.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -76,29 +76,23 @@ def unread_cells(table: TableToScan, question: str) -> list[ScanNote]:
     users = [] if table.user is None else missing_users(raw, table.user, csv.cells, write, is_csv=is_text)
     if table.user is not None and table.user not in types:
         users += several_spellings(raw, table.user, write)
+    seconds = [] if is_text else _milliseconds_as_seconds(raw, question)
     if not is_text and not types and is_path:
-        return users
+        return [*users, *seconds]
     samples = text_samples(raw)
     names = named_columns([*samples], f"{table.user or ''} {question}")
     if not names:
-        return [*lines, *users, *objects]
+        return [*lines, *users, *objects, *seconds]
     scan = _ColumnScan(raw, replace(table, types=types, csv=csv), files, {name: samples[name] for name in names})
     notes = scan.unconverted_notes()
     compared = [name for name in ordered_columns(names, question) if name not in scan.kinds]
-    notes += [note for name in compared if (note := _compared_as_text(name, samples[name], csv, write))]
+    notes += seconds
     notes += [
-        ScanNote(
-            f"the numbers of {name!r} are milliseconds since 1970, as seconds they are beyond the year 9999: write "
-            f"TIMESTAMP_MILLIS({name})",
-            mostly_unreadable=True,
-            is_unsolved=True,
-        )
-        for name in names
-        if re.search(
-            rf'(TO_TIMESTAMP|FROM_UNIXTIME|TIMESTAMP_SECONDS)\s*\(\s*"?{re.escape(name)}(?!\w)', question, re.I
-        )
-        and _since_1970(samples[name]) == "TIMESTAMP_MILLIS"
+        _milliseconds_note(name)
+        for name in read_as_seconds(names, question)
+        if _since_1970(samples[name]) == "TIMESTAMP_MILLIS"
     ]
+    notes += [note for name in compared if (note := _compared_as_text(name, samples[name], csv, write))]
     if is_text and csv.encoding == "utf-8" and not all(_is_utf8(file, csv) for file in files):
         notes += scan.undecoded_notes()
     return [*lines, *users, *objects, *notes, *map(ScanNote, scan.doubts(is_text))]
@@ -243,6 +237,42 @@ class _ColumnScan:
                 if column.filled > other.filled and column.name in items
             ]
         return sentences
+
+
+_LAST_SECOND = 253_402_300_799
+"""The last second of the year 9999, counted from 1970; larger numbers are no seconds of a time that can be read."""
+
+
+_SECONDS = "(?:TO_TIMESTAMP|FROM_UNIXTIME|TIMESTAMP_SECONDS)"
+"""Pattern of the SQL functions that read numbers as seconds since 1970."""
+
+
+def read_as_seconds(names: Iterable[str], question: str) -> list[str]:
+    """Return those of the column `names` that the SQL `question` reads as seconds since 1970."""
+    return [
+        name for name in names if re.search(rf'{_SECONDS}\s*\(\s*(?:\w+\.)?"?{re.escape(name)}(?!\w)', question, re.I)
+    ]
+
+
+def _milliseconds_as_seconds(raw: "DuckDBTable", question: str) -> list[ScanNote]:
+    """Return a note for each integer column of a typed table whose milliseconds `question` reads as seconds."""
+    from setwise.analytics.engines.duckdb.cell_counts import typical_numbers
+
+    if not re.search(_SECONDS, question, re.IGNORECASE):
+        return []
+    # Milliseconds of the year 9999 have 15 digits; larger numbers are microseconds, which the note would not mend.
+    medians = typical_numbers(raw, re.findall(r"\w+", question))
+    return [
+        _milliseconds_note(name)
+        for name in read_as_seconds(medians, question)
+        if _LAST_SECOND < medians[name] <= 1000 * _LAST_SECOND
+    ]
+
+
+def _milliseconds_note(name: str) -> ScanNote:
+    """Return a note which says that the numbers of the column `name` are milliseconds and not seconds."""
+    text = f"the numbers of {name!r} are milliseconds since 1970, as seconds they are beyond the year 9999"
+    return ScanNote(f"{text}: write TIMESTAMP_MILLIS({name})", mostly_unreadable=True, is_unsolved=True)
 
 
 def _since_1970(cells: Sequence[str]) -> str:
