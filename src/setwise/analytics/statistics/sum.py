@@ -29,12 +29,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True, init=False)
 class Sum(BoundedStatistic):
-    """The sum of a column, with each user's own sum in a group clipped to bounds and rounded to a multiple of a step.
+    """The sum of a column, with each user's own sum in a group clipped to `low` .. `high`.
 
-    - `column` is the column.
-    - `clip` has the bounds and the step; None until a search has found the bounds. A lower bound that is not given is
-      0.
-    - `has_high` says whether the upper bound was given. If not, it is the bound that the dataset declares, or else 1.
+    - `low` is 0 if it is left out.
+    - `high` is the bound that the dataset declares, or else 1, if it is left out.
+    - `bounds` = "auto" leaves both to a private search.
+    - `step`: a user's own sum is rounded to a multiple of it. If it is left out, it is 1 for a column of integers, and
+      a thousandth of high - low for other columns.
+    - `clip` has the bounds and the step; None until a search has found the bounds.
+    - `has_high` says whether `high` was given.
     """
 
     kind: ClassVar[str] = "sum"
