@@ -48,7 +48,7 @@ def test_a_wallet_beside_registered_draws_pays_for_questions(ledger):
     session.histogram(item="page", contributions=1, counts="pure:0.3")
     rest = left(account)
     assert (rest["pure:0.3"], rest["approx:0.0,1e-07"]) == (1, 1)
-    with pytest.raises(BudgetExhausted, match="times what is left"):
+    with pytest.raises(BudgetExhausted, match="it costs more than is left; Gaussian noise of sigma"):
         session.histogram(item="page", contributions=1, counts="gaussian:2")
     with pytest.raises(BudgetExhausted, match=r"only pure:0\.3x2"):
         session.histogram(item="page", contributions=3, counts="pure:0.3")
@@ -234,22 +234,30 @@ def test_a_filter_that_cannot_pay_says_what_it_needs_and_what_would_fit(ledger, 
     account = ledger.account("poor")
     engine, session = recorded_session(account=account)
     with pytest.raises(
-        BudgetExhausted, match=r"costs [\d.]+ times what is left; Gaussian noise .* would fit; it would fit with"
+        BudgetExhausted, match=r"it costs more than is left; Gaussian noise .* would fit; it would fit with"
     ) as told:
         session.count(**words)
     assert (engine.events, account.status().charges) == ([], 0)
-    noise, epsilon, delta = re.search(
-        r"fit with (gaussian counts)?(?:an epsilon of ([\d.]+))?(?: and a delta of (\S+))?$", str(told.value)
+    epsilon, noise, delta = re.search(
+        r"fit with (?:an epsilon of ([\d.]+))?(?:, or with )?(?:Gaussian noise: add (counts='gaussian')"
+        r"(?:, delta=([\de.-]+))?)?$",
+        str(told.value),
     ).groups()
     query, total = Query.count(), Total(**{"delta": 0, **words})
     assert session.shortage(query, total, session.preview(query, total)) == str(told.value)
-    fitting = {
-        **words,
-        **({"counts": "gaussian"} if noise else {}),
-        **({"epsilon": float(epsilon)} if epsilon else {}),
-        **({"delta": float(delta)} if delta else {}),
-    }
-    assert len(session.count(**fitting)) == 1
+    assert epsilon or noise
+    if noise:
+        noisier = {**words, "counts": "gaussian", **({"delta": float(delta)} if delta else {})}
+        assert (
+            session.shortage(
+                query, Total(**{"delta": 0, **noisier}), session.preview(query, Total(**{"delta": 0, **noisier}))
+            )
+            is None
+        )
+    if epsilon:
+        assert len(session.count(**words | {"epsilon": float(epsilon)})) == 1
+    else:
+        assert len(session.count(**noisier)) == 1
 
 
 def test_what_would_fit_counts_the_sum_of_epsilons(ledger):

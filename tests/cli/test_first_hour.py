@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from setwise.cli.main import app
+from setwise.cli.option_names import with_option_names
 
 COUNTRIES = ("NO", "SE", "DE")
 ROWS = [
@@ -416,3 +417,44 @@ def test_the_entries_of_a_report_are_named_as_it_writes_them(tmp_path):
     assert done.returncode == 2
     assert "'skip_lines'" in done.stderr
     assert "--" not in done.stderr
+
+
+@pytest.fixture
+def spent(sales, tmp_path):
+    """Options of an account of which a count with Gaussian noise took two thirds."""
+    ledger = ("--ledger", tmp_path / "ledger.db")
+    opened = run("ledger", "open", "mine", "--filter", "--epsilon", 3, "--delta", "1e-6", *ledger)
+    assert opened.exception is None, opened.output
+    account = ("--account", "mine", *ledger)
+    large = ("count", sales, "--user", "user", "--epsilon", 2, "--counts", "gaussian", "--delta", "1e-7", *account)
+    assert run(*large).exception is None
+    return account
+
+
+def test_a_refusal_names_the_gaussian_noise_that_can_be_pasted(sales, spent):
+    """It said 'costs 1.189 times what is left', although the account had enough left for Gaussian noise."""
+    mean = (
+        "mean",
+        sales,
+        "--user",
+        "user",
+        "--value",
+        "amount",
+        "--low",
+        0,
+        "--high",
+        2000,
+        "--type",
+        "amount=integer",
+    )
+    words = (*mean, "--epsilon", 0.8, *spent)
+    refused = with_option_names(refusal(*words, "--counts", "laplace"))
+    assert "times what is left" not in refused
+    found = re.search(r"it would fit with an epsilon of ([\d.]+), or with Gaussian noise: add (--counts .*)$", refused)
+    assert found is not None, refused
+    smaller = run(*mean, "--counts", "laplace", "--epsilon", found[1], *spent, "--preview", "--json")
+    assert json.loads(smaller.stdout)["shortage"] is None
+    told = json.loads(run(*words, "--counts", "laplace", "--preview", "--json").stdout)["shortage"]
+    assert told == refused
+    pasted = run(*words, *found[2].split())
+    assert pasted.exception is None, pasted.output

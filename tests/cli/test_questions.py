@@ -352,7 +352,7 @@ def test_a_replay_and_too_little_left_are_told(setwise, folder, tmp_path):
     preview = setwise(*words, 2.5, "--preview")
     assert preview.returncode == 0, preview.stderr
     assert "too little left" in preview.stdout
-    assert re.search(r"times(\s|│)+what(\s|│)+is(\s|│)+left", preview.stdout)
+    assert re.search(r"costs(\s|│)+more(\s|│)+than(\s|│)+is(\s|│)+left", preview.stdout)
     told = json.loads(setwise(*words, 2.5, "--preview", "--json").stdout)["shortage"]
     refused = setwise(*words, 2.5)
     assert (refused.returncode, refused.stderr) == (3, f"setwise: {told}\n")

@@ -72,7 +72,7 @@ def test_what_is_left_can_be_paid_and_a_little_more_cannot(ledger):
     noise, failure = account.status().left
     assert account.shortage([noise, failure]) is None
     less = parse_use(f"gaussian:{noise.guarantee.sigma * 0.999!r}")
-    assert "times what is left" in account.shortage([less])
+    assert "it costs more than is left; Gaussian noise of sigma" in account.shortage([less])
     account.charge([noise, failure], key="2", request="q")
     assert account.status().share_left < 1e-9
     assert not ledger.verify().faults
@@ -260,7 +260,7 @@ def test_registered_draws_and_a_wallet_in_one_account(ledger):
     with ledger._store.reading() as connection:
         wallet = connection.exec_driver_sql("SELECT spent FROM ledger_balances WHERE what = 'wallet'").scalar_one()
     assert (2 / 400 + 0.05**2) / 0.2**2 < wallet / UNITS < 0.3  # nothing of the wallet came back
-    with pytest.raises(BudgetExhausted, match="times what is left"):
+    with pytest.raises(BudgetExhausted, match="it costs more than is left; Gaussian noise of sigma"):
         account.charge(uses("gaussian:2"), key="l", request="q")
     with pytest.raises(BudgetExhausted, match="it needs bounded-range"):
         account.charge(uses("bounded-range:0.1x8"), key="l", request="q")

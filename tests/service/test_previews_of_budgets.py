@@ -1,5 +1,6 @@
 """A preview says, before anything is asked, whether the account or the cap of its dataset would pay, and what fits."""
 
+import json
 import re
 
 import pytest
@@ -46,6 +47,19 @@ def test_a_preview_names_a_budget_that_fits_and_is_then_paid(team: Team):
     smaller = body("ada-little", "events", float(fitting[1]))
     assert team.ada.post("/preview", json=smaller).json()["shortage"] is None
     assert ask(team.ada, "fits", smaller).status_code == 200
+
+
+def test_a_refusal_over_rest_names_the_fields_that_ask_for_gaussian_noise(team: Team):
+    open_filter(team, "ada-noisy", "events", 1.0)
+    first = body("ada-noisy", "events", 0.6, "gaussian", 1e-7)
+    assert ask(team.ada, "first", first).status_code == 200
+    wanted = body("ada-noisy", "events", 0.4, "laplace")
+    shortage = team.ada.post("/preview", json=wanted).json()["shortage"]
+    found = re.search(r'Gaussian noise: add ("counts": "gaussian", "delta": [\de.-]+)$', shortage)
+    assert found is not None, shortage
+    added = json.loads(f"{{{found[1]}}}")
+    noisier = body("ada-noisy", "events", 0.4, added["counts"], added["delta"])
+    assert team.ada.post("/preview", json=noisier).json()["shortage"] is None
 
 
 def test_a_preview_says_that_the_cap_is_too_small(capped: Team):

@@ -104,10 +104,7 @@ def wallet_shortage(uses: Sequence[Use], remaining: float) -> str:
         return "nothing is left"
     count = sum(use.count for use in uses)
     noise = f"Gaussian noise of sigma {rounded_up(math.sqrt(count / remaining), 4)}"
-    return (
-        f"it costs {rounded_up(cost / remaining, 4)} times what is left; "
-        f"{noise}{'' if count == 1 else f' for each of the {count} uses'} would fit"
-    )
+    return f"it costs more than is left; {noise}{'' if count == 1 else f' for each of the {count} uses'} would fit"
 
 
 def gaussian_of(size: float) -> Gaussian:

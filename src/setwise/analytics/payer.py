@@ -4,6 +4,7 @@ When the balance of an account is too small for a question, `suggest_budget` sug
 """
 
 import math
+import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
@@ -11,9 +12,11 @@ from fractions import Fraction
 from typing import Any, Protocol
 
 from setwise.accounting.guarantees import Use
+from setwise.analytics.budget import default_delta
 from setwise.errors import KeyConflict, SetwiseError
 from setwise.ledger.account import Receipt
 from setwise.ledger.status import AccountStatus
+from setwise.ledger.terms import Terms
 from setwise.mechanisms.planning.request import CountNoise, Total
 
 
@@ -171,43 +174,58 @@ split of the budget, so the largest share may be too much."""
 
 
 def suggest_budget(
-    total: Total, needed: Sequence[Use], account: AccountPayer, fits: Callable[[Total], bool]
+    total: Total, needed: Sequence[Use], account: AccountPayer, fits: Callable[[Total], bool], *, in_json: bool = False
 ) -> str | None:
-    """Return in words a budget close to `total` that `account` can still pay for, or None if none is found.
+    """Return in words budgets close to `total` that `account` can still pay for, or None if none is found.
 
     `needed` are the mechanisms that were planned for `total`, as guarantees with counts. `fits` plans another budget
-    and says whether the account can pay for it.
+    and says whether the account can pay for it. The text names the largest epsilon that is found, rounded down to two
+    digits. It then names the parameters that ask for Gaussian noise, which costs less from a wallet than Laplace noise
+    of the same (epsilon, delta). They are written as keyword arguments of Python, or as JSON fields if `in_json`.
     """
-    # Gaussian noise costs an account's budget less than Laplace noise of the same (epsilon, delta), so it is tried
-    # first.
-    for words, other in (*_gaussian(total, account.status()), *_smaller(total, needed, account)):
+
+    def is_payable(other: Total) -> bool:
         try:
-            if fits(other):
-                return f"it would fit with {words}"
+            return fits(other)
         except SetwiseError:
-            continue  # no mechanism has these parameters
-    return None
+            return False  # no mechanism has these parameters
+
+    gaussian = gaussian_alternative(total, account.status().terms)
+    smaller = next(filter(is_payable, _smaller(total, needed, account)), None)
+    remedies = [] if smaller is None else [f"an epsilon of {float(smaller.epsilon):g}"]
+    if gaussian is not None and is_payable(gaussian):
+        remedies.append(f"Gaussian noise: {_added_parameters(total, gaussian, in_json=in_json)}")
+    return f"it would fit with {', or with '.join(remedies)}" if remedies else None
 
 
-def _gaussian(total: Total, status: AccountStatus) -> Iterator[tuple[str, Total]]:
-    if total.counts in (CountNoise.BEST, CountNoise.LAPLACE) and total.mechanism is None:
-        if total.delta:
-            yield "gaussian counts", replace(total, counts=CountNoise.GAUSSIAN)
-        else:
-            delta = status.delta / 10
-            yield (
-                f"gaussian counts and a delta of {delta:g}",
-                replace(total, counts=CountNoise.GAUSSIAN, delta=Fraction(delta)),
-            )
+def gaussian_alternative(total: Total, terms: Terms) -> Total | None:
+    """Return the budget `total` with Gaussian noise asked for; None if it already asks for other noise than Laplace.
+
+    If its delta is 0, the delta becomes the default delta of the account with the terms `terms`.
+    """
+    if total.counts not in (CountNoise.BEST, CountNoise.LAPLACE) or total.mechanism is not None:
+        return None
+    delta = total.delta or Fraction(str(default_delta(terms)))
+    return replace(total, counts=CountNoise.GAUSSIAN, delta=delta)
 
 
-def _smaller(total: Total, needed: Sequence[Use], account: AccountPayer) -> Iterator[tuple[str, Total]]:
+def _added_parameters(total: Total, gaussian: Total, *, in_json: bool) -> str:
+    """Return what to add to a question within `total` such that it is asked within `gaussian`, as text to paste.
+
+    It is Python, such as "add counts='gaussian', delta=2e-8", or JSON if `in_json` is True.
+    """
+    added = {} if gaussian.delta == total.delta else {"delta": re.sub("e-0*", "e-", f"{float(gaussian.delta):g}")}
+    if in_json:
+        return "add " + ", ".join(f'"{name}": {text}' for name, text in {"counts": '"gaussian"', **added}.items())
+    return "add " + ", ".join(f"{name}={text}" for name, text in {"counts": "'gaussian'", **added}.items())
+
+
+def _smaller(total: Total, needed: Sequence[Use], account: AccountPayer) -> Iterator[Total]:
     share = _paid_share(needed, account)
     if share is None:
         return
     for fewer in _FEWER:
-        epsilon = _two_digits(fewer * float(total.epsilon) * share)
-        yield f"an epsilon of {float(epsilon):g}", replace(total, epsilon=epsilon)
+        yield replace(total, epsilon=_two_digits(fewer * float(total.epsilon) * share))
 
 
 def _paid_share(needed: Sequence[Use], account: AccountPayer) -> float | None:

@@ -16,6 +16,7 @@ from typer.core import TyperGroup
 from setwise import __version__
 from setwise.cli.help import COMMAND_GROUPS, GroupedHelp
 from setwise.cli.holder_notes import SeveralValues, command_words
+from setwise.cli.option_names import with_option_names
 from setwise.errors import InvalidParameter, SetwiseError, Unavailable, UnknownName
 
 COMMANDS = {
@@ -231,7 +232,7 @@ def main() -> None:
         sys.stdout.flush()
     except SetwiseError as error:
         is_report = command_words.get()[:1] == ("run",)  # a report has entries, not options
-        _fail(str(error) if is_report else _with_option_names(str(error)), error.exit_code)
+        _fail(str(error) if is_report else with_option_names(str(error)), error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
         _fail("interrupted", _INTERRUPTED)
     except OSError as error:  # only writing the output raises it here: other files have their own messages
@@ -242,27 +243,6 @@ def main() -> None:
     if status == _INTERRUPTED:
         _fail("interrupted", _INTERRUPTED)
     sys.exit(status if isinstance(status, int) else 0)
-
-
-_PARAMETER = re.compile(r"(?<![\w'\"])(per_user|per_item|null_item|skip_lines|date_format)(?![\w'\"])")
-"""Parameters whose names differ from those of their options, where they are not quoted as a value."""
-
-
-def _with_option_names(message: str) -> str:
-    """Return an error message with command-line options, such as --per-user, in place of Python parameters.
-
-    Names in quotes stay, because they are values.
-
-    >>> _with_option_names("per_user must lie between 1 and 9, not 0; the table has no column 'per_user'")
-    "--per-user must lie between 1 and 9, not 0; the table has no column 'per_user'"
-    >>> _with_option_names("give low and high, or auto for bounds")
-    'give --low and --high, or --bounds auto'
-    """
-    sentence, write, statement = message.partition("; write: ")  # a statement to paste stays as it is
-    sentence = sentence.replace("auto for bounds", "--bounds auto").replace(
-        "give low and high", "give --low and --high"
-    )
-    return _PARAMETER.sub(lambda match: f"--{match[1].replace('_', '-')}", sentence) + write + statement
 
 
 def _drop_output() -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from setwise.accounting.notation import format_use
 from setwise.accounting.promises import promise_in_words, rounded_up
+from setwise.cli.option_names import with_option_names
 from setwise.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ def show_preview(
     """
     from setwise.analytics.present.text import question_in_words
 
+    shortage = None if shortage is None else with_option_names(shortage)
     if as_json:
         print_json({**plan.to_dict(), "shortage": shortage, "warning": warning})
         return

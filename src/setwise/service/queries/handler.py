@@ -546,7 +546,7 @@ class QuestionService:
             planned = self._workers.calculate(replace(checked, budget=other).to_plan())
             return account.shortage(planned.plan.uses) is None
 
-        return suggest_budget(checked.budget, needed, account, fits)
+        return suggest_budget(checked.budget, needed, account, fits, in_json=True)
 
 
 def _budget_of(question: Question, statement: Statement | None, delta: float = DEFAULT_DELTA) -> AskedBudget:
