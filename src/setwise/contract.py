@@ -254,8 +254,7 @@ class AccountSummaryRecord(TypedDict):
 class AccountRecord(AccountSummaryRecord):
     """The status of an account with its odometers, which bound the privacy loss of all answers so far.
 
-    `odometer` holds if no further question is asked, and `path_odometer` at all times. In lists of accounts `odometer`
-    is None, and the other three fields are left out.
+    `odometer` holds if no further question is asked, `path_odometer` at all times. Lists have only `odometer`, as None.
     """
 
     odometer: Annotated[
@@ -278,6 +277,7 @@ class AccountRecord(AccountSummaryRecord):
     epsilon_left: NotRequired[
         Annotated[float | None, Example(2.6, "the largest epsilon of one further question; null for registered uses")]
     ]
+    laplace_epsilon_left: NotRequired[Annotated[float | None, Example(0.32, "the same with Laplace noise, if limited")]]
     more_like_last: NotRequired[
         Annotated[int | None, Example(14, "how many more questions like the last one fit; null before the first")]
     ]

@@ -53,6 +53,8 @@ def test_a_refusal_over_rest_names_the_fields_that_ask_for_gaussian_noise(team: 
     open_filter(team, "ada-noisy", "events", 1.0)
     first = body("ada-noisy", "events", 0.6, "gaussian", 1e-7)
     assert ask(team.ada, "first", first).status_code == 200
+    status = team.ada.get("/accounts/ada-noisy").json()
+    assert 0 < status["laplace_epsilon_left"] < 0.9 * status["epsilon_left"]
     wanted = body("ada-noisy", "events", 0.4, "laplace")
     shortage = team.ada.post("/preview", json=wanted).json()["shortage"]
     found = re.search(r'Gaussian noise: add ("counts": "gaussian", "delta": [\de.-]+)$', shortage)

@@ -260,3 +260,15 @@ def test_the_api_can_be_read_and_tried(browser: Browser, shop: Team, scheme: str
     ada.picture(f"reference-{scheme}-{width}")
     ada.check(refused=(403,))
     context.close()
+
+
+def test_an_account_states_what_is_left_for_laplace_noise(ada: Browsing, shop: Team):
+    """The page said 'ε 0.8 of 1', and a count with Laplace noise of epsilon 0.4 was refused."""
+    account = {"kind": "filter", "name": "ada-noisy", "analyst": "ada", "dataset": "shop"}
+    made(shop.steward.post("/accounts", json=account | {"epsilon": 1.0, "delta": 1e-6}))
+    spend = {"kind": "total", "epsilon": 0.6, "delta": 1e-7, "counts": "gaussian"}
+    body = {"dataset": "shop", "account": "ada-noisy", "query": {"kind": "count"}, "spend": spend}
+    assert shop.ada.post("/queries", json=body, headers={"Idempotency-Key": "noisy"}).status_code in (200, 202)
+    ada.go("/accounts/ada-noisy")
+    told = re.compile(r"for one question with Gaussian noise; ε 0\.\d+ with Laplace noise")
+    expect(ada.page.locator("main")).to_contain_text(told)

@@ -210,6 +210,7 @@ class AccountStatus:
             "odometer": {"lower": self.odometer.lower, "upper": self.odometer.upper},
             "path_odometer": {"lower": path.lower, "upper": None if math.isinf(path.upper) else path.upper},
             "epsilon_left": self.epsilon_left,
+            "laplace_epsilon_left": self.laplace_epsilon_left,
             "more_like_last": self.more_like_last,
         }
 
