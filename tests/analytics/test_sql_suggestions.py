@@ -114,3 +114,8 @@ def test_names_in_brackets_are_read_as_sql_server_does(session):
     )
     session.explain(text, epsilon=10)
     assert session.sql(text, epsilon=10).columns == ("s", "n")
+
+
+def test_a_construct_is_refused_once(session):
+    message, _ = refusal(session, "SELECT s, AGE(d) AS k, COUNT(*) AS n FROM x GROUP BY 1, 2")
+    assert message.count("AGE is not supported") == 1

@@ -61,3 +61,9 @@ def test_an_alias_that_is_a_column_has_another_name(text: str, suggested: str, t
     done = run(message.partition("; write: ")[2], tmp_path)
     assert done.exit_code == 0, done.exception
     assert len(json.loads(done.stdout)["rows"]) == 9
+
+
+@pytest.mark.parametrize("negation", ["", "NOT "])
+def test_null_in_a_list_is_named(negation: str, tmp_path: Path):
+    message = str(run(f"SELECT COUNT(*) AS n FROM t WHERE at {negation}IN ('a', NULL)", tmp_path).exception)
+    assert message.startswith("a comparison with NULL is not supported in SQL here: write IS NULL"), message

@@ -147,8 +147,10 @@ class Problems:
     needed_types: dict[str, str] = field(default_factory=dict)
 
     def add(self, error: BadRequest) -> None:
-        """Record `error`, unless an error with the same message was recorded before."""
-        if str(error) not in self.messages:
+        """Record `error`, unless an error with the same message, or about the same construct, was recorded before."""
+        construct, unsupported, _ = str(error).partition(" is not supported in SQL here")
+        start = construct + unsupported if unsupported else str(error)
+        if not any(message.startswith(start) if unsupported else message == start for message in self.messages):
             self.messages.append(str(error))
         self.needed_types.update(error.needed_types)
 

@@ -286,6 +286,8 @@ class RowReader:
                 check_parts(node, "this", "expressions", "query", "negate")
                 if node.args.get("query") is not None:
                     raise unsupported("IN with a subquery", "list the values, or join the table")
+                if any(type(each) is exp.Null for each in node.expressions):
+                    raise InvalidParameter("NULL in IN (..) equals no value: leave it out, or write OR x IS NULL")
                 if len(node.expressions) > MOST_CONSTANTS:
                     raise InvalidParameter(f"IN lists more than {MOST_CONSTANTS} constants: give a domain instead")
                 return AnyOf(tuple(Compared(Operator.EQUAL, value, self.read(each)) for each in node.expressions))
