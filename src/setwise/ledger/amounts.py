@@ -376,11 +376,11 @@ class WalletTotals:
         return math.inf if any(amounts.values()) else 0.0
 
     def spent_as(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
-        """Return two guarantees that together reveal at least as much as everything paid so far.
+        """Return two guarantees whose composition bounds the privacy loss of everything paid so far.
 
-        The first is Gaussian noise of the spent mu^2, or pure DP of the spent epsilons if only the sum of epsilons
-        still pays. The second is (0, delta)-DP of the spent failure probability. `amounts` has the units spent, per
-        balance name.
+        The first is Gaussian noise with the spent mu^2. If mu^2 is used up and the account pays by the sum of epsilons
+        alone, it is pure DP with that sum. The second is (0, delta)-DP with the spent failure probability. `amounts`
+        has the units spent, per balance name.
         """
         failed = worth_above(amounts[FAILURE], self.failure)
         if self.limit and amounts[WALLET] == UNITS and amounts[SUM] < UNITS:

@@ -62,10 +62,10 @@ class MenuTotals:
     def for_promise(
         cls, uses: Iterable[Use | Guarantee | str], *, epsilon: float, delta: float, failure_share: float
     ) -> "MenuTotals":
-        """Return the largest budget of a menu of `uses` such that all answers together are (epsilon, delta)-DP.
+        """Return the largest budget of a menu such that all answers together are (epsilon, delta)-DP.
 
-        `uses` are privacy guarantees, whose counts are ignored. `failure_share` is the share of delta for outright
-        failures.
+        A menu is a list of privacy guarantees (`uses`, whose counts are ignored): a question has one of them, and each
+        may be taken many times. `failure_share` is the share of delta for outright failures.
 
         Raises `InvalidParameter` for a guarantee of unbounded privacy loss, and for an empty or too long menu. Raises
         `Unattainable` if not even one use keeps the promise.

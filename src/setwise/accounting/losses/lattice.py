@@ -394,10 +394,9 @@ def two_point_loss(high: float, low: float, count: int, smallest_ratio: float = 
 
 
 def top_loss(high: float, low: float, count: int, masses: Masses) -> float:
-    """Return the largest total privacy loss of `count` mechanisms to which `masses` assigns a probability.
+    """Return the largest total privacy loss of `count` mechanisms, each of which has the loss `high` or `low` < `high`.
 
-    Each mechanism has the loss `high` or the loss `low`, with `high` > `low`. `masses` has the probabilities of the
-    numbers of mechanisms with the loss `low`.
+    `masses` is the distribution of the number of mechanisms that have the loss `low`. Only its numbers are considered.
     """
     # `masses` leaves numbers below k = `masses.first` out as negligible, so the largest total is (count - k) high + k
     # low. For k = 0 it is the float count * high, whose rounding error `LatticeTail` covers. For other k two large

@@ -331,11 +331,12 @@ class StatementBuilder:
         return (f"WITH {', '.join(parts)} " if parts else "") + " UNION ALL ".join(lines)
 
     def _spread_measure(self, aggregation: Aggregation, place: int, salt: str | None, sums: Sequence[str]) -> str:
-        """Return SQL for one measure of `aggregation` by which a user adds several integers, called cells, to a group.
+        """Return a SELECT for a measure by which a user adds several integers, called cells, to a group.
 
-        The SQL is a part of `statistics`. `place` is the position of the measure, `salt` the SQL expression for random
-        choices, and `sums` names columns that are 0 here. The column users is the number of distinct values in a group
-        or, for a measure with a `weight`, the sum of the units that users give to a cell.
+        `place` is the measure's position in `aggregation`, and `salt` the SQL expression for random choices. `sums`
+        names the columns of other measures, which are 0 here. The result has the number of distinct cells of each group.
+        If the measure has a `weight`, each user divides that many votes among their cells, and the result has the sum
+        of the votes of each cell instead.
         """
         measure = aggregation.measures[place]
         labels, value = label_columns(aggregation), self._measures(aggregation).row_name(measure)
@@ -365,10 +366,11 @@ class StatementBuilder:
         )
 
     def _divide_units_fast(self, aggregation: Aggregation, place: int, salt: str | None, none: str) -> str:
-        """Return SQL in which each user divides the `weight` of a measure among the cells (integers) of their rows.
+        """Return a SELECT that adds up votes, for engines that support MATERIALIZED: one row per group and cell.
 
-        It is for engines that support MATERIALIZED. `place` is the measure's position in `aggregation`, `salt` the SQL
-        expression by which a user's groups are chosen (None: all groups), and `none` the SQL of further columns, all 0.
+        Each user divides `weight` votes among the cells (integers) of their rows. `place` is the position in
+        `aggregation` of the measure with that weight. `salt` is the SQL expression by which a user's groups are chosen;
+        None for all groups. `none` is the SQL of the columns of other measures, which are 0 here.
         """
         measure = aggregation.measures[place]
         labels, value = label_columns(aggregation), self._measures(aggregation).row_name(measure)

@@ -206,7 +206,7 @@ def _bad_names_message(names: tuple[str, ...], form: CsvFormat) -> str:
 def _start_of(file: BinaryIO, lines: int) -> bytes:
     """Return the first bytes of `file`: at least `lines` lines, or the whole file if it has fewer lines.
 
-    At most 8 KiB more than `LONGEST_HEADER` bytes are read.
+    Reading stops after `LONGEST_HEADER` bytes or up to 8 KiB more, even if they have fewer lines.
     """
     start = b""
     while len(start) < LONGEST_HEADER and start.count(b"\n") < lines and (read := file.read(2**13)):

@@ -359,10 +359,10 @@ class Runner:
         return running
 
     async def answered(self, running: RunningQuery) -> Job:
-        """Return the row of the query `running` once it has ended, or its present row after `wait_seconds` seconds.
+        """Return the stored job of the query `running` when the query has ended, at most `wait_seconds` from now.
 
-        `wait_seconds` is a setting. A query that is not charged yet is waited for longer. Raises the error of a query
-        that was refused before its charge.
+        After `wait_seconds`, a setting, the job of a query that still runs is returned. A query that is not charged yet
+        has no job, so it is awaited until it is charged or refused. Raises the error of a refused query.
         """
         loop = asyncio.get_running_loop()
         until = loop.time() + self._settings.wait_seconds

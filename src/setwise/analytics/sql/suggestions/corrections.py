@@ -416,7 +416,8 @@ def _is_format(function: str, arguments: list[exp.Expr]) -> bool:
 def _rewrite_select(select: exp.Expr, user: str) -> None:
     """Remove or replace, in place, the clauses of `select` that are not accepted over private rows.
 
-    Rows of single users become a count of users in the outermost SELECT; `user` is the user column.
+    If `select` is the outermost SELECT and would return rows of single users, it counts users instead. `user` is the
+    user column.
     """
     for name in ("laterals", "windows", "sample", "kind", "qualify"):
         select.set(name, None)
