@@ -334,9 +334,9 @@ class StatementBuilder:
         """Return a SELECT for a measure by which a user adds several integers, called cells, to a group.
 
         `place` is the measure's position in `aggregation`, and `salt` the SQL expression for random choices. `sums`
-        names the columns of other measures, which are 0 here. The result has the number of distinct cells of each group.
-        If the measure has a `weight`, each user divides that many votes among their cells, and the result has the sum
-        of the votes of each cell instead.
+        names the columns of other measures, which are 0 here. The result has the number of distinct cells of each
+        group. If the measure has a `weight`, each user divides that many votes among their cells, and the result has
+        the sum of the votes of each cell instead.
         """
         measure = aggregation.measures[place]
         labels, value = label_columns(aggregation), self._measures(aggregation).row_name(measure)
