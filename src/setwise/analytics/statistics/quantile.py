@@ -135,8 +135,8 @@ class Quantile(BoundedStatistic):
     def measures(self) -> tuple[Measure, ...]:
         """Return the measure of a quantile (what a user adds): `WEIGHT` units, divided among the user's grid values.
 
-        A grid value is the value of a row, moved to the nearest point of the grid. The engine adds up the units at each
-        point of the grid.
+        A grid value is the value of a row, moved to the nearest point of the grid.
+        `engines/bounding.py` divides the units, and the engine adds them up at each point of the grid.
         """
         from setwise.mechanisms.quantile import WEIGHT
 
