@@ -225,9 +225,10 @@ def _largest_budget(items: tuple[tuple[MenuItem, int], ...], epsilon: float, del
 
 
 def _operator(item: MenuItem, step: float) -> BoundedRangeStep | RandomizedResponseStep:
-    """Return the operator that puts one use of `item`, a guarantee on the menu, before the uses of a privacy profile.
+    """Return the operator that maps the privacy profile of later uses to that of one use of `item` and then them.
 
-    A profile is delta as a function of epsilon, here on a grid of epsilons with this `step`.
+    A profile is delta as a function of epsilon, here on a grid of epsilons with this `step`. `item` is a guarantee on
+    the menu.
     """
     # The epsilon of the item is rounded up to a multiple of the step.
     cells = cells_up(item.epsilon, step)

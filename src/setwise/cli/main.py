@@ -16,7 +16,7 @@ from typer.core import TyperGroup
 from setwise import __version__
 from setwise.cli.help import COMMAND_GROUPS, GroupedHelp
 from setwise.cli.holder_notes import SeveralValues, command_words
-from setwise.cli.option_names import with_option_names
+from setwise.cli.output import with_option_names
 from setwise.errors import InvalidParameter, SetwiseError, Unavailable, UnknownName
 
 COMMANDS = {

@@ -15,11 +15,14 @@ from setwise.ledger.terms import line_of
 def lacking_draws(
     uses: Sequence[Use], spent: Mapping[str, int], remaining_uses: Sequence[Use], lines: Mapping[str, int]
 ) -> str:
-    """Return a sentence that names the registered guarantees of which an account has too few left; "" if all suffice.
+    """Return a sentence on why an account cannot pay for `uses`, or "" if the account can.
 
-    - `uses` are the guarantees, with counts, to be drawn.
-    - `remaining_uses` are those that remain; the sentence lists them.
-    - `lines` has the registered counts, and `spent` the drawn counts, by written form, such as "pure:0.1".
+    The sentence names the guarantees of which the account has too few, and everything that the account has left.
+
+    - `uses` are the guarantees, with counts, that a charge needs.
+    - `remaining_uses` are the registered guarantees, with counts, that are left before the charge; they are printed.
+    - `lines` has how many of each guarantee were registered, by its written form, such as "pure:0.1".
+    - `spent` has how many of each were drawn before, by the same keys.
 
     Requires: every use in `uses` is registered.
     """

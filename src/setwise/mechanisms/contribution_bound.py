@@ -97,10 +97,11 @@ class LeftOutShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundContributions:
-    """A contribution bound that a private search chose, and the share that it leaves out.
+    """A contribution bound that a private search chose, with an estimate of how much the bound leaves out.
 
     - `bound` is the most groups of one user, or the most rows of one user in a group, that are used.
-    - `left_out` is the share of the (user, group) pairs, or of the rows, that the bound leaves out.
+    - `left_out` is the estimated share, with its interval, of the (user, group) pairs, or of the rows, that the bound
+      leaves out. `LeftOutShare` says which of them the estimate considers.
     """
 
     bound: int

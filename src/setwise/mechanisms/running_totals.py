@@ -191,12 +191,16 @@ def rounded_coefficients(shape: Shape, periods: int, bits: int) -> tuple[int, ..
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningTotals:
-    """The mechanism that releases counts of groups over T periods, once per period, for the cost of one Gaussian use.
+    """Releases, in each of T periods and for each group, a noisy weighted sum of the group's counts so far.
 
-    - `coefficients`, in units of 2^-`bits`, are the weights of the present and earlier periods in a release.
-    - `sigma` is the noise scale divided by the l2-sensitivity.
-    - `contributions` and `participations` are the most groups and the most periods to which a user adds one unit.
-    - `failure` is the probability that a group of one user alone is ever shown; None if all groups are public.
+    `estimates` computes running totals from the releases. All releases together cost one Gaussian use of `sigma`, and
+    with private groups also an outright failure of probability `failure`.
+
+    - `coefficients`, in units of 2^-`bits`, are the weights of the counts of this and earlier periods, latest first.
+    - `sigma` is the noise's standard deviation divided by the l2-sensitivity of all releases.
+    - `contributions` is the most groups to which one user adds.
+    - `participations` is the most periods in which one user adds 1 to a group.
+    - `failure` bounds the probability that a group of one user alone is ever shown; None if all groups are public.
 
     >>> totals = RunningTotals.plan(periods=365, contributions=10, sigma=4.0)
     >>> round(float(totals.deviations()[-1]))

@@ -167,10 +167,10 @@ class UnknownLaplace:
 
     @property
     def margin(self) -> int:
-        """Distance, in units of a count, of the threshold above the largest count of a label that only one table has.
+        """How far the threshold lies above `per_item`, in units of a count, to hide labels that only one user has.
 
-        "Only one table" means one of two neighbouring tables. With probability at least 1 - `delta`, no such label's
-        noisy count exceeds the threshold.
+        `per_item` is the largest exact count of a label that is in only one of two neighbouring tables. With
+        probability at least 1 - `delta`, none of these labels has a noisy count above the threshold.
         """
         # With a `limit` on the number of labels, both the count and the threshold have noise, so the distance bounds
         # the difference of two noises.

@@ -8,7 +8,15 @@ from importlib import import_module
 import pytest
 
 from setwise.analytics.engines.connect import open_engine
-from setwise.analytics.engines.registry import CLICKHOUSE, DUCKDB, ENGINES, POSTGRESQL, SPARK, engine_type, is_server
+from setwise.analytics.engines.registry import (
+    CLICKHOUSE,
+    DUCKDB,
+    ENGINES,
+    POSTGRESQL,
+    SPARK,
+    engine_type,
+    reads_only_its_tables,
+)
 from setwise.errors import InvalidParameter
 from setwise.service.settings import EngineKind
 from tests.docs.pages import ROOT
@@ -41,7 +49,7 @@ def test_every_address_has_one_engine_and_the_service_agrees(address: str):
     known = engine_type(address)
     assert known is ADDRESSES[address]
     assert EngineKind.of(address) == known.name
-    assert is_server(address) == (known in (POSTGRESQL, CLICKHOUSE))
+    assert reads_only_its_tables(address) == (known in (POSTGRESQL, CLICKHOUSE))
 
 
 @pytest.mark.parametrize("address", ["", "postgresql", "clickhouse:/host", "mysql://host", "sparkling", "duckdb://x"])

@@ -175,10 +175,11 @@ class StatementBuilder:
         return self.pairs(aggregation, rows)
 
     def pairs(self, aggregation: Aggregation, rows: str) -> str:
-        """Return SQL for one row (u, labels, n) per user u and item of `aggregation` in the rows of the SQL `rows`.
+        """Return SQL that groups the rows of the statement `rows` by user and item: one row (u, labels, n) per pair.
 
-        n is the number of the user's rows of the item or, if `aggregation.value` is set, the sum of its values, at most
-        2^62. Pairs with n <= 0 are left out.
+        An item is a combination of group labels. n is the number of the pair's rows. If `aggregation.value` is set, n
+        is instead the sum of that column over the pair's rows, at most 2^62, and pairs with a sum of 0 or less are left
+        out.
         """
         by = f"u, {label_columns(aggregation)}"
         if aggregation.value is None:

@@ -25,7 +25,7 @@ from setwise.analytics.engines.object_store import (
     split_version,
 )
 from setwise.analytics.engines.prepared import read_prepared
-from setwise.analytics.engines.registry import SPARK, OpenRequest, TableSource, engine_type, is_server
+from setwise.analytics.engines.registry import SPARK, OpenRequest, TableSource, engine_type, reads_only_its_tables
 from setwise.analytics.rows.derivation import Derivation
 from setwise.analytics.schema import Kind
 from setwise.errors import InvalidParameter, UnsuitableTable
@@ -253,7 +253,7 @@ def location_of(source: Source, engine: str = "duckdb", table: str | None = None
         return IN_MEMORY
     path, separator, named = str(source).partition("::")
     table = named if separator else table
-    if is_server(engine):
+    if reads_only_its_tables(engine):
         return Location(name=_last_part(table or path))
     if is_stored(path):
         bucket, key = split_address(split_version(path)[0])

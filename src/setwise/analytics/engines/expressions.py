@@ -230,10 +230,11 @@ class Measures:
         return list(self._sources()).index(_source(measure))
 
     def _row_value(self, measures: Sequence[Measure]) -> str:
-        """Return the SQL expression of the number of each row from which all of `measures` are computed.
+        """Return SQL for the value that a row contributes to `measures`, which all read the same column of the table.
 
-        They read one column of the table. The number is 1 for counts, the cell itself for distinct values, and
-        otherwise an integer that stands for the cell (see `_units`). It is null if the cell is null or not a number.
+        The value is 1 for counts, the cell itself for distinct values, and otherwise an integer that stands for the
+        cell (see `_units`). A null cell gives null. A cell that is not a number also gives null, except for counts and
+        distinct values.
         """
         first = measures[0]
         assert first.column is not None
@@ -327,8 +328,8 @@ def _needs_every_digit(measures: Sequence[Measure]) -> bool:
 def _source(measure: Measure) -> Hashable:
     """Return a key that is equal for two measures if and only if they are computed from the same SQL column v<i>.
 
-    A measure is a number that each user adds to a group. The column v<i> holds the number of each row from which a
-    measure is computed.
+    A measure is a number that each user adds to a group. The column v<i> holds the value that each row contributes to
+    that number.
     """
     if measure.is_spread:
         return measure

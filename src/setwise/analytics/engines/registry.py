@@ -163,7 +163,11 @@ def engine_type(address: str) -> EngineType | None:
     return next((kind for kind in ENGINES if address in kind.addresses or address.startswith(kind.prefixes)), None)
 
 
-def is_server(address: str) -> bool:
-    """Return whether the engine at `address` is a server that reads only its own tables; False if it is unknown."""
+def reads_only_its_tables(address: str) -> bool:
+    """Return whether `address` belongs to an engine that reads only its own tables and never files.
+
+    True for PostgreSQL and ClickHouse (also for chDB, which runs in this process). False for the other engines, and for
+    an address that belongs to no engine.
+    """
     kind = engine_type(address)
     return kind is not None and not kind.reads_files

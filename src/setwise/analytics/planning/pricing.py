@@ -95,9 +95,14 @@ def price(
 def _largest_budgets(
     questions: Sequence[WeightedQuery], user: str, schemas: Sequence[Schema], epsilon: float, delta: float
 ) -> "Iterator[_BudgetCandidate]":
-    """Yield the budgets that `price` may return, the best first, with draft plans; the arguments are those of `price`.
+    """Yield at most two candidates for the budgets of `questions`, each with a draft plan of every query.
 
-    Raises: `InvalidParameter` or `Unattainable` if a query cannot be planned.
+    The epsilons of a candidate are in proportion to the queries' weights, and about the largest for which the queries
+    together cost at most `epsilon` at `delta`. One candidate uses each query's best noise for counts, the other
+    Gaussian noise. The candidate with the smaller estimated error comes first. `schemas` has the columns of the table
+    of each query, and `user` is the user column.
+
+    Raises: `InvalidParameter` or `Unattainable` if neither kind of noise gives a draft plan.
     """
     drafts = []
     for counts in (CountNoise.BEST, CountNoise.GAUSSIAN):  # the best noise for one query may not be best for several

@@ -104,10 +104,10 @@ class Count(Statistic):
         return None if self.column is not None or self.is_auto else self.most or 1
 
     def ranking_words(self, *, grouped: bool) -> dict[str, object]:
-        """Return the bound on a user's rows, as in the JSON of a query whose only number is this count.
+        """Return a dict with one key for `Query.to_dict`: the most rows of one user that this count counts.
 
-        The key is `per_item` if the query has groups (`grouped`), and `per_user` otherwise. The value is None if the
-        query counts users.
+        The key is "per_item" if the query has groups (`grouped`), where the bound is for each group, and "per_user"
+        otherwise. The value is None if the count counts users instead of rows.
         """
         return {"per_item" if grouped else "per_user": self.most}
 
@@ -121,10 +121,10 @@ class Count(Statistic):
         return Count(most=per_item, column=self.column)
 
     def measures(self) -> tuple[Measure, ...]:
-        """Return the measure of this count, the whole number that a user adds to a group: their rows, at most `most`.
+        """Return, as a tuple of one, the measure that says what a user adds to a group: their rows, at most `most`.
 
-        If `most` is None, the number is at most 1. If `column` is given, rows in which the column is null are not
-        counted.
+        If `most` is None, a user adds at most 1, so users are counted. If `column` is given, only rows in which the
+        column is not null are counted.
         """
         return (Measure(column=self.column, counted=self.column is not None, most=self.most or 1),)
 

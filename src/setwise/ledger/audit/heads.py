@@ -81,9 +81,11 @@ class HeadFile:
         return cls(key.with_name(f"{key.name}.head"))
 
     def read(self) -> KeptHead | None:
-        """Return the signed head in this file, or None if there is no file yet.
+        """Return the number, time and hash of the last signed head, which this file keeps; None if there is no file.
 
-        Raises `InvalidParameter` if the file cannot be read or does not contain a head.
+        The file has no signature, so none is checked.
+
+        Raises `InvalidParameter` if the file cannot be read or does not contain these values.
         """
         try:
             record = json.loads(self.path.read_text(encoding="utf-8"))

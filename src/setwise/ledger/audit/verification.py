@@ -206,10 +206,10 @@ def _read_seal(records: list[Record]) -> tuple[dict[str, tuple[int, str]], list[
 
 
 class _States:
-    """The states of all accounts, and the positions in their chains at which they were frozen or closed.
+    """The state of each account, and the ranges of positions in its chain of entries during which it was not open.
 
-    `records` are all openings and audit events of the ledger. `faults` lists events that were impossible in the
-    account's state at that time, such as thawing an open account.
+    Both are derived from `records`, which has all openings and audit events of the ledger. `faults` lists events that
+    were impossible in the account's state at that time, such as thawing an open account.
     """
 
     def __init__(self, records: list[Record]) -> None:

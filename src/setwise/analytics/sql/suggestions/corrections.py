@@ -309,10 +309,12 @@ def _without_clauses(text: str, user: str) -> Iterator[str]:
 
 
 def _compare_users(select: exp.Expr, user: str) -> None:
-    """Change `select` in place so that it combines only rows of the same user; `user` is the user column.
+    """Change `select`, in place, where it may combine rows of different users; `user` is the user column.
 
-    The comparison of users is added to joins, to window functions of subqueries, and to WHERE of subqueries that name
-    the first table of the SELECT around them.
+    - A join of the first table with itself or with a subquery also requires equal users, if what is joined has an
+      alias. A join that compares users with <, >, <=, >= or <> is left as it is.
+    - If `select` is a subquery, its windows are partitioned by user. If its WHERE also names the first table of the
+      SELECT around it (a correlated subquery), that WHERE requires equal users too.
     """
     source = select.args.get("from_")
     if source is None:
