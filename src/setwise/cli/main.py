@@ -16,7 +16,6 @@ from typer.core import TyperGroup
 from setwise import __version__
 from setwise.cli.help import COMMAND_GROUPS, GroupedHelp
 from setwise.cli.holder_notes import SeveralValues, command_words
-from setwise.cli.output import with_option_names
 from setwise.errors import InvalidParameter, SetwiseError, Unavailable, UnknownName
 
 COMMANDS = {
@@ -231,6 +230,8 @@ def main() -> None:
         status = app(standalone_mode=False, prog_name="setwise")
         sys.stdout.flush()
     except SetwiseError as error:
+        from setwise.cli.output import with_option_names
+
         is_report = command_words.get()[:1] == ("run",)  # a report has entries, not options
         _fail(str(error) if is_report else with_option_names(str(error)), error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
