@@ -65,14 +65,21 @@ def test_a_count_of_rows_that_counts_users_says_so(folder):
     """With one declared row of a user, COUNT(*) is the number of users, which nobody expects of it."""
     (folder / "one.toml").write_text(TEXT.replace("rows_per_user = 6", "rows_per_user = 1"))
     sentence = "COUNT(*) and COUNT(x) count each who at most once in a group"
+    both = "SELECT country, COUNT(*) AS n, COUNT(DISTINCT who) AS u FROM visits GROUP BY 1"
     with setwise.open("visits", catalog=folder / "one.toml") as session:
         rows = session.sql("SELECT country, COUNT(*) AS n, AVG(minutes) AS m FROM visits GROUP BY 1", epsilon=50)
         assert abs(rows.rows[0]["n"]["value"] - 1000) < 20
         assert sentence in rows.summary
         users = session.sql("SELECT country, COUNT(DISTINCT who) AS n FROM visits GROUP BY 1", epsilon=2)
         assert sentence not in users.summary
+        found = session.sql(both, epsilon=50)
+        assert sentence in found.summary
+        assert abs(found.rows[0]["n"]["value"] - found.rows[0]["u"]["value"]) < 20
     with setwise.open("visits", catalog=folder / "catalog.toml") as session:
         assert sentence not in session.sql("SELECT country, COUNT(*) AS n FROM visits GROUP BY 1", epsilon=2).summary
+        assert sentence not in session.sql(both, epsilon=2).summary
+    with setwise.open(folder / "events.csv", user="who", types={"minutes": "integer"}) as session:
+        assert sentence not in session.sql(both.replace("visits", "events"), epsilon=20, delta=1e-6).summary
 
 
 def test_the_command_line_reads_it(folder):

@@ -219,11 +219,13 @@ class Statement:
         answers of the SELECTs over private rows; each names in `measure` what was counted.
         """
         for core, answer in zip(self.cores, answers, strict=False):
+            where = " per item" if core.query.item is not None else ""
             for statistic in core.query.statistics:
                 if isinstance(statistic, Count) and (statistic.is_auto or statistic in core.cataloged):
-                    where = " per item" if core.query.item is not None else ""
-                    users = Count(most=1, column=statistic.column).description((), where)
-                    if users in answer.measure.split("; "):
+                    users = Count(most=1, column=statistic.column)
+                    # The statement may also ask for the users themselves, which `measure` describes in the same words.
+                    asked = users in core.query.statistics and users not in core.cataloged
+                    if answer.measure.split("; ").count(users.description((), where)) > asked:
                         return [
                             f"COUNT(*) and COUNT(x) count each {self.user} at most once in a group, because the "
                             "dataset or the catalog bounds the rows of each to 1."
