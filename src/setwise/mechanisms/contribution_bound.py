@@ -112,8 +112,11 @@ class FoundContributions:
 class ContributionSearch:
     """A private search for a contribution bound: the most groups in which one user counts.
 
-    - `scale` is the scale, in users, of the Laplace noise on each number; one search is (1 / scale)-DP.
-    - `least` and `most` are the smallest and the largest bound that may be chosen.
+    The search adds noise to the number of users in each bin, where a bin is a range of numbers of groups per user.
+
+    - `scale` is the scale, in users, of the Laplace noise on the number of each bin; one search is (1 / scale)-DP.
+    - `least` is the smallest bound that may be chosen.
+    - `most` is the largest bound that may be chosen.
     - `counted`: a user with more groups is taken to have `counted` groups.
 
     >>> ContributionSearch(scale=Fraction(10), most=5).ends
@@ -166,9 +169,11 @@ class ContributionSearch:
     def release(
         self, users: NDArray[np.int64], noise_at: Callable[[int], float], randomness: Randomness
     ) -> FoundContributions:
-        """Return the contribution bound that the search chooses, and the share of (user, group) pairs left out by it.
+        """Draw noise, and return the chosen contribution bound with the estimated share of pairs that it leaves out.
 
-        - `users[i]`, which is private, is the number of users with i + 1 groups.
+        A pair is a user and one of the user's groups.
+
+        - `users[i]`, which is exact and private, is the number of users with i + 1 groups.
         - `noise_at(bound)` is the error, in pairs, that noise adds to the answer with that bound.
 
         The chosen bound minimises this error plus the estimated number of pairs left out.
@@ -178,10 +183,14 @@ class ContributionSearch:
         return self.choose(noisy, noise_at)
 
     def choose(self, noisy: NDArray[np.float64], noise_at: Callable[[int], float]) -> FoundContributions:
-        """Return the best contribution bound, and the share of (user, group) pairs left out by it, from noisy numbers.
+        """Return the chosen contribution bound with the estimated share of pairs that it leaves out; adds no noise.
 
-        `noisy` has the noisy number of users in each bin. `noise_at(bound)` is the error, in pairs, that noise adds to
-        the answer with that bound. The best bound minimises this error plus the estimated number of pairs left out.
+        A pair is a user and one of the user's groups.
+
+        - `noisy` has the noisy number of users in each bin of numbers of groups per user.
+        - `noise_at(bound)` is the error, in pairs, that noise adds to the answer with that bound.
+
+        The chosen bound minimises this error plus the estimated number of pairs left out.
         """
         ends = np.array(self.ends)
         last = self._last_occupied(noisy, noise_at)
@@ -256,10 +265,11 @@ class ContributionSearch:
         return chance / Fraction(growth ** (distance - 1))
 
     def _share(self, noisy: NDArray[np.float64], bound: int, of_first: int) -> LeftOutShare:
-        """Return the share of (user, group) pairs that `bound` leaves out, in the first `of_first` groups of each user.
+        """Return an estimate of the share of (user, group) pairs that a contribution bound leaves out.
 
-        `bound` is the most groups in which one user counts. `noisy` has the noisy number of users in each bin of
-        numbers of groups per user.
+        - `noisy` has the noisy number of users in each bin of numbers of groups per user.
+        - `bound` is the most groups in which one user counts.
+        - `of_first`: the share is of the pairs in the first `of_first` groups of each user.
 
         Theorem: docs/statistics.md, "Contribution bounds that are found".
         """
@@ -289,10 +299,10 @@ class ContributionSearch:
 
 @lru_cache(maxsize=1024)
 def _radii(scale: Fraction, chance: Fraction) -> tuple[float, float]:
-    """Return two radii, in users: for the Laplace noise of one bin, and for the sum of the noises of two bins.
+    """Return (radius of the Laplace noise of one bin, radius of the summed noise of two bins), both in users.
 
-    Each of the two noises exceeds its radius, in absolute value, with probability at most `chance` / 2. `scale` is the
-    noise scale of one bin, in units of 1 / `UNITS` users.
+    A noise exceeds its radius, in absolute value, with probability at most `chance` / 2. `scale` is the noise scale of
+    one bin, in units of 1 / `UNITS` users.
     """
     alone = LaplaceNoise(scale=scale).radius(1 - chance / 2)
     # Discrete noise is at most half a unit larger than continuous noise of the same scale.
@@ -304,10 +314,11 @@ def _radii(scale: Fraction, chance: Fraction) -> tuple[float, float]:
 def _standing_radii(scale: Fraction, bins: int, chance: Fraction) -> tuple[float, tuple[float, ...]]:
     """Return (radius for one bin, radii for sums), in users: thresholds that the noise of bins rarely exceeds.
 
-    - `scale` is the Laplace noise scale of one bin, in units of 1 / `UNITS` users.
-    - `chance` is the probability that some noise exceeds its radius.
-
     The i-th radius for sums is for the summed noise of bin i and all later bins.
+
+    - `scale` is the Laplace noise scale of one bin, in units of 1 / `UNITS` users.
+    - `bins` is the number of bins.
+    - `chance` bounds the probability that the noise of any bin, or any of these sums, exceeds its radius.
     """
     part = chance / (2 * bins)
     alone = LaplaceNoise(scale=scale).radius(1 - part)
@@ -321,8 +332,8 @@ def _standing_radii(scale: Fraction, bins: int, chance: Fraction) -> tuple[float
 def row_search(scale: Fraction, most: int = MOST_ROWS) -> ContributionSearch:
     """Return the search for a bound on a user's rows in a group, from 2 rows to `most` rows.
 
-    `scale` is the scale, in users, of the Laplace noise on each number, so one search is (1 / scale)-DP. A bound of 1
-    row is never chosen, because the answer would then be the number of users.
+    `scale` is the scale, in users, of the Laplace noise on the number of users in each bin, so one search is
+    (1 / scale)-DP. A bound of 1 row is never chosen, because the answer would then be the number of users.
     """
     return ContributionSearch(scale=scale, most=min(most, MOST_ROWS), least=2, counted=MOST_ROWS)
 
@@ -366,10 +377,12 @@ class LaplaceSums:
 
     @classmethod
     def of(cls, scales: NDArray[np.float64]) -> "LaplaceSums":
-        """Return one sum of independent Laplace noises for each row of `scales`; the row has their noise scales."""
+        """Return, for each row of `scales`, the sum of independent Laplace noises with the scales in that row.
+
+        Nearly equal scales are raised until they differ by 2%, so `exceeding` returns upper bounds.
+        """
         # For different scales s_i the probability that the absolute sum exceeds t is the sum over i of exp(-t / s_i) *
-        # product over j of s_i^2 / (s_i^2 - s_j^2). Nearly equal scales are raised until they differ by 2%, which only
-        # raises that probability.
+        # product over j of s_i^2 / (s_i^2 - s_j^2). Raising scales only raises that probability.
         apart = np.sort(np.maximum(scales, 1e-9), axis=1)
         for place in range(1, apart.shape[1]):
             apart[:, place] = np.maximum(apart[:, place], _APART * apart[:, place - 1])

@@ -47,7 +47,7 @@ _SHARES = np.linspace(0.0, 1.0, 501)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClippedShare:
-    """The share, from 0 to 1, of users whose value lies outside of the clipping bounds.
+    """An estimate of the share, from 0 to 1, of users whose value lies outside of the clipping bounds.
 
     `share` is the estimate, and `lower` and `upper` are the ends of its confidence interval.
     """
@@ -57,7 +57,7 @@ class ClippedShare:
     upper: float
 
     def to_dict(self) -> dict[str, object]:
-        """Return a JSON object: the estimated share of users whose value is clipped, and the ends of its interval."""
+        """Return a JSON object with the estimated "share" of users whose value is clipped, and its "interval"."""
         return {"share": self.share, "interval": [self.lower, self.upper]}
 
 
@@ -75,9 +75,10 @@ class FoundRange:
     noisy: tuple[int, ...]
 
     def clipped_share(self, low: Fraction, high: Fraction, confidence: Fraction) -> ClippedShare:
-        """Return the share of users whose value is outside of [low, high], with an interval of this `confidence`.
+        """Return an estimate of the share of users whose value is outside of [low, high], from the noisy numbers.
 
-        `low` and `high` must be ends of bins, the intervals of values in which users were counted with noise.
+        `low` and `high` must be ends of bins, the intervals of values in which users were counted with noise. The
+        interval of the share holds with probability `confidence`.
 
         Theorem: docs/statistics.md, "Bounds that are found".
         """
@@ -104,10 +105,11 @@ class FoundRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoublingBounds:
-    """A private search for clipping bounds, from noisy numbers of values in 171 bins (-85 to 85) whose ends double.
+    """A private search for clipping bounds: it adds noise to the numbers of values in 171 bins, numbered -85 to 85.
 
-    `scale` is the scale of the Laplace noise on each number. A user has at most one value, so the search is (1 /
-    scale)-DP. The bounds are the outer ends of the outermost bins that are taken to have values.
+    A bin is an interval of values, and from bin to bin the ends double. `scale` is the scale of the Laplace noise on
+    the number of each bin. A user has at most one value, so the search is (1 / scale)-DP. The bounds are the outer ends
+    of the outermost bins that are taken to have values, unless `release` moves them further out.
 
     >>> ends(-3), ends(0), ends(21)
     ((Fraction(-1, 131072), Fraction(-1, 262144)), (Fraction(0, 1), Fraction(0, 1)), (Fraction(1, 1), Fraction(2, 1)))
@@ -120,7 +122,10 @@ class DoublingBounds:
 
     @property
     def guarantee(self) -> DiscreteLaplace:
-        """The privacy guarantee of releasing the clipping bounds once: integer Laplace noise of sensitivity 1."""
+        """The privacy guarantee of one search, which releases a noisy number for every bin.
+
+        It is that of integer Laplace noise of sensitivity 1, because a user's value is in one bin.
+        """
         return DiscreteLaplace(scale=float(binary(self.scale)), sensitivity=1)
 
     @property
@@ -133,10 +138,10 @@ class DoublingBounds:
 
     @property
     def near_threshold(self) -> int:
-        """The noisy number above which a bin about as far from 0 as the outermost bin is taken to have values.
+        """The noisy number of values above which a bin about as far out as the outermost bin is taken to have values.
 
-        The outermost bin is the bin farthest from bin 0, on either side, whose noisy number is above `threshold`. Bins
-        as far out are more likely to have values than other bins, so this number is lower than `threshold`.
+        The outermost bin is the bin farthest from bin 0, on either side, whose noisy number is above `threshold`. Other
+        bins about as far from bin 0 are likely to have values too, so their threshold is lower than `threshold`.
         """
         # If the outermost bin is b or -b, these are the bins b - `_NEAR` + 1 to b, and their negatives.
         return self._noise.radius(1 - _MISTAKEN_NEAR / (2 * _NEAR))
@@ -162,18 +167,20 @@ class DoublingBounds:
         noise_at: Callable[[float], float] | None = None,
         noise_of_width: float | None = None,
     ) -> FoundRange:
-        """Return clipping bounds low < high, found with noise; `counts` has the exact number of values in each bin.
+        """Draw noise, and return clipping bounds low < high with the noisy number of values in each bin.
 
+        - `counts` has the exact number of values in each of the 171 bins.
         - `noise_at(bound)`, for a sum: the error that noise adds if `bound` is the larger absolute clipping bound.
         - `noise_of_width`, for a mean: the error that noise adds to the sum per unit of the distance between the
           bounds.
 
-        Each bound is moved outwards as long as this error grows by less than the clipped part shrinks.
+        Without `noise_at` and `noise_of_width`, the bounds are the outer ends of the outermost bins that are taken to
+        have values. With one of the two, each bound is moved outwards to where this error plus the estimated clipped
+        part of the sum is smallest.
 
         Raises: `InvalidParameter` unless there are 171 counts.
         """
-        # The bounds are 0 and 1 if only bin 0, which holds the zeros, is taken to have values. Without `noise_at` and
-        # `noise_of_width` the bounds stay at the outermost bins that are taken to have values.
+        # The bounds are 0 and 1 if only bin 0, which holds the zeros, is taken to have values.
         if len(counts) != 2 * DOUBLINGS + 1:
             raise InvalidParameter(f"there are {2 * DOUBLINGS + 1} bins, but counts are for {len(counts)}")
         noisy = counts + self._noise.draw(len(counts), randomness)
@@ -261,12 +268,13 @@ class DoublingBounds:
 
 
 def _widened(users: NDArray[np.float64], last: int, noise_of_width: float) -> int:
-    """Return the bin at which the upper clipping bound of a mean ends: the bin `last`, or one above it.
+    """Return the index of the bin at whose upper end a mean is clipped: `last`, or any bin above it.
 
-    - `users` has the estimated number of users in each of the 171 bins above `last`.
+    - `users` has the estimated number of users in each of the 171 bins; only the bins above `last` are read.
+    - `last` is the index of the last bin that is taken to have values.
     - `noise_of_width` is the error that each unit of a higher bound adds to the sum of values.
 
-    For the lower bound, pass the bins in reverse order.
+    For the lower bound, pass `users` in reverse order and the negative index.
     """
     # The returned bin minimises the sum of this error and the clipped part of the sum. The values of a bin are taken to
     # lie in its middle.

@@ -31,8 +31,8 @@ from setwise.mechanisms.sampling.gumbel import gumbel_order
 class KnownLaplace:
     """Adds Laplace noise of scale per_item * scale to the count of every label of the public `domain`, zeros included.
 
-    A user changes at most `contributions` counts, each by at most `per_item`. So one release costs `contributions`
-    Laplace uses of epsilon 1/scale each.
+    A user changes at most `contributions` counts, each by at most `per_item`. One release costs one Laplace use of
+    epsilon 1/scale for each count that a user can change.
 
     Theorem: the paper's Laplace histogram as separate pure DP steps (lem:peeling_lap); GhoshRoSu12 for the integers.
 
@@ -84,8 +84,8 @@ class KnownLaplace:
 class KnownGaussian:
     """Adds Gaussian noise of deviation at most per_item * sigma to the count of every label of the public `domain`.
 
-    A user changes at most `contributions` counts, each by at most `per_item`. So one release costs `contributions`
-    Gaussian uses of parameter sigma. Labels without an entry have the count 0.
+    A user changes at most `contributions` counts, each by at most `per_item`. One release costs one Gaussian use of
+    parameter sigma for each count that a user can change. Labels of the domain without an entry have the count 0.
 
     Theorem: BalleWa18; docs/mechanisms.md, Theorem 1.
 
@@ -194,8 +194,9 @@ class Exponential:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PermuteAndFlip:
-    """Permute-and-flip: picks one candidate under pure epsilon-DP, with a smaller error than `Exponential`.
+    """Permute-and-flip: picks one candidate under pure epsilon-DP.
 
+    At the same epsilon, the expected shortfall from the highest score is never larger than that of `Exponential`.
     `score_range` is the largest change of a score minus the smallest change of a score, between any two neighbouring
     tables. A pick has no bounded range, so several picks cost less with `Exponential`.
 

@@ -29,10 +29,12 @@ class NoisyRatio:
 
     @classmethod
     def of(cls, reach: int, rows: int, noise: Counts, confidence: Fraction) -> "NoisyRatio":
-        """Return the `NoisyRatio` for a sum and a number of rows that both have noise of the kind `noise`.
+        """Return the `NoisyRatio` for a noisy sum and a noisy number of rows.
 
-        One user has at most `rows` rows, and a row adds at most `reach` to the sum in absolute value. `confidence` is
-        the probability with which the interval of a quotient holds.
+        - `reach` is the most that a row adds to the sum, in absolute value.
+        - `rows` is the most rows of one user.
+        - `noise` is the kind of noise on both, and its scale for a sum to which one user adds at most 1.
+        - `confidence` is the probability with which the interval of a quotient holds.
 
         Theorem: Fieller54 for Gaussian noise.
         """
@@ -41,8 +43,8 @@ class NoisyRatio:
     def estimate(self, total: int, count: int) -> Estimate:
         """Return the noisy sum `total` divided by the noisy number of rows `count`, with its interval.
 
-        The value is 0 if `count` is not positive. The interval consists of every quotient theta that noise can explain,
-        that is with |total - theta * count| <= explained(theta).
+        The quotient is limited to [-reach, reach], and is 0 if `count` is not positive. The interval consists of every
+        theta in [-reach, reach] that noise can explain, that is with |total - theta * count| <= explained(theta).
         """
         reach = float(self.reach)
         value = min(max(total / count, -reach), reach) if count > 0 else 0.0
@@ -73,7 +75,7 @@ def _explained_by_noise(reach: int, rows: int, noise: Counts, miss: Fraction) ->
     """Return a function that maps a quotient theta to a bound on the absolute noise in sum - theta * number.
 
     The bound fails with probability at most `miss`. One user adds at most `rows * reach` to the sum and at most `rows`
-    to the number of rows. `noise` is the kind of noise on both.
+    to the number of rows. `noise` is the kind of noise on both, and its scale for sensitivity 1.
     """
     match noise:
         case LaplaceCounts():  # each noise exceeds its radius with probability miss / 2

@@ -123,8 +123,8 @@ class GridQuantiles:
     def guarantee(self) -> BoundedRange:
         """The privacy guarantee of one level of picks: epsilon-bounded range.
 
-        Earlier picks cut the values into slices. A level makes one pick in each slice, and a user's value is in only
-        one slice.
+        Earlier picks cut the values into slices. A level makes one pick in each slice, and a user adds at most one
+        value to all slices together.
         """
         return BoundedRange(epsilon=float_above(self.epsilon))
 
@@ -256,7 +256,7 @@ class _Slice:
     """The values of a grid between the positions `low` and `high`; a grid cell is `units` positions long.
 
     - `counts` has the number of values in each cell of the whole grid.
-    - `below` has, for each cell, the number of values in all cells before it.
+    - `below` has, for each cell, the number of values in all cells before it, and last the number of all values.
     """
 
     # The values of a cell are spread evenly over its positions.

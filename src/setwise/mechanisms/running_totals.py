@@ -100,13 +100,15 @@ class Shape:
 def choose_shape(periods: int, purpose: Purpose, window: int | None = None, participations: int = 1) -> Shape:
     """Return the weights of earlier periods (a `Shape`) with the smallest error for `purpose`, at equal privacy cost.
 
+    The error is the standard deviation of the last period's estimate. The result is the best of a list of candidates.
+
     - `periods` is the number of periods of the series.
     - `window` is the number of periods of a window, for the purpose WINDOWS only.
     - `participations` is the most periods in which a user adds to a group.
 
     Raises: `InvalidParameter` if a window is missing for WINDOWS or given for another purpose.
     """
-    # The error that is minimised is that of the last period's estimate, which is the largest.
+    # The last period's estimate has the largest error.
     length = wanted_window(periods, purpose, window)
     shapes = [Shape(exponent=exponent) for exponent in _EXPONENTS]
     if length is not None:
@@ -243,9 +245,10 @@ class RunningTotals:
         """Return the mechanism for `periods` periods, whose releases weight earlier periods as `shape` says.
 
         - `sigma` is the noise scale divided by the l2-sensitivity.
-        - `shape`: None means the best shape for totals.
-        - `contributions` and `participations` are the most groups and the most periods to which a user adds.
-        - `failure` is the probability that a group of one user alone is ever shown; None if groups are public.
+        - `contributions` is the most groups to which a user adds.
+        - `participations` is the most periods in which a user adds 1 to a group.
+        - `shape`: None means the shape with the smallest error of totals (see `choose_shape`).
+        - `failure` bounds the probability that a group of one user alone is ever shown; None if groups are public.
         """
         # The weights are multiples of 2^-20. If the noise scale exceeds about 950 users, they are multiples of a larger
         # power of 2, because noise is drawn only up to a standard deviation of 10^9 such units.
@@ -282,7 +285,7 @@ class RunningTotals:
         """Return the privacy cost of the releases of all periods, as mechanism uses (guarantees with counts).
 
         It is one Gaussian use. If groups are private, it is also one use that reveals nothing unless it fails, which
-        happens with probability `failure`.
+        happens with probability at most `failure`.
 
         Theorem: docs/running-totals.md, Theorems 1 and 2.
         """
@@ -299,7 +302,8 @@ class RunningTotals:
     def release(self, new_users: NDArray[np.int64], noise: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the released values in units of 2^-bits users, with a row per group and a column per period so far.
 
-        `new_users` has the number of new users of each group and period, and `noise` an independent draw for each.
+        - `new_users` has, for each group and period, the exact number of users who are counted in that period.
+        - `noise` has an independent draw of noise for each group and period (see `draw`).
 
         Raises: `InvalidParameter` if the two arrays have different shapes.
         """
@@ -349,9 +353,10 @@ class RunningTotals:
         """Return the lower and upper ends, in users, of the intervals of all estimates from the `released` values.
 
         - `released` and both results have a row per group and a column per period.
-        - `confidence` is the probability with which an interval holds, given that its group is shown.
-        - `window` is the number of periods that an estimate sums; None for all.
-        - `shown_from` has, for private groups, the period in which each group was first shown.
+        - `confidence` is the probability with which an interval holds; for private groups, given that the group is
+          shown.
+        - `window` is the number of periods that an estimate sums; None for all so far.
+        - `shown_from` has, for private groups, the period in which each group was first shown; None for public groups.
 
         Theorem: docs/running-totals.md, Proposition 3.
         """
@@ -424,10 +429,12 @@ _HALVINGS = 40
 def least_selected(
     estimates: NDArray[np.float64], thresholds: NDArray[np.float64], deviations: NDArray[np.float64], tail: float
 ) -> NDArray[np.float64]:
-    """Return lower bounds on the totals of groups that were shown because their estimates exceeded `thresholds`.
+    """Return lower confidence bounds on the totals of groups that are shown only if estimates exceed `thresholds`.
 
-    `deviations` are the standard deviations of the estimates. If a group's exact total is at or below its bound, then,
-    given that the group is shown, its estimate is as high as the observed one with probability at most `tail`.
+    - `estimates` are the observed estimates of the totals.
+    - `deviations` are the standard deviations of the estimates.
+    - `tail` is the probability of a miss: for a shown group whose exact total is at or below the bound, an estimate as
+      high as the observed one has at most this probability.
     """
     # With s the standard deviation and N standard normal, the bound L >= 0 solves P[N > (estimate - L) / s] = tail *
     # P[N > (threshold - L) / s]. The quotient of the two probabilities grows with L, so L is found by bisection. For an

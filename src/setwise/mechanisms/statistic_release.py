@@ -21,12 +21,12 @@ from setwise.mechanisms.two_phase import Counts
 class GroupTable:
     """The exact numbers of every group: the private input of `GroupStatistics`, which is never released.
 
-    `users` has the number of users of each group. The other fields have one entry, looked up by group label, for each
-    measure (a column of whole numbers that users add to groups).
+    A measure is a column of whole numbers that users add to groups. `users` has the number of users of each group. Each
+    other field is a tuple with one mapping per measure, from group labels to exact numbers:
 
-    - `totals` has the sum of the measure.
-    - `numbers` is how many users (or rows) add something.
-    - `cells`, for quantiles, is how many users add 0, 1, 2, ....
+    - `totals`: the sum of the measure over the group.
+    - `numbers`: how many users (or rows) of the group have a value of the measure.
+    - `cells`, for quantiles: how many users of the group add 0, 1, 2, ....
     """
 
     users: Histogram
@@ -49,13 +49,12 @@ class GroupReading:
 
     - `table` has the exact numbers.
     - `labels` are the groups whose statistics are released.
-    - `offsets` has, for each statistic, the index of its first column in the table.
-    - `found` is the release that found the groups; None if they are public.
+    - `offsets` has, for each statistic, the index of its first measure (a column of numbers) in the table.
+    - `found` is the release that found the groups; None if the groups were fixed before.
     - `confidence` is the probability with which an interval holds.
-    - `picked` has the grid cells of quantiles picked so far, keyed by the first of the quantiles picked together.
+    - `picked` has the grid cells of the quantiles picked so far. Quantiles of the same values are picked together, and
+      the key is the index, among all statistics, of the first of them.
     """
-
-    # Quantiles of the same values are picked together; the key is the index of the first of them among all statistics.
 
     table: GroupTable
     labels: tuple[Label, ...]
@@ -74,7 +73,7 @@ class GroupReading:
         return _values_of(self.table.totals[self.offsets[place] + measure], self.labels)
 
     def numbers(self, place: int, measure: int = 0) -> NDArray[np.int64]:
-        """Return for every group how many users (or rows) add something to one measure.
+        """Return for every group how many users (or rows) have a value of one measure.
 
         A measure is a column of whole numbers that users add to groups. `place` is the index of the statistic, and
         `measure` the index of the measure among those that the statistic reads.

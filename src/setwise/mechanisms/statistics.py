@@ -157,9 +157,10 @@ class NoisyTotal(NoisySums):
 class NoisyMean(NoisySums):
     """A noisy sum divided by a noisy number of users, or of rows; a group costs two uses of the noise mechanism.
 
-    - `reach` is the most that a user or row adds to the sum, in absolute value.
-    - `noise` is the noise of the number; the noise scale of the sum is `reach` times as large.
-    - `rows` is the most rows of one user.
+    - `reach` is the largest absolute value that one user, or one row, adds to the sum.
+    - `noise` is the kind of noise, and its scale for a sum to which one user adds at most 1. The noise scale of the
+      number is `rows` times that scale, and the noise scale of the sum is `reach` * `rows` times that scale.
+    - `rows` is the most rows of one user; 1 for a mean over users.
 
     Theorem: Fieller54 for the interval.
     """
@@ -207,6 +208,8 @@ class NoisyMean(NoisySums):
         """Return an upper bound on the distance from a mean to the ends of its interval, in the units of the mean.
 
         `number` is the noisy number of users or rows, and the interval holds with probability `confidence`.
+
+        Requires: `number` is positive.
         """
         # Let explained(theta) bound the noise in (noisy sum) - theta * number. An end theta of the interval satisfies
         # number * |theta - mean| = explained(theta). So the bound is explained(reach) / number, because explained is
@@ -227,7 +230,8 @@ class NoisyVariance(NoisySums):
     """The variance of values y between -1 and 1, from noisy sums of y and of 2 y^2 - 1 and a noisy number of rows.
 
     - `reach` is the most that a row adds to each sum, in absolute value; both sums are in units of 1 / reach.
-    - `noise` is the noise of the number; the noise scale of the sums is `reach` times as large.
+    - `noise` is the kind of noise, and its scale for a sum to which one user adds at most 1. The noise scale of the
+      number is `rows` times that scale, and the noise scale of each sum is `reach` * `rows` times that scale.
     - `rows` is the most rows of one user.
 
     A group costs three uses of the noise mechanism.
@@ -362,9 +366,10 @@ class UsersFound(StatisticRelease):
 class OneQuantile(StatisticRelease):
     """One of several quantiles of the same values, which are all picked together.
 
-    - `quantiles` is the mechanism that picks all of them.
-    - `number` is the index of this quantile among them.
-    - `leader` is the index, among all statistics of the query, of the first of them; it is charged for all.
+    - `quantiles` is the mechanism that picks all quantiles of these values.
+    - `number` is the index of this quantile among the quantiles of these values.
+    - `leader` is the index, among all statistics of the query, of the first quantile of these values. The cost of all
+      of them is charged to that statistic.
     """
 
     by_picks: ClassVar[bool] = True
@@ -468,7 +473,7 @@ class GroupRelease:
     - `estimates` has for each group one estimate per statistic.
     - `spent` are the guarantees, with counts, that the release cost.
     - `complete` is False if the release that found private groups may have missed some.
-    - `users` has for each group the noisy number of users by which it was found; None if the group is public.
+    - `users` has for each group the noisy number of users by which it was found; None if no such number was released.
     """
 
     labels: tuple[Label, ...]
@@ -476,7 +481,6 @@ class GroupRelease:
     spent: tuple[Use, ...]
     complete: bool
     users: tuple[int | None, ...] = ()
-    """The noisy number of users of each group; None if finding the groups did not release it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -484,8 +488,8 @@ class GroupStatistics:
     """The mechanism that releases `statistics` of groups, which `discovery` finds or the public `domain` lists.
 
     - `contributions` is the most groups to which a user adds (None: any number).
-    - `discovery` finds groups by their number of users; None if the groups are public. If it works in rounds, the
-      caller runs the rounds first and passes the groups found to `over`.
+    - `discovery` finds groups by their number of users; None if every group of the public `domain` is released. If it
+      works in rounds, the caller runs the rounds first and passes the groups found to `over`.
     - `k` is the most groups that are found; None for any number.
 
     Theorem: the paper's count of uses for a joint release (lem:peeling_lap).

@@ -28,7 +28,7 @@ class OrderedLeastSquares:
     - `order` has the labels, highest count first, from an earlier release.
     - `contributions` is the most counts to which a user adds (None: any number).
     - `per_item` is the most that a user adds to a count.
-    - `sigma` is the parameter of the Gaussian use that each count costs that one user can change.
+    - `sigma`: a release costs one Gaussian use of this parameter for each count that one user can change.
 
     Theorem: the paper's ordered least squares (algo:least_squares); docs/mechanisms.md, Theorem 1.
     """

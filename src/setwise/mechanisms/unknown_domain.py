@@ -80,10 +80,12 @@ def _exp(x: Fraction) -> tuple[Fraction, Fraction]:
 def fixed_margin(scale: Fraction, changeable: int, delta: Fraction) -> int:
     """Return the margin of a threshold without noise: the smallest m >= 0 with changeable * P[Z > m] <= delta.
 
+    The threshold must hide labels that only one of two neighbouring tables has. It is the largest count that such a
+    label can have, plus m.
+
     - Z is discrete Laplace noise of this `scale` on a count.
-    - The margin is the distance of the threshold above the largest count of a label that only one of two neighbouring
-      tables has.
-    - `changeable` is the largest number of such labels.
+    - `changeable` is the largest number of labels to hide.
+    - `delta` bounds the probability that the noisy count of any of them exceeds the threshold.
 
     Raises: `Unattainable` if m would exceed 2^61.
     """
@@ -94,10 +96,12 @@ def fixed_margin(scale: Fraction, changeable: int, delta: Fraction) -> int:
 def noisy_margin(scale: Fraction, changeable: int, delta: Fraction) -> int:
     """Return the margin of a threshold with noise: the smallest m >= 0 with changeable * P[Z1 - Z2 > m] <= delta.
 
-    - Z1 and Z2 are independent discrete Laplace noises of this `scale`, on a count and on the threshold.
-    - The margin is the distance of the threshold, before its noise, above the largest count of a label that only one
-      of two neighbouring tables has.
-    - `changeable` is the largest number of such labels.
+    The threshold must hide labels that only one of two neighbouring tables has. Before its noise, it is the largest
+    count that such a label can have, plus m.
+
+    - Z1 and Z2 are independent discrete Laplace noises of this `scale`: Z1 on a count, and Z2 on the threshold.
+    - `changeable` is the largest number of labels to hide.
+    - `delta` bounds the probability that the noisy count of any of them exceeds the noisy threshold.
 
     Raises: `Unattainable` if m would exceed 2^61.
     """
@@ -128,9 +132,9 @@ class UnknownLaplace:
 
     - `contributions` is the most labels to which a user adds, and `per_item` the most that a user adds to one.
     - `scale`: the noise has scale per_item * `scale`.
-    - `delta` is the probability that a label of one user alone is released.
-    - `limit`: if set, only the limit + 1 highest exact counts are read, and the threshold depends on them (None: all
-      counts are read, and the threshold is fixed).
+    - `delta` bounds the probability that a label of one user alone is released.
+    - `limit`: if set, only labels with the `limit` highest exact counts can be released, and the threshold is noisy and
+      depends on the next highest count. None: all positive counts take part, and the threshold is fixed.
 
     Theorem: RogersSuPeDuLeKaSaAh20 (unkLap), with the margin of docs/intervals.md, Proposition 1, on the integers.
     Ensures: with a limit, (contributions/scale, delta)-DP. Without, `contributions` Laplace uses of epsilon 1/scale
@@ -167,10 +171,10 @@ class UnknownLaplace:
 
     @property
     def margin(self) -> int:
-        """How far the threshold lies above `per_item`, in units of a count, to hide labels that only one user has.
+        """The threshold minus the largest count of any label that it must hide, in units of a count.
 
-        `per_item` is the largest exact count of a label that is in only one of two neighbouring tables. With
-        probability at least 1 - `delta`, none of these labels has a noisy count above the threshold.
+        It must hide labels that only one of two neighbouring tables can show. With probability at least 1 - `delta`,
+        none of their noisy counts exceeds the threshold.
         """
         # With a `limit` on the number of labels, both the count and the threshold have noise, so the distance bounds
         # the difference of two noises.
@@ -180,19 +184,22 @@ class UnknownLaplace:
 
     @property
     def cutoff(self) -> int:
-        """The number that a noisy count must exceed for its label to be released without a `limit`: per_item + margin.
+        """The threshold per_item + margin, to which a `limit` adds a private count and noise.
 
-        With a `limit`, only the `limit` labels with the highest exact counts can be released. Before its noise, the
-        threshold is then this number above the highest exact count of the other labels (0 if there are none).
+        Without a `limit`, a label is released if its noisy count exceeds this number. With a `limit`, only the `limit`
+        labels with the highest exact counts can be released. The threshold is then this number, plus the highest exact
+        count of the other labels (0 if there are none), plus noise.
         """
         return self.per_item + self.margin
 
     def guarantees(self) -> tuple[Use, ...]:
-        """Return the privacy cost of one release, as guarantees with counts."""
-        # If there is no `limit`, the threshold is fixed. The cost is then one use of Laplace noise for each of the at
-        # most `contributions` labels of one user, and one use that reveals nothing unless it fails, with probability
-        # `delta`. With a `limit`, the threshold depends on the data. Only one (epsilon, delta)-DP use for the whole
-        # release is then proved.
+        """Return the privacy cost of one release, as uses (guarantees with counts).
+
+        - Without a `limit`: `contributions` uses of Laplace noise, and one use that reveals nothing unless it fails,
+          with probability at most `delta`.
+        - With a `limit`: one (epsilon, delta)-DP use for the whole release.
+        """
+        # With a `limit`, the threshold depends on the data, and no cheaper composition is proved.
         delta = float_above(self.delta)
         if self.limit is not None:
             return (Use(ApproxDP(epsilon=float_above(self.epsilon), delta=delta)),)
@@ -202,11 +209,10 @@ class UnknownLaplace:
     def preview(self, confidence: Fraction = CONFIDENCE) -> ErrorEstimate:
         """Return the expected error of the counts, and the count that a label needs to be released, without data.
 
-        `confidence` is the probability with which an interval holds, and with which a label with the count `detectable`
-        is released.
+        `confidence` is the probability with which an interval holds, and with which a label that has the needed count
+        is released. The needed count is the field `detectable`. With a `limit` on labels, `detectable` is instead by
+        how much the count must exceed the highest exact count that does not take part (0 if there is none).
         """
-        # With a `limit`, `detectable` is by how much the label's count must exceed the highest exact count that does
-        # not take part (0 if there is none).
         if self.limit is None:
             return ErrorEstimate.of(self.noise, confidence, cutoff=self.cutoff)
         confidence = probability("confidence", confidence)
@@ -240,8 +246,8 @@ class TruncatedGaussian:
     Ensures: delta-approximately contributions/(2 sigma^2)-zCDP; exactly, `contributions` truncated discrete Gaussians.
     """
 
-    # The noise is conditioned on {-bound, ..., bound}, where `bound` is the smallest one for which an outright failure
-    # has probability at most `delta`. Every positive count takes part, so no limit on the number of labels is needed.
+    # The noise is conditioned on {-bound, ..., bound}. Every positive count takes part, so no limit on the number of
+    # labels is needed.
 
     contributions: int
     per_item: int = 1
@@ -263,7 +269,7 @@ class TruncatedGaussian:
     def bound(self) -> int:
         """The level T at which the noise is truncated: the noise lies in {-T, ..., T}.
 
-        It is the smallest level whose failure probability is certified to be at most delta.
+        The probability of an outright failure at this level is certified to be at most delta (see `truncation_level`).
         """
         return truncation_level(self.contributions, self.per_item, self.deviation / self.per_item, self.delta)
 
@@ -363,9 +369,9 @@ class UnknownGaussian:
 
     @property
     def margin(self) -> int:
-        """Distance of the threshold above per_item, the largest exact count of a label that only one user has.
+        """The threshold minus per_item, where per_item is the largest exact count of a label that only one user has.
 
-        With probability at least 1 - delta, no label of one user gets noise above this distance.
+        With probability at least 1 - delta, the noise on the labels of one user nowhere exceeds this margin.
         """
         return gaussian_margin(self.noise.sigma, self.delta / self.contributions)
 
@@ -450,18 +456,19 @@ class UnknownGumbel:
 
     @property
     def changeable(self) -> int:
-        """The largest number of labels among the `limit` highest counts that only one table has.
+        """The largest number of labels that the threshold must hide.
 
-        "Only one table" means one of two neighbouring tables. The more such labels there can be, the higher the
-        threshold that hides them.
+        It must hide labels that only one of two neighbouring tables has among its `limit` highest counts. The more of
+        them there can be, the higher the threshold.
         """
         return self.limit if self.contributions is None else min(self.contributions, self.limit)
 
     @property
     def offset(self) -> int:
-        """Distance of the threshold above the count of rank limit + 1: tau + (tau/epsilon) ln(M/delta), rounded up.
+        """The threshold, before its noise, minus the count of rank limit + 1: tau + (tau/epsilon) ln(M/delta).
 
-        tau is per_item and M is `changeable`.
+        tau is per_item, the most that one user adds to a count, and M is `changeable`. The term with the logarithm is
+        rounded up to a whole number.
         """
         # A label that only one of two neighbouring tables can show has a count of at most tau plus the count of rank
         # limit + 1. So its noisy count exceeds the noisy threshold with probability at most 1/(1 + exp(rate (offset -
@@ -473,8 +480,8 @@ class UnknownGumbel:
         """Return the privacy cost of `picks` picks, as mechanism uses (guarantees with counts).
 
         It is one bounded-range use for each pick, and, once for all picks, a use that reveals nothing unless it fails,
-        with probability `delta`. The failure is that a label which only one of two neighbouring tables has passes the
-        threshold.
+        with probability at most `delta`. It fails if the threshold is exceeded by a label that only one of two
+        neighbouring tables can show.
         """
         return (
             Use(BoundedRange(epsilon=float_above(self.epsilon)), picks),
@@ -485,7 +492,8 @@ class UnknownGumbel:
         """Return the largest privacy cost of one release, as uses (guarantees with counts).
 
         It is k bounded-range uses, one for each pick, and one use that reveals nothing unless it fails, with
-        probability `delta`. The failure is that a label of one user alone passes the threshold.
+        probability at most `delta`. It fails if the threshold is exceeded by a label that only one of two neighbouring
+        tables can show.
         """
         return self._uses(self.k)
 

@@ -137,10 +137,11 @@ class GroupWeights:
 class Discovery:
     """The state of a search for private groups: what its rounds have released so far, all of it public.
 
-    - `labels` are the groups found, and `found` is how many of them each round found.
+    - `labels` are the groups found.
+    - `found` is how many of these groups each round found.
     - `uses` is how many of the three planned Gaussian uses each round spent.
-    - `users` and `groups_per_user` are the noisy number of users and the estimated groups of a user; None before the
-      survey.
+    - `users` is the noisy number of users that the survey before the first round released; None before the survey.
+    - `groups_per_user` is the survey's estimate of the average number of groups of a user; None before the survey.
     - `part` is the fraction of the planned cost, as mu squared, that the rounds spend; counting gets the rest.
     - `freed` is the estimated share of all users' weight on the groups that the last round found.
     """
@@ -171,8 +172,8 @@ class WeightedRounds:
     - `sigma`: all rounds together cost at most one Gaussian use of this parameter.
     - `delta` bounds the probability that a group of one user alone is shown.
     - `contributions` is the most groups in which one user counts in the statistics that follow.
-    - `finding` is the planned share of the rounds in the mu squared of rounds and counts; None if the rounds spend
-      all.
+    - `finding`: the rounds are planned to spend this share of the total cost (mu squared) of rounds and counts, and may
+      leave a part of it to the counts; None if no counts follow, so that the rounds spend all.
 
     Theorem: docs/discovery.md, Theorem 1.
     Ensures: Gaussian uses with the sum of 1 / sigma^2 that `guarantees` states, and outright failures of `delta`.
@@ -343,12 +344,11 @@ class WeightedRounds:
     def kept_contributions(self, state: Discovery) -> int:
         """Return the contribution bound, in groups per user, for counting the groups that were found.
 
-        It is about twice a user's average number of groups, which the survey in `state` estimated, and at most
-        `contributions`.
+        It is the smaller one of `contributions` and about twice a user's average number of groups. The survey in
+        `state` estimated that average, and three standard deviations of the survey's noise are added. If there was no
+        survey, or its noise hides the number of users, the result is `contributions`.
         """
-        # The estimate is raised by three standard deviations of the survey's noise. The result is `contributions` if
-        # there was no survey, or if there are so few users that the survey's noise hides their number. Only released
-        # numbers are read.
+        # Only released numbers are read.
         if state.users is None or state.groups_per_user is None or (doubt := self._doubt(state)) >= _MOST_DOUBT:
             return self.contributions
         root = (math.sqrt(state.groups_per_user) + doubt * math.sqrt(MOST_GROUPS)) / (1.0 - doubt)

@@ -40,8 +40,8 @@ _ROOT_BITS = 60
 class SharedGaussianNoise:
     """Integer noise for `labels` counts: (Y + Z) / denominator, rounded, with ties broken by a fair coin.
 
-    Y is drawn for each count, and Z once for all counts. Both are Gaussians rounded to whole numbers: Y has standard
-    deviation `own`, and Z has `common`.
+    Y is drawn for each count, and Z once for all counts. Y is a Gaussian of standard deviation `own`, rounded to a
+    whole number. Z is a Gaussian of standard deviation `common`, rounded to a whole number.
     """
 
     # The noise is post-processing of Gaussian noise: for a whole count c, c plus this noise is (denominator * c + Y +
@@ -90,7 +90,7 @@ class SharedGaussianNoise:
 
     @property
     def own_sigma(self) -> Fraction:
-        """Standard deviation of the independent part of one count's noise, in units of a count.
+        """Standard deviation, before rounding, of the independent part of one count's noise, in units of a count.
 
         Differences of two counts have noise of this part alone, because the common part is the same in both counts.
         """
@@ -129,10 +129,13 @@ class SharedGaussianNoise:
 def gaussian_count_noise(
     labels: int, contributions: int | None, per_item: int, sigma: Fraction
 ) -> RoundedGaussianNoise | SharedGaussianNoise:
-    """Return the smallest Gaussian noise on `labels` counts at the cost of min(labels, contributions) uses of `sigma`.
+    """Return the Gaussian noise on `labels` counts, which costs min(labels, contributions) Gaussian uses of `sigma`.
 
-    `contributions` is the number of counts that one user can change (None: all), and `per_item` the most that one user
-    adds to a count. The counts share a part of their noise if that makes it smaller.
+    - `contributions` is the most counts that one user can change (None: all).
+    - `per_item` is the most that one user adds to a count.
+
+    The counts share a part of their noise if that makes the noise of each count smaller at the same cost; otherwise
+    the noises are independent, with standard deviation per_item * sigma.
 
     >>> gaussian_count_noise(10, None, 1, Fraction(10)).radius(Fraction(95, 100))
     13
@@ -153,14 +156,15 @@ def gaussian_count_noise(
 
 
 def squared_sensitivity(labels: int, changeable: int, theta: Fraction) -> Fraction:
-    """Return Q, the squared l2-sensitivity of counts that share noise, divided by tau^2.
+    """Return Q: the squared l2-sensitivity, in units of tau^2, of counts minus theta * tau * (number of users).
 
-    tau is the most that one user adds to a count, and a user adds to at most `changeable` of the `labels` counts.
-    `theta` is the weight of the noise common to all counts.
+    - tau is the most that one user adds to a count.
+    - `labels` is the number of counts; a user adds to at most `changeable` of them.
+    - `theta`, from 0 to 1/2, is the weight of the noise that is common to all counts.
+
+    The subtracted term is the same for all counts, and the common noise hides it.
     """
-    # The common noise hides a common shift of all counts. So the sensitivity is measured after theta * tau * n is
-    # subtracted from each count, where n is the number of users. For theta up to 1/2 the change is largest if the user
-    # adds tau to `changeable` counts.
+    # For theta up to 1/2 the change is largest if the user adds tau to `changeable` counts.
     return changeable * (1 - 2 * theta) + labels * theta**2
 
 
@@ -181,10 +185,10 @@ def relative_deviations(labels: int, changeable: int) -> tuple[float, float]:
 
 @lru_cache(maxsize=1024)
 def best_theta(labels: int, changeable: int) -> Fraction:
-    """Return the weight theta of the common noise that makes the noise of a count (nearly) smallest.
+    """Return the weight theta of the common noise for which the noise of a count is within 1% of its minimum.
 
-    There are `labels` counts, of which a user changes at most `changeable`. The result has the smallest denominator for
-    which the noise is within 1% of its minimum.
+    There are `labels` counts, of which a user changes at most `changeable`. Of all such theta, the result has the
+    smallest denominator. It is 0, which means that no noise is shared, if no denominator up to 64 is enough.
 
     >>> best_theta(10, 10), best_theta(10, 5), best_theta(10, 1), best_theta(1000, 2)
     (Fraction(1, 2), Fraction(1, 3), Fraction(0, 1), Fraction(0, 1))

@@ -23,10 +23,13 @@ _QUANTILES = -np.log1p(-(np.arange(_STEPS) + 0.5) / _STEPS)
 
 
 def estimate_tail(noisy: NDArray[np.float64], users_before: float, scale: float) -> NDArray[np.float64]:
-    """Return an estimate of the number of users in each bin from the noisy numbers `noisy`, in the same order.
+    """Return an estimate of the number of users in each bin, from noisy numbers of users.
 
-    `scale` is the Laplace noise scale of each number. `users_before` is the number of users in the bin before the first
-    one. The estimates help to choose bounds; no interval depends on them.
+    - `noisy` has the noisy number of users in each bin.
+    - `users_before` is an estimate of the number of users in the bin before the first of these bins.
+    - `scale` is the scale of the Laplace noise on each number.
+
+    The estimates help to choose bounds; no interval depends on them.
 
     >>> estimate_tail(np.array([0.0, 0.0]), 120.0, 20.0).round(1).tolist()  # a few of 120 may go on to the next bin
     [3.4, 0.4]

@@ -73,7 +73,7 @@ class TruncatedGaussianNoise:
     def log_tail(self, sizes: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return log P[Z >= z] of truncated Gaussian noise Z, for each z in `sizes`; minus infinity beyond the bound.
 
-        The relative error is less than 1e-3 up to 300 standard deviations.
+        The probability P[Z >= z] has a relative error of less than 1e-3 for z up to 300 standard deviations.
         """
         # If the noise is too wide for a table of its law, P[z] is approximated by the integral of the continuous
         # Gaussian from z - 1/2 to z + 1/2. By the midpoint rule each P[z] is then off by at most the factor 1 +
@@ -133,7 +133,7 @@ _SMALLEST_SHARE = 1e-60
 def continuous_failure(level: float, tau: float, deviation: float) -> float:
     """Return the probability that truncated Gaussian noise falls where the same noise shifted by `tau` cannot fall.
 
-    `level` is the truncation level, and `deviation` the standard deviation.
+    The noise is a continuous Gaussian of standard deviation `deviation`, conditioned on [-level, level].
 
     Theorem: the paper's equation for the truncation level (eq:truncationLevel).
     """
@@ -175,10 +175,13 @@ neighbouring tails, have one below 1e-9."""
 
 
 def _level_by_floats(tau: int, deviation: float, share: float, most: int) -> int | None:
-    """Return the smallest truncation level at which noise fails with probability at most `share`, or None if uncertain.
+    """Return the smallest integer level at which truncated noise fails with probability at most `share`.
 
-    Noise truncated at a level fails if it falls where the same noise shifted by `tau` cannot fall. `deviation` is the
-    standard deviation of the noise, and the level is at most `most`.
+    Returns None if the rounding errors of floats leave the level uncertain. Noise truncated at a level fails if it
+    falls where the same noise shifted by `tau` cannot fall.
+
+    - `deviation` is the parameter of the integer Gaussian noise before it is truncated.
+    - `most` is a level that is known to be enough.
     """
     # The computation is in floats. It is certain only if the failure probability is below `share` at the level, and
     # above it at the level minus 1, by more than the error of floats. The result is then that of exact arithmetic in
@@ -205,10 +208,11 @@ def _level_by_floats(tau: int, deviation: float, share: float, most: int) -> int
 
 @lru_cache(maxsize=64)
 def truncation_level(contributions: int, tau: int, sigma: Fraction, delta: Fraction) -> int:
-    """Return the smallest integer T >= tau at which integer Gaussian noise of parameter tau * `sigma` may be truncated.
+    """Return an integer T >= tau at which integer Gaussian noise of parameter tau * `sigma` may be truncated.
 
-    A user adds at most `tau` to each of at most `contributions` counts. The total probability that truncated noise
-    falls where noise shifted by tau cannot fall is at most `delta`.
+    A user adds at most `tau` to each of at most `contributions` counts. At T, `contributions` times the probability
+    that truncated noise falls where the same noise shifted by tau cannot fall is at most `delta`. T is the smallest
+    such level, unless the noise is too wide for a table of its law; then T may be larger.
 
     Theorem: docs/truncated-gaussian-on-the-lattice.md, Proposition 1.
     Raises: `Unattainable` if delta / contributions is below 1e-60.

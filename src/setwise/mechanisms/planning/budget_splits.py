@@ -102,12 +102,12 @@ class BudgetSplit:
     """A way to divide the budget of a query between finding labels and counting them, with estimated errors.
 
     - `name` is the mechanism.
-    - `counts` is the kind of noise on the counts of labels that were picked first.
+    - `counts` is the kind of noise on the counts of labels that were picked first; `NONE` if no counts follow picks.
     - `share` is the share of the budget's delta for the threshold that hides labels of one user alone.
     - `ratio` is the noise scale of the counts divided by that of the picks.
-    - `scale` is the noise scale that fits the budget, in units of the most that one user adds to a count.
-    - `error` is the mean error of a count (0 if no counts are wanted).
-    - `merit` is the error of the whole plan (see `plan_merit`); smaller is better.
+    - `scale` is the estimated noise scale that fits the budget, in units of the most that one user adds to a count.
+    - `error` is the estimated mean error of a count (0 if no counts are wanted).
+    - `merit` is the estimated error of the whole plan (see `plan_merit`); smaller is better.
     """
 
     name: MechanismName
@@ -120,10 +120,11 @@ class BudgetSplit:
 
 
 def splits(bounds: Bounds, total: Total) -> tuple[BudgetSplit, ...]:
-    """Return the best budget split of every mechanism that can answer the query, in the order of their errors.
+    """Return one `BudgetSplit` for every mechanism and kind of count noise that can answer the query.
 
-    A `BudgetSplit` divides the budget `total` between finding labels and counting them. `bounds` has the query's k,
-    public labels and limits per user. The order is by `merit`, the estimated error of the whole plan.
+    A `BudgetSplit` divides the budget `total` between finding labels and counting them; of all divisions that were
+    tried, it is the one with about the smallest estimated error. The splits are sorted by `merit`, the estimated error
+    of the whole plan, smallest first. `bounds` has the query's k, public labels and limits per user.
     """
     best_splits = [_best_split(bounds, total, name, counts) for name, counts in _cells(bounds, total)]
     return tuple(sorted(best_splits, key=lambda split: split.merit))
@@ -181,10 +182,13 @@ def _ratios(counts: CountNoise) -> tuple[float, ...]:
 
 
 def _best_split(bounds: Bounds, total: Total, name: MechanismName, counts: CountNoise) -> BudgetSplit:
-    """Return how the mechanism `name` best divides the budget `total` between finding labels and counting them.
+    """Return the division of the budget `total` between finding and counting labels with about the smallest error.
 
-    `bounds` has the query's k, public labels and limits per user. `counts` is the kind of noise on counts that follow
-    picked labels, or `NONE`.
+    - `bounds` has the query's k, public labels and limits per user.
+    - `name` is the mechanism.
+    - `counts` is the kind of noise on counts that follow picked labels, or `NONE`.
+
+    The error is `plan_merit`, an estimate.
     """
     # Several shares of delta for the threshold are combined with several ratios between the noise scales of counts and
     # picks. Among the splits whose `plan_merit` is nearly the smallest, the one with the smallest error of a count is
@@ -254,13 +258,13 @@ def rough_noise_scale(rho: Floats, pure: Floats, epsilon: float, delta: Floats) 
 
 
 def _scale_with_plain_picks(picks: float, rho: Floats, epsilon: float, delta: Floats) -> Floats:
-    """Return approximately the noise scale at which picks and counts together cost (epsilon, delta).
+    """Return approximately the noise scale of the picks at which picks and counts together cost (epsilon, delta).
 
-    `picks` is the number of picks, and `rho` the zCDP parameter of the counts at noise scale 1.
+    The picks are charged the sum of their epsilons, and only the counts are composed by zCDP. `picks` is the number of
+    picks, and `rho` the zCDP parameter of the counts if the noise scale of the picks is 1.
     """
-    # The picks are charged the sum of their epsilons, and only the counts are composed by zCDP. For one or two picks at
-    # a small delta, that sum is below the epsilon that their zCDP implies. The scale 1/y solves picks y + rho y^2 + 2 y
-    # sqrt(rho log(1 / delta)) = epsilon.
+    # For one or two picks at a small delta, the sum of their epsilons is below the epsilon that their zCDP implies. The
+    # scale 1/y solves picks y + rho y^2 + 2 y sqrt(rho log(1 / delta)) = epsilon.
     with np.errstate(divide="ignore", invalid="ignore"):  # delta may be 0
         slope = picks + 2.0 * np.sqrt(rho * -np.log(delta))
         scale = (slope + np.sqrt(slope**2 + 4.0 * rho * epsilon)) / (2.0 * epsilon)
@@ -268,14 +272,15 @@ def _scale_with_plain_picks(picks: float, rho: Floats, epsilon: float, delta: Fl
 
 
 def _rough_reach(bounds: Bounds, name: MechanismName, scale: Floats, failure: Floats, changed: int) -> Floats:
-    """Return about how far a label's count must be above its rivals, or above 0, to be released with probability 95%.
+    """Return an estimate of the lead that a label's count needs for the label to be released with probability 95%.
+
+    The lead is by how much the count must exceed its rivals, or 0 if the mechanism has a threshold. It is in units of
+    the most that one user adds to a count.
 
     - `bounds` has the query's k, public labels and limits per user.
     - `name` is the mechanism, and `scale` its noise scale.
-    - `failure` is the delta of its threshold, if it has one.
+    - `failure` is the delta of the mechanism's threshold, if it has one.
     - `changed` is the number of counts that one user can change.
-
-    The result is in units of the most that one user adds to a count.
     """
     contests = (bounds.k or 0) * bounds.rivals
     match name:

@@ -135,10 +135,12 @@ def estimate_noise_scale(price: Price, first: float, epsilon: float) -> Estimate
 
 
 def smallest_noise_scale(price: Price, first: EstimatedScale, epsilon: float) -> Fraction | None:
-    """Return the smallest noise scale, within 0.3%, for which a release costs at most `epsilon`.
+    """Return a noise scale, close to the smallest one, for which a release costs at most `epsilon`.
 
-    Returns None if no noise scale in range is enough. `price` maps a noise scale to a certified epsilon, and the search
-    starts at the estimate `first`.
+    The result has four significant digits. It is within 0.3% of the smallest such scale, or its cost is within 0.3% of
+    `epsilon`. Returns None if no noise scale in range is enough.
+
+    `price` maps a noise scale to a certified epsilon, and the search starts at the estimate `first`.
     """
     # Each next guess follows a secant of log epsilon as a function of log noise scale. It lies between the largest
     # scale known to be too small and the smallest scale known to be enough. Every scale tried has four significant

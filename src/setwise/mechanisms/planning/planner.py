@@ -42,7 +42,8 @@ class Choice:
     """A plan: the chosen mechanism with its noise, its cost and its expected error.
 
     - `name` is the mechanism's name; it also names the noise of counts that follow picks of labels.
-    - `epsilon` is the cost of one release at the budget's delta.
+    - `epsilon` is an upper bound on the cost of one release at the budget's delta. It is certified in a result of
+      `plan`; in a result of `rough_plans` it is the budget's epsilon, which the cost only about meets.
     - `preview` is the expected error of the release.
     - `merit` is this error as one number, by which plans are compared (see `plan_merit`); smaller is better.
     - `why` is a sentence that compares the plan with its alternatives.
@@ -57,13 +58,15 @@ class Choice:
 
 
 def plan(bounds: Bounds, total: Total, confidence: Fraction = CONFIDENCE) -> Choice:
-    """Return the best mechanism for a histogram or top k, with the least noise that the budget `total` allows.
+    """Return a plan for a histogram or top k: a mechanism with about the least noise that the budget `total` allows.
 
-    `bounds` has the query's k, public labels and limits per user. `confidence` is the probability with which the stated
-    error bounds hold.
+    If finding labels in several rounds is preferred (see `prefers_rounds`) and possible within the budget, the plan
+    does that. Otherwise it has the mechanism with the smallest estimated error (`Choice.merit`).
 
-    Ensures: the set-wise composition of the mechanism's guarantees is certified to be within (epsilon, delta). Of the
-    mechanisms that can answer, the one with the smallest estimated error (`Choice.merit`) is taken.
+    - `bounds` has the query's k, public labels and limits per user.
+    - `confidence` is the probability with which the stated error bounds hold.
+
+    Ensures: the set-wise composition of the mechanism's guarantees is certified to be within (epsilon, delta).
     Raises: `InvalidParameter` if no mechanism can answer such a query, `Unattainable` if no noise in range is enough.
     """
     if total.counts is CountNoise.NONE and bounds.k is None:
@@ -112,11 +115,15 @@ def _in_rounds(bounds: Bounds, total: Total, confidence: Fraction) -> Choice | N
 
 
 def rough_plans(bounds: Bounds, total: Total, confidence: Fraction = CONFIDENCE) -> list[Choice]:
-    """Return the plans among which `plan` chooses, best first, with estimated instead of certified epsilons.
+    """Return candidate plans that find labels in one pass, smallest estimated error (`Choice.merit`) first.
 
-    `bounds` has the query's k, public labels and limits per user, and `total` is the query's budget. `confidence` is
-    the probability with which the stated error bounds hold. The caller certifies the cost of the chosen plan together
-    with that of other releases.
+    The noise scale of each plan is only estimated to cost about the budget `total`. The caller certifies the cost of
+    the chosen plan together with that of other releases.
+
+    - `bounds` has the query's k, public labels and limits per user.
+    - `confidence` is the probability with which the stated error bounds hold.
+
+    Raises: `InvalidParameter` if no mechanism can answer, `Unattainable` if no noise in range is enough.
     """
     return [rough.choice for rough in _estimates(bounds, total, confidence)[0]]
 
@@ -136,9 +143,11 @@ class _Rough:
 
 
 def _estimates(bounds: Bounds, total: Total, confidence: Fraction) -> tuple[list[_Rough], tuple[BudgetSplit, ...]]:
-    """Return (candidates, untried): plans with estimated noise, best first, and the budget splits that were not tried.
+    """Return (candidates, untried): plans with estimated noise, and the budget splits for which no noise was estimated.
 
-    - `bounds` has the query's k, public labels and limits per user, and `total` its budget.
+    The candidates are sorted by `Choice.merit`, smallest error first.
+
+    - `bounds` has the query's k, public labels and limits per user, and `total` is the query's budget.
     - `confidence` is the probability with which the stated error bounds hold.
 
     Raises: `InvalidParameter` if no mechanism can answer, `Unattainable` if no noise in range is enough.
@@ -207,7 +216,9 @@ def _price(split: BudgetSplit, bounds: Bounds, total: Total, priced: Priced) -> 
 def _calibrate(
     split: BudgetSplit, first: EstimatedScale, bounds: Bounds, total: Total, confidence: Fraction
 ) -> Choice | None:
-    """Return the plan for `split` with the smallest noise scale certified to stay within `total`; None if none does.
+    """Return the plan for `split` with about the smallest noise scale whose cost is certified to be within `total`.
+
+    Returns None if no noise scale in range is enough.
 
     - `split` names a mechanism and divides the budget `total` between finding labels and counting them.
     - `first` is the estimate from which the search starts.
@@ -224,10 +235,12 @@ def _calibrate(
 def _build_plan(
     split: BudgetSplit, mechanism: Mechanism, epsilon: float, bounds: Bounds, total: Total, confidence: Fraction
 ) -> Choice:
-    """Return the plan that uses `mechanism`, with its expected error and the budget `total` divided as `split` says.
+    """Return the plan that uses `mechanism`, with its expected error; its sentence `why` is left empty.
 
-    One release costs `epsilon` at the budget's delta. `bounds` has the query's k, public labels and limits per user,
-    and `confidence` is the probability with which the stated error bounds hold.
+    - `split` is the division of the budget `total` from which `mechanism` was built; it names the plan.
+    - `epsilon` is the cost of one release at the budget's delta.
+    - `bounds` has the query's k, public labels and limits per user.
+    - `confidence` is the probability with which the stated error bounds hold.
     """
     preview = _preview_error(mechanism, bounds, confidence)
     return Choice(
@@ -277,10 +290,10 @@ def _merit(preview: ErrorEstimate, total: Total) -> float:
 
 
 def reach_of(preview: ErrorEstimate) -> int:
-    """Return by how much a label's count must exceed its rivals, or a threshold, for the label to be released reliably.
+    """Return by how much a label's count must exceed its rivals, or a threshold, for the label to be released.
 
-    `preview` is the expected error of the release. The result, in units of a count, is the larger one of its fields
-    `detectable` and `shortfall`.
+    The result, in units of a count, is the larger one of the fields `detectable` and `shortfall` of `preview`, the
+    expected error of the release. It is enough with the probability `preview.confidence`.
     """
     return max(preview.detectable or 0, preview.shortfall or 0)
 

@@ -51,7 +51,7 @@ mean absolute error (1.0 or 0.798 noise scales)."""
 class StatisticsChoice:
     """A plan for statistics of groups: the mechanism with its noise, and the plan's name.
 
-    `discovery` is the plan that finds the groups, or None if the groups are public.
+    `discovery` is the plan that finds the groups, or None if every group of a public domain is released.
     """
 
     mechanism: GroupStatistics
@@ -62,10 +62,11 @@ class StatisticsChoice:
 def plan_statistics(
     bounds: Bounds, total: Total, wanted: Sequence[StatisticRelease], *, certified: bool = True
 ) -> StatisticsChoice:
-    """Return the mechanism that releases the statistics `wanted` with the smallest noise within the budget `total`.
+    """Return a plan that releases the statistics `wanted` with about the smallest noise within the budget `total`.
 
-    `bounds` has the query's k, public groups and limits per user. The noise in the entries of `wanted` is a placeholder
-    that is replaced. If `certified` is False, the noise scale is an estimate: nothing may be released with it.
+    - `bounds` has the query's k, public groups and limits per user.
+    - `wanted`: the noise in its entries is a placeholder that is replaced.
+    - `certified`: if False, the noise scale is only an estimate, and nothing may be released with it.
 
     Ensures: if `certified`, the set-wise composition of the mechanism's guarantees is certified to be within (epsilon,
     delta).
@@ -144,7 +145,7 @@ class _UnscaledPlan:
     """A plan for statistics of groups whose noise scale is not chosen yet.
 
     - `bounds` has the query's k, public groups and limits per user.
-    - `found` is the plan that finds the groups, or None if they are public.
+    - `found` is the plan that finds the groups, or None if every group of a public domain is released.
     - `wanted` are the statistics to release.
     - `noise` is the kind of noise on counts, sums and means.
     """
@@ -199,10 +200,12 @@ class _UnscaledPlan:
         return lambda scale: price(self.uses(scale), delta)
 
     def off(self, scale: float) -> float:
-        """Return the error of this plan at noise scale `scale` as one number; smaller is better."""
-        # It is the sum of the logarithms of all errors: the lead that a group's count needs for the group to be found,
-        # the errors of counts, sums and means, and the rank errors of quantiles. Terms that are the same for all plans
-        # are left out.
+        """Return a number that compares the error of this plan at noise scale `scale` with other plans.
+
+        A smaller number is better. It is a sum of logarithms of errors, so only differences between plans count.
+        """
+        # The errors are the lead that a group's count needs for the group to be found, the errors of counts, sums and
+        # means, and the rank errors of quantiles. Terms that are the same for all plans are left out.
         total = 0.0
         if self.found is not None:
             total += math.log(max(1, reach_of(self.found.preview)))
@@ -213,13 +216,11 @@ class _UnscaledPlan:
 
 
 def _discoveries(bounds: Bounds, total: Total, wanted: Sequence[StatisticRelease]) -> Iterator[Sequence[Choice | None]]:
-    """Yield lists of plans that find the groups, each plan with its share of the budget `total`.
+    """Yield lists of plans that find the groups; each plan is for a part of the budget `total`.
 
-    - `bounds` has the query's k, public groups and limits per user.
-    - `wanted` are the statistics to release.
-    - An entry None means that no groups have to be found.
-
-    The caller takes the first list in which some plan stays within the budget.
+    An entry None instead of a plan means that no groups have to be found. The caller takes the first list in which some
+    plan, together with the statistics `wanted`, stays within the budget. `bounds` has the query's k, public groups and
+    limits per user.
     """
     # From this list the caller takes the plan with the smallest error of the statistics.
     # If all groups of a public domain are wanted, the only list is [None]. Otherwise the last list has the plans that

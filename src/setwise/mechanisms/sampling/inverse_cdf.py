@@ -165,8 +165,8 @@ class CutPoints:
     `width` is the number of bits of the random words that are looked up in the table. Every entry is certified, and
     entries do not decrease.
 
-    Ensures: the table leaves out only values x in the far tails, where F(x) is 0 or 1, or its entry is 0 or 2^width -
-    1. One entry of 0 and one of 2^width - 1 are kept if there are any.
+    Ensures: the table has an entry for every value, except in the far tails. There, one entry of 0 and one of
+    2^width - 1 are kept if there are any, and further equal entries are left out, as are values where F is 0 or 1.
     """
 
     # These two entries are kept so that a word that does not decide its draw always equals an entry.
@@ -354,8 +354,8 @@ class _Lookup:
 
     - `floors` are the entries of the table.
     - `smallest` is the draw for a word below all entries.
-    - `guide` maps the leading bits of a word to the number of entries that are at most the word; -1 if they do not
-      determine it.
+    - `guide` maps the leading bits of a word to the number of entries that are at most the word; -1 if the leading bits
+      do not determine that number.
     - `shift` is the number of bits of a word after the leading bits.
     """
 
