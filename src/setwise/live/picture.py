@@ -28,7 +28,7 @@ _NOTE_WIDTH = 130
 
 
 def draw_series(view: "SeriesView") -> Picture:
-    """Return a chart of the released counts in `view`: a line for each group, with a band for its 95% intervals.
+    """Return a chart of the estimated counts in `view`: a line for each group, with a band for its 95% intervals.
 
     Raises `MissingExtra` without matplotlib and `InvalidParameter` if nothing was released yet.
     """
@@ -66,9 +66,9 @@ def draw_series(view: "SeriesView") -> Picture:
 
 
 def _draw(axes: "Axes", days: list[date], line: "Line", colour: str) -> None:
-    """Draw on `axes` one group's counts and their confidence band, in this `colour`.
+    """Draw on `axes` one group's estimated counts and their confidence band, in this `colour`.
 
-    `line` has the counts and intervals of the group, one for each of `days`, the first days of the periods.
+    `line` has the estimates and intervals of the group, one for each of `days`, the first days of the periods.
     """
     lows, highs = zip(*line.intervals, strict=True)
     marker = "o" if len(days) == 1 else None

@@ -65,7 +65,7 @@ def open_table(source: object, options: Mapping[str, Any], engine: str | None = 
 
 
 def first_day_read(terms: SeriesTerms, first: int) -> date:
-    """Return the first day whose rows an update reads, if `first` is its first unreleased period, numbered from 0.
+    """Return the first day whose rows an update reads, if `first` is the first period that it counts, numbered from 0.
 
     It is `late_days` days (a field of the series' `terms`) before that period, but not before the start of the series.
     """
@@ -102,7 +102,8 @@ def read_candidates(terms: SeriesTerms, reader: UserGroups, first: int, until: i
     """Return the pairs of user and group that `reader` finds for an update of the periods `first` to `until` - 1.
 
     The result is an Arrow table with the columns u (the user, or user and day), g (the group), day, and period (the
-    number of the period that counts the pair). `terms` say what the live series counts.
+    number of the period that counts the pair). A row of an earlier period that arrived late is counted in the period
+    `first`. If `terms` list public groups, only pairs of these groups are returned.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -113,7 +114,7 @@ def read_candidates(terms: SeriesTerms, reader: UserGroups, first: int, until: i
     days = pairs.column("g1").cast(pa.string())
     calendar = terms.calendar
     distinct = pc.unique(days).to_pylist()
-    # An event of an earlier period that arrived late is counted in the period `first`, because its own was released.
+    # The earlier period of an event that arrived late was released already.
     places = {day: max(first, calendar.place_of(date.fromisoformat(day))) for day in distinct}
     at = pc.index_in(days, pa.array(list(places), pa.string()))
     periods = pa.array(list(places.values()), pa.int32()).take(pa.chunked_array(at).combine_chunks())

@@ -22,11 +22,12 @@ CLOSED = "live.closed"
 class Opening:
     """The ledger's record of an opened live series: who pays, where the private state is, and the terms.
 
-    - `account` is the name of the account that pays; `own_account` says whether it was opened for this series alone.
+    - `account` is the name of the account that pays.
+    - `own_account` says whether that account was opened for this series alone.
     - `state` is the address of the private state (counted users and noise), without a password.
     - `delta` is the delta of the paying account.
     - `sigma` is the noise scale divided by the sensitivity.
-    - `failure` is the probability that a group of one user is shown; None if the groups are public.
+    - `failure` bounds the probability that a group of one user alone is shown; None if the groups are public.
     """
 
     account: str

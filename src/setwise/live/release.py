@@ -63,10 +63,7 @@ def release_texts(
 
 
 def is_same_release(one: str, other: str) -> bool:
-    """Return whether two released texts of one period, `one` and `other`, have the same numbers.
-
-    The order in which the texts list new groups is ignored.
-    """
+    """Return whether two released texts of one period, `one` and `other`, are equal but for the order of new groups."""
     bodies: list[dict[str, Any]] = [json.loads(text) for text in (one, other)]
     # Earlier versions listed new groups in the order of the data, and their series are still updated.
     for body in bodies:
@@ -75,12 +72,12 @@ def is_same_release(one: str, other: str) -> bool:
 
 
 def first_shown(totals: RunningTotals, history: History, noisy: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return, for each private group, the number of the first period that may show the group; `NEVER` if none may.
+    """Return, for each private group, the number of the period in which it is first shown; `NEVER` if in none.
 
-    `totals` is the noise mechanism of the series. `noisy` are the noisy values, with groups in rows and periods in
-    columns.
+    A group is shown once it has users and the estimate of its total exceeds the period's threshold. `totals` is the
+    noise mechanism of the series. `noisy` are the noisy values, with groups in rows and periods in columns.
     """
-    # The threshold hides groups of one user. A group without a counted user is not shown, whatever its noise.
+    # The threshold hides groups of one user.
     has_users = np.cumsum(history.counts, axis=1) > 0
     passes = has_users & (totals.estimates(noisy) > totals.thresholds()[: history.periods])
     return np.where(passes.any(axis=1), passes.argmax(axis=1), NEVER)
@@ -88,11 +85,12 @@ def first_shown(totals: RunningTotals, history: History, noisy: NDArray[np.int64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Released:
-    """The released numbers of a live series, which are noisy counts of users.
+    """The released numbers of a live series, from which `RunningTotals.estimates` estimates numbers of users.
 
     - `periods` are the first days of the periods, as YYYY-MM-DD.
     - `labels` are the groups, in the order in which they were first shown.
-    - `noisy` has a row for each group and a column for each period.
+    - `noisy` has a row for each group and a column for each period. A value is a weighted sum of the group's counts up
+      to that period plus noise, in the units of the series' mechanism.
     - `shown_from` has, for each group, the number of the period that first showed it.
     """
 

@@ -147,7 +147,10 @@ class LiveSeries:
         return tuple(dates[len(released) :])
 
     def released(self) -> Released:
-        """Return the noisy counts of every group and period that the series released so far, read from the ledger."""
+        """Return the noisy values of every group and period that the series released so far, read from the ledger.
+
+        A noisy value is a weighted sum of counts plus noise; `view` turns these values into estimated counts.
+        """
         return read_releases(self._texts(*self._charge_once()))
 
     def view(
@@ -158,7 +161,7 @@ class LiveSeries:
         top: int | None = None,
         on: str | None = None,
     ) -> SeriesView:
-        """Return estimates from the released numbers; no private data is read.
+        """Return estimated counts with intervals, computed from the released numbers; no private data is read.
 
         - `window` asks for counts over that many periods instead of running totals.
         - `items` are the only groups to show; all if empty.
@@ -541,11 +544,10 @@ def _own_account(ledger: Ledger, opening: Opening, dataset: str) -> Account:
 
 
 def _create_state(state: SeriesState, request: str) -> tuple[str, bool]:
-    """Create the private `state` (counted users and noise) of a series, unless it exists; return its token.
+    """Create the private `state` of a series, unless it exists; return (token of the state, whether it was created).
 
-    The token is a random text that identifies the state. The second part of the result says whether this call created
-    the state. `request` is a digest of the series' terms and noise. Raises `NameTaken` if the state belongs to another
-    series.
+    The private state has the counted users and the noise. The token is a random text that identifies the state.
+    `request` is a digest of the series' terms and noise. Raises `NameTaken` if the state belongs to another series.
     """
     # An earlier opening of the same request may have been interrupted after it created the state.
     existing = state.token()

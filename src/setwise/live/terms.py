@@ -41,7 +41,7 @@ class Unit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeriesTerms:
-    """What a live series counts: the distinct users of every group (value of the column `item`), each user once.
+    """What a live series counts: the distinct users of every group, where a group is a value of the column `item`.
 
     - `table` is the table, `user` its column of users, and `at` its column with the time of an event.
     - `source` has the engine and the options with which the table is opened.
@@ -105,9 +105,10 @@ class SeriesTerms:
         return f"live:{self.name}"
 
     def shape(self) -> Shape:
-        """Return the weights with which each release sums counts before noise is added, as a `Shape`.
+        """Return the weights, as a `Shape`, with which a release sums the counts of this and earlier periods.
 
-        They have the smallest error for the purpose of the series, such as "totals".
+        Noise is added to the weighted sum. Of a list of candidates, the weights with the smallest error for the purpose
+        of the series, such as "totals", are taken.
         """
         return choose_shape(self.periods, Purpose(self.purpose), self.window)
 
@@ -142,16 +143,19 @@ def plan_within(
     delta: float,
     pays: Callable[[tuple[Use, ...]], bool] = lambda _: True,
 ) -> RunningTotals:
-    """Return the mechanism with the least noise that makes a whole live series (epsilon, delta)-DP.
+    """Return a noise mechanism for a live series, all of whose releases together are then (epsilon, delta)-DP.
 
-    `terms` say what the series counts. `pays` says whether the account can pay for the given guarantees; the result is
-    the first plan that it can pay for, or the last plan tried. Public groups have only one plan.
+    `terms` say what the series counts. Public groups have one plan. For private groups, several plans are tried in a
+    fixed order; they differ in the part of delta for the threshold that hides groups of one user. The noise of each
+    plan is about the smallest within the rest of the budget.
+
+    `pays(uses)` says whether the account can pay for the guarantees of a plan. The result is the first plan that it can
+    pay for, or else the last plan.
     """
     exact_epsilon = rational("epsilon", epsilon, Fraction(1, 10**6), Fraction(100))
     whole_delta = float(probability("delta", delta))
     if terms.domain is not None:
         return plan_drawn(terms, sigma=_calibrate_sigma(float(exact_epsilon), whole_delta, None))
-    # A part of delta is spent on the threshold that hides small private groups.
     for share in _FAILURE_SHARES:
         failure = share * whole_delta
         plan = plan_drawn(terms, sigma=_calibrate_sigma(float(exact_epsilon), whole_delta, failure), failure=failure)
@@ -161,11 +165,13 @@ def plan_within(
 
 
 def plan_drawn(terms: SeriesTerms, *, sigma: float, failure: float | None = None) -> RunningTotals:
-    """Return the mechanism of a live series with these `terms` whose noise costs one Gaussian guarantee.
+    """Return the mechanism of a live series with these `terms` whose noise costs one Gaussian use of `sigma`.
 
-    `sigma` is the noise scale divided by the sensitivity. `failure`, for private groups, is the probability with which
-    the threshold that hides small groups fails; it costs another guarantee. Raises `InvalidParameter` if private groups
-    have no `failure`, or public groups have one.
+    - `sigma` is the noise scale divided by the sensitivity.
+    - `failure`, for private groups, bounds the probability that the threshold shows a group of one user alone; it costs
+      a second use.
+
+    Raises `InvalidParameter` if private groups have no `failure`, or public groups have one.
     """
     if (failure is None) != (terms.domain is not None):
         raise InvalidParameter(
@@ -183,8 +189,9 @@ def plan_drawn(terms: SeriesTerms, *, sigma: float, failure: float | None = None
 
 
 def _calibrate_sigma(epsilon: float, delta: float, failure: float | None) -> float:
-    """Return the smallest sigma for which Gaussian noise, of sigma times the sensitivity, is (epsilon, delta)-DP.
+    """Return about the smallest sigma for which Gaussian noise is certified to be (epsilon, delta)-DP.
 
+    The noise has sigma times the sensitivity as its standard deviation.
     If `failure` is not None, the noise is composed with a mechanism that reveals everything with that probability.
     """
     fixed = () if failure is None else (Use(ApproxDP(epsilon=0.0, delta=failure)),)

@@ -33,9 +33,10 @@ CONFIDENCE = Fraction(95, 100)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One group (`item`) of a live series over time: its numbers of users and their 95% confidence intervals.
+    """One group (`item`) of a live series over time: its estimated numbers of users, with 95% confidence intervals.
 
-    - `values` and `intervals` have one entry per released period, in whole numbers.
+    - `values` has the estimate for each released period, rounded to a whole number.
+    - `intervals` has the interval for each released period.
     - `shown_from` is the first day of the period in which the group was first shown.
     """
 
@@ -45,7 +46,7 @@ class Line:
     shown_from: str
 
     def to_dict(self) -> "LineRecord":
-        """Return a dict of JSON values: the group under "item", and its `values` and `intervals` for each period."""
+        """Return a dict of JSON values: the group as "item", and the estimated "values" and "intervals" of periods."""
         return {
             "item": self.item,
             "values": list(self.values),
@@ -55,13 +56,15 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeriesView:
-    """The released counts of a live series: running totals, or counts over windows of `window` periods.
+    """Estimated counts of a live series: running totals, or counts over windows of `window` periods.
 
     - `window` is None for running totals.
-    - `every` is the length of a period (such as "week"), and `unit` the unit of privacy (such as "user").
+    - `every` is the length of a period (such as "week").
+    - `unit` is the unit of privacy (such as "user").
     - `contributions` is the most groups in which one user counts.
-    - `periods` are the first days of the released periods, and `remaining` is the number of periods not released yet.
-    - `lines` has one `Line` per group.
+    - `periods` are the first days of the released periods.
+    - `remaining` is the number of periods not released yet.
+    - `lines` has one `Line` of estimates with intervals per group.
     - `epsilon` and `delta` are the privacy promise.
     - `spent` are the privacy guarantees, with counts, that the series was charged.
     - `matrix` says in words how a release weights earlier periods.
@@ -100,7 +103,7 @@ class SeriesView:
         return promise_for_unit(self.unit, self.epsilon.upper, self.delta)
 
     def top(self, k: int, period: str | None = None) -> tuple[Line, ...]:
-        """Return the `k` groups with the largest numbers in a period, the largest first.
+        """Return the `k` groups with the largest estimates in a period, the largest first.
 
         `period` is the first day of the period; None takes the last one. Raises `UnknownName` if no released period
         begins on that day. Returns an empty tuple if nothing was released.
@@ -114,14 +117,14 @@ class SeriesView:
         return tuple(sorted(lines, key=lambda line: (-line.values[place], str(line.item)))[:k])
 
     def largest(self, k: int, period: str | None = None) -> "SeriesView":
-        """Return the view restricted to the `k` largest groups of a period, the largest first.
+        """Return the view restricted to the `k` groups with the largest estimates in a period, the largest first.
 
-        `period` is the first day of the period; None takes the last one, as in `top`.
+        `period` is the first day of the period; None takes the last one.
         """
         return replace(self, lines=self.top(k, period))
 
     def to_dict(self) -> "SeriesValuesRecord":
-        """Return the released counts of the series as the JSON object that commands print and the service sends."""
+        """Return the estimated counts of the series as the JSON object that commands print and the service sends."""
         return {
             "name": self.name,
             "every": self.every,
@@ -138,7 +141,7 @@ class SeriesView:
         }
 
     def picture(self) -> "Picture":
-        """Return a picture of each group's counts over time with confidence bands.
+        """Return a picture of each group's estimated counts over time, with confidence bands.
 
         Few groups share one chart, and many groups get a small chart each.
         """
@@ -147,7 +150,7 @@ class SeriesView:
         return draw_series(self)
 
     def to_json(self) -> str:
-        """Return the released counts of the series as JSON text, with the fields that `to_dict` returns."""
+        """Return the estimated counts of the series as JSON text, with the fields that `to_dict` returns."""
         return json.dumps(self.to_dict())
 
     def to_csv(self) -> str:
@@ -226,8 +229,8 @@ def view_of(
 def accuracy_in_words(terms: SeriesTerms, totals: RunningTotals) -> str:
     """Return a phrase for people: how far the numbers of a live series may be from the truth, at 95% confidence.
 
-    `terms` say what the series counts, and `totals` is its noise mechanism. For private groups, the phrase also says
-    from how many users on a group is likely to be shown.
+    `terms` say what the series counts, and `totals` is its noise mechanism. For private groups, the phrase also states
+    the threshold of the last period: about how many users a group needs to be shown.
     """
     radius, counted = math.ceil(totals.radii(CONFIDENCE)[-1]), "users" if terms.unit == Unit.USER else "user-days"
     words = f"totals within {radius:,} {counted} of the truth in every period, 95 times in 100"

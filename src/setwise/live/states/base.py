@@ -35,10 +35,11 @@ Its state cannot be rebuilt from a table that may have changed.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """The counts of new users and the noise that one update stored, for the periods `first` to `until` - 1 of a series.
+    """The exact counts of new users, and the noise, that one update stored for the periods `first` to `until` - 1.
 
-    - `labels` are the groups that are new in this batch. They come after the groups of earlier batches in all arrays.
-    - `counts` and `noise` have a row for each group known so far and a column for each period of the batch.
+    - `labels` are the groups that are new in this batch.
+    - `counts` and `noise` have a row for each group known so far and a column for each period of the batch. The rows of
+      the new groups come last.
     - `earlier` is the noise of the new groups in the periods before the batch.
     - `mark` is a random text that every release from the batch repeats, or "" in states of earlier versions.
     """
@@ -88,7 +89,7 @@ def _unpack(packed: dict[str, Any]) -> NDArray[np.int64]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """The counts of new users and the noise of all updates of a series together.
+    """The exact counts of new users and the noise of all updates of a series together; both are private.
 
     - `labels` are the groups.
     - `counts` and `noise` have a row for each group and a column for each period.
