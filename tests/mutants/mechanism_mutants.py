@@ -228,8 +228,8 @@ MUTANTS = (
     Mutant(
         "Laplace threshold without tau",
         "unknown_domain.py",
-        'of the other labels (0 if there are none).\n        """\n        return self.per_item + self.margin',
-        'of the other labels (0 if there are none).\n        """\n        return self.margin',
+        '(0 if there are none), plus noise.\n        """\n        return self.per_item + self.margin',
+        '(0 if there are none), plus noise.\n        """\n        return self.margin',
     ),
     Mutant(
         "noise not added to the Laplace threshold",
