@@ -574,7 +574,8 @@ def _only_if(closer: Callable[[Target], bool], bound: Bound) -> Bound:
     def answer(target: Target, width: float | None) -> Bracket:
         """Return the bracket of the slow bound for `target`; `width` is the wanted width of the bracket, or None.
 
-        Raises: `Unattainable` if `width` is None, because the caller is then content with the quicker bounds.
+        Raises: `Unattainable` if `width` is None and the bound is not expected to be closer, because the caller is then
+        content with the quicker bounds.
         """
         if width is None and not closer(target):
             raise Unattainable("the grid for these uses takes long, so it is computed only on request; give a width")
@@ -710,7 +711,11 @@ def _tilt(kinds: ClassifiedUses, target: Target) -> float:
 
 
 def _moderate_tilt(kinds: ClassifiedUses, target: Target) -> float:
-    """Return the tilt of `target` (see `_tilt`), or 0 if with this tilt nearly every use has its largest loss."""
+    """Return roughly the rate at which delta falls with epsilon near `target`, or 0 if that rate is too large to use.
+
+    As an exponential tilt (a weight exp(rate L) on losses L), a too large rate gives nearly every use in `kinds` its
+    largest loss.
+    """
     tilt = _tilt(kinds, target)
     return tilt if tilt <= proxy_saddle(kinds.linear, kinds.ranges).moderate(tilt) else 0.0
 

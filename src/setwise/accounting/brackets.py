@@ -405,7 +405,8 @@ class CertifiedBound:
     """The result of a composition: a certified bracket for an epsilon or a delta, and its proof.
 
     - `upper` is promised.
-    - `lower` is reached by some analyst, so a better proof could lower `upper` at most to `lower`.
+    - `lower`: some analyst reaches at least this, so no proof could lower `upper` below `lower`. A `lower` of 0 says
+      nothing.
     - `interaction` says what the analyst may decide on the fly.
     - `method` names the computation.
     - `statement` names the theorem, or the section of the documentation, that proves it.

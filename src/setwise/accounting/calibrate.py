@@ -264,10 +264,13 @@ def smallest_noise(
     smallest: float = 2e-3,
     largest: float = 1e9,
 ) -> Calibrated:
-    """Return the smallest noise scale for which the planned uses together are (epsilon, delta)-DP.
+    """Return, as a `Calibrated`, about the smallest noise scale at which planned uses together are (epsilon, delta)-DP.
 
-    `plan` maps a noise scale to uses. Noise scales from `smallest` to `largest` are tried. `interaction` says what the
-    analyst may choose on the fly: "batch", "ordered", "setwise" or "adaptive".
+    The returned noise scale is certified to meet the target.
+
+    - `plan` maps a noise scale to uses. Noise scales from `smallest` to `largest` are tried.
+    - `epsilon` and `delta` are the target for all uses together.
+    - `interaction` says what the analyst may choose on the fly: "batch", "ordered", "setwise" or "adaptive".
 
     Raises: `Unattainable` if even `largest` does not meet the target.
 
@@ -290,10 +293,13 @@ def largest_epsilon(
     delta: float,
     interaction: str | Interaction = Interaction.SETWISE,
 ) -> Calibrated:
-    """Return the largest per-use epsilon for which the planned uses together are (epsilon, delta)-DP.
+    """Return, as a `Calibrated`, about the largest per-use epsilon at which planned uses are (epsilon, delta)-DP.
 
-    `plan` maps a per-use epsilon to uses. `epsilon` and `delta` are the target for all uses together, and `interaction`
-    says what the analyst may choose on the fly: "batch", "ordered", "setwise" or "adaptive".
+    The returned per-use epsilon is certified to meet the target.
+
+    - `plan` maps a per-use epsilon to uses.
+    - `epsilon` and `delta` are the target for all uses together.
+    - `interaction` says what the analyst may choose on the fly: "batch", "ordered", "setwise" or "adaptive".
 
     Raises: `Unattainable` if even the smallest epsilon tried does not meet the target.
     """
@@ -313,10 +319,11 @@ def largest_count(
     interaction: str | Interaction = Interaction.SETWISE,
     most: int = LARGEST_COUNT,
 ) -> Calibrated:
-    """Return the largest count for which the planned uses together are (epsilon, delta)-DP under `interaction`.
+    """Return, as a `Calibrated`, the largest count certified to keep the planned uses (epsilon, delta)-DP together.
 
-    `plan` maps a count to uses. Counts from 1 to `most` are tried. `interaction` says what the analyst may choose on
-    the fly: "batch", "ordered", "setwise" or "adaptive".
+    - `plan` maps a count to uses. Counts from 1 to `most` are tried.
+    - `epsilon` and `delta` are the target for all uses together.
+    - `interaction` says what the analyst may choose on the fly: "batch", "ordered", "setwise" or "adaptive".
 
     Raises: `Unattainable` if not even one use meets the target.
 
@@ -354,10 +361,11 @@ _PLANNED = re.compile(r"(?P<kind>[a-z-]+):\?(?:x(?P<count>[0-9]{1,12}))?|(?P<fix
 
 
 def parse_plan(texts: Sequence[str]) -> tuple[str, Callable[[float], list[Use]]]:
-    """Return which parameter is free in a written plan ("noise", "epsilon" or "count"), and the plan as a function.
+    """Return (name of the free parameter of a written plan, the plan as a function).
 
-    The function maps a value of the free parameter to the list of uses. `texts` are uses of which exactly one contains
-    a ``?``, such as ``gaussian:?x10``, ``pure:?x25``, ``bounded-range:0.1x?``.
+    The name is "noise", "epsilon" or "count". The function maps a value of the free parameter to the list of uses.
+    `texts` are uses of which exactly one contains a ``?``, such as ``gaussian:?x10``, ``pure:?x25``,
+    ``bounded-range:0.1x?``.
 
     Raises: `InvalidParameter` if there is not exactly one ``?``, or it stands where none is allowed.
 

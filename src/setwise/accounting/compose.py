@@ -119,9 +119,10 @@ class Composition:
         return self._answer(Target("epsilon", check_delta(delta)), _check_width(width))
 
     def quick_delta(self, epsilon: float) -> CertifiedBound:
-        """Return a certified bracket for the delta of the composition at `epsilon`, quickly but about ten percent wide.
+        """Return a certified bracket for the delta of the composition at `epsilon`, quickly.
 
-        It serves searches that evaluate many compositions, such as one for the least noise within a budget.
+        The bracket may be ten percent wide, or wider if no better bound is known. It serves searches that evaluate many
+        compositions, such as one for the least noise within a budget.
         """
         # To save time, the bracket is not tightened by bounds for other interactions (analysts who may choose more, or
         # less, on the fly); `compared` does that.

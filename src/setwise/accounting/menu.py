@@ -82,7 +82,7 @@ class Menu:
 
     @classmethod
     def for_promise(cls, guarantees: Sequence[Guarantee], *, epsilon: float, delta: float) -> "Menu":
-        """Return the menu of `guarantees` with the largest budget for which all uses together are (epsilon, delta)-DP.
+        """Return the menu of `guarantees` with the largest budget certified to keep all uses (epsilon, delta)-DP.
 
         A menu has a cost, in whole units, for one use of each guarantee; the budget limits the sum of the costs.
 
@@ -225,10 +225,10 @@ def _largest_budget(items: tuple[tuple[MenuItem, int], ...], epsilon: float, del
 
 
 def _operator(item: MenuItem, step: float) -> BoundedRangeStep | RandomizedResponseStep:
-    """Return the operator that maps the privacy profile of later uses to that of one use of `item` and then them.
+    """Return the operator that maps the privacy profile of later uses to that of one more use before them.
 
-    A profile is delta as a function of epsilon, here on a grid of epsilons with this `step`. `item` is a guarantee on
-    the menu.
+    The use before them has the guarantee `item` of the menu. A profile is delta as a function of epsilon, here on a
+    grid of epsilons with this `step`.
     """
     # The epsilon of the item is rounded up to a multiple of the step.
     cells = cells_up(item.epsilon, step)

@@ -29,9 +29,10 @@ _CLASSES = "docs/optimal-composition.md, classes beside linear mechanisms"
 
 
 def moment_bounds(kinds: ClassifiedUses) -> Iterator[Bound]:
-    """Yield bounds that depend only on sums over the uses in `kinds`: of moments, zCDP parameters or epsilons.
+    """Yield bounds that add up moments, zCDP parameters or largest losses of uses; they hold for any adaptive order.
 
-    `kinds` are the uses sorted by how they compose. The bounds hold for any adaptive order of the uses.
+    Some of these bounds compose a part of the uses exactly, and use sums for the others only. `kinds` are the uses
+    sorted by how they compose.
     """
     uses = kinds.uses
     from setwise.accounting.methods.moments import subgaussian_sum, zero_concentrated_sum
@@ -71,9 +72,10 @@ def _bounded_losses_apart(kinds: ClassifiedUses) -> Iterator[Bound]:
 
 
 def _shifted(others: ClassifiedUses, shift: float) -> Bound:
-    """Return the bound on the uses in `others`, which are linear, together with uses whose losses sum up to `shift`.
+    """Return the bound on the uses in `others` together with uses whose losses sum up to at most `shift`.
 
-    The delta of all uses at an epsilon is at most the delta of `others` at epsilon - `shift`.
+    The uses in `others` have fixed dominating pairs. The delta of all uses at an epsilon is at most the delta of
+    `others` at epsilon - `shift`.
     """
     alone = linear_bound(others)
 

@@ -74,7 +74,8 @@ class Wallet:
     def for_promise(cls, *, epsilon: float, delta: float, failure_share: float = FAILURE_SHARE) -> "Wallet":
         """Return the largest Gaussian wallet (a budget of mu squared) whose uses together are (epsilon, delta)-DP.
 
-        The share `failure_share` of delta is set aside for outright failures (in which everything may be revealed).
+        The share `failure_share` of delta is set aside for outright failures (in which everything may be revealed). The
+        wallet's `loss_limit` is about `epsilon`.
 
         Raises: `InvalidParameter` if too little of delta remains for the wallet.
         """

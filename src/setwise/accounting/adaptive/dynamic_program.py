@@ -264,15 +264,15 @@ def draw_orders_of(groups: tuple[Group, ...], tilt: float) -> DrawOrders:
 
 
 def _choose_prices(groups: Sequence[Group], tilt: float) -> tuple[DrawOrders, float]:
-    """Return `groups` with a price for one use of each group, and a bound that is smaller for better prices.
+    """Return (`groups` with a price for one use of each group, bound on log E[exp(`tilt` L)]).
 
-    `groups` are bounded-range mechanisms as (epsilon, count). If every choice of prices takes too much work, the
-    returned groups are empty and the bound is infinite. A single group gets no prices, because its uses have only one
-    order.
+    L is the total privacy loss of the worst sequence of uses that the prices allow; the prices are chosen so that the
+    bound is small. `groups` are bounded-range mechanisms as (epsilon, count). If every choice of prices takes too much
+    work, the returned groups are empty and the bound is infinite. A single group gets no prices, because its uses have
+    only one order.
     """
     # Prices are positive whole numbers. The dynamic program allows every sequence of uses whose prices add up to the
-    # total price of `groups`. The bound is on log E[exp(`tilt` L)] over these sequences, where L is the total privacy
-    # loss of a sequence. Too much work is more than `CONFIG.most_priced_steps` operator applications.
+    # total price of `groups`. Too much work is more than `CONFIG.most_priced_steps` operator applications.
     gains = [draw_gain(epsilon, tilt) for epsilon, _ in groups]
     if len(groups) == 1:
         return DrawOrders(tuple(groups)), groups[0][1] * gains[0]

@@ -334,12 +334,14 @@ class Optimum:
         return draw_orders_of(tuple((max(epsilon, self._least), count) for epsilon, count in groups), tilt)
 
     def _exactly_drawn(self, tilt: float) -> bool:
-        """Return whether the upper bound is a maximum over the possible orders of the bounded-range uses only.
+        """Return whether the upper bound on delta is the exact maximum over orders, up to the error of the grid.
 
-        `tilt` is the rate at which privacy profiles are expected to fall with epsilon.
+        If not, the upper bound is looser: some epsilon is rounded up, or the dynamic program also allows orders that
+        use some bounded-range mechanism too often. `tilt` is the rate at which privacy profiles are expected to fall
+        with epsilon.
         """
-        # The upper bound is looser if some epsilon is rounded up, or if the states of the dynamic program are sums of
-        # prices (see `DrawOrders`, chosen for `tilt`) instead of vectors of remaining counts.
+        # It allows such orders if its states are sums of prices (see `DrawOrders`, chosen for `tilt`) instead of
+        # vectors of remaining counts.
         return all(
             self._draws(groups, tilt) == DrawOrders(tuple(merge_groups(groups))) for groups in self._stages_of_groups
         )
@@ -468,7 +470,10 @@ class Optimum:
 
 @lru_cache(maxsize=8)
 def _solved_on_grid(optimum: Optimum, about: float, full_tilt: float, trial: Trial, begin: float) -> "_GridSolution":
-    """Return what `Optimum._solve_on_grid` returns; the last results are kept, because several bounds need them."""
+    """Return the optimal delta of `optimum` as computed on one grid of epsilons; cached, as several bounds need it.
+
+    `optimum` is compared by value as the key of the cache. The other arguments are those of `Optimum._solve_on_grid`.
+    """
     least, tilt = optimum._least, trial.tilt_share * full_tilt
     step = grid_step([max(epsilon, least) for epsilon, _ in optimum._groups], trial.cells)
     apply = BoundedRangeStep.apply_upper if trial.upper_only else BoundedRangeStep.apply

@@ -126,10 +126,11 @@ _LEAST_CONVOLVED = 1e-250
 
 
 def enumerate_losses(uses: Iterable[tuple[KnownNoise, int]], most: int) -> Atoms | None:
-    """Return the exact distribution of the total privacy loss of `uses`, pairs (noise, count), as a list of its values.
+    """Return the distribution of the total privacy loss of `uses`, pairs (noise, count), as a list of its values.
 
-    This is possible for randomized responses, two-point laws and integer noise with few values. Returns None if there
-    is other noise, or if the result would have more than `most` entries.
+    The losses are not rounded to a lattice. Values of negligible probability are left out, and the field `dropped` of
+    the result bounds their sum. A list is possible for randomized responses, two-point laws and integer noise with few
+    values. Returns None if there is other noise, or if the result would have more than `most` entries.
     """
     atoms = NOTHING
     for noise, count in uses:

@@ -169,7 +169,8 @@ class LatticeSum:
     def _finer(self) -> "LatticeSum":
         """Return this composition with a smaller tolerance, which gives a finer lattice of losses.
 
-        The tolerance is the variance that rounding losses to the lattice (equally spaced values) may add.
+        The tolerance is the share by which rounding losses to the lattice (equally spaced values) may raise their
+        variance.
 
         Raises: `Unattainable` if rounding errors would outweigh the gain of a finer lattice.
         """

@@ -71,9 +71,9 @@ CONFIG = BatchMixtureConfig()
 
 @dataclass(frozen=True, slots=True)
 class BatchMixture:
-    """A batch of bounded-range mechanisms with distinct epsilons, next to other mechanisms, all chosen up front.
+    """A batch of bounded-range mechanisms with several epsilons, next to other mechanisms, all chosen up front.
 
-    - `groups` are bounded-range mechanisms as (epsilon, count).
+    - `groups` are bounded-range mechanisms as (epsilon, count), one group for each epsilon.
     - `linear` are mechanisms with fixed dominating pairs and their counts.
     - `failure` is a bracket for the probability of outright failure (in which everything may be revealed).
 
@@ -109,13 +109,13 @@ class BatchMixture:
         """Return a bracket for the smallest epsilon at which the batch's optimal delta is at most `delta`.
 
         In a batch, all mechanisms are chosen up front. `width` is the wanted width of the bracket, relative to its
-        upper end; None accepts any width.
+        upper end; None accepts any width. The upper end is infinite if no upper end could be certified.
 
         Raises: `Unattainable` if `delta` is not above the probability of outright failure (in which everything may be
         revealed), or if the bracket is wider than `width`.
         """
-        # The upper end starts as an estimate. It is raised until branch and bound certifies that delta is at most
-        # `delta` there. If that fails several times, the upper end is infinite.
+        # The upper end starts as an estimate. It is raised, several times at most, until branch and bound certifies
+        # that delta is at most `delta` there.
         target_delta = (delta - self.failure.upper) / (1.0 - self.failure.upper) * (1 - 1e-12)
         if target_delta <= 0.0:
             raise Unattainable(delta_too_small(delta, self.failure.upper))

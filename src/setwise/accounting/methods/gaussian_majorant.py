@@ -62,7 +62,10 @@ def in_any_order(uses: Sequence[tuple[Guarantee, int]]) -> float:
 
 @lru_cache(maxsize=64)
 def _in_any_order(uses: tuple[tuple[Guarantee, int], ...]) -> float:
-    """Return the mu^2 of `in_any_order`; cached, because several bounds on the same uses need it."""
+    """Return a mu^2, rounded up, whose Gaussian mechanism dominates `uses` in any adaptive order; cached.
+
+    `uses` are pairs (guarantee, count). The result is infinite if some use has no finite price in mu squared.
+    """
     counts: dict[Guarantee, int] = {}
     gaussians = 0.0  # the price of a Gaussian is constant; other uses cost most when no Gaussian follows them
     for use, count in uses:
