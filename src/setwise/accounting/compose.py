@@ -401,9 +401,10 @@ class Composition:
 
 
 def _sets_without_small_kinds(uses: tuple[Use, ...]) -> Iterator[tuple[Use, ...]]:
-    """Yield `uses` without the smallest kind of use, then without the two smallest kinds, and so on.
+    """Yield `uses` without the smallest kind of use, and then without the two smallest kinds, if these are small.
 
-    A kind is all uses with the same guarantee; a kind is small if its uses together cost little.
+    A kind is all uses with the same guarantee; a kind is small if its uses together cost little. At most `_MOST_PARTS`
+    sets of uses are yielded.
     """
     # The size of a kind is its number of uses times rho + max(xi, 0), where the guarantee implies (xi, rho)-zCDP. Kinds
     # of equal size are ordered by the text of the guarantee. At most `_MOST_PARTS` sets are yielded, and the kinds left

@@ -139,10 +139,11 @@ class Guarantee(ABC):
         return math.inf if pure is None else pure.price(remaining)
 
     def split_off_failure(self) -> "tuple[Guarantee | None, float]":
-        """Return (this guarantee without outright failure, probability of outright failure).
+        """Return (a guarantee that holds without outright failure, probability of outright failure).
 
-        An outright failure is an event in which everything may be revealed. The first member is None for a mechanism
-        that reveals nothing unless it fails, such as a threshold.
+        An outright failure is an event in which everything may be revealed. The first member is this guarantee without
+        the failure, or one that it implies and that is quicker to compose. It is None for a mechanism that reveals
+        nothing unless it fails, such as a threshold.
         """
         return self, 0.0
 

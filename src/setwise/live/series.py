@@ -493,7 +493,9 @@ def _plan_for_account(
 ) -> RunningTotals:
     """Return the noise mechanism of a series with these `terms` that an existing `account` pays for.
 
-    - `epsilon` and `delta` calibrate the noise, or
+    Exactly one of `epsilon` and `counts` decides the noise.
+
+    - `epsilon`: the noise makes the whole series (`epsilon`, `delta`)-DP.
     - `counts` is a Gaussian guarantee that is registered with the account, such as "gaussian:20". `delta` is then the
       failure probability of the threshold that hides small private groups.
 

@@ -157,8 +157,8 @@ class StatisticRelease(ABC):
         """Return the expected error of this statistic: (radius of its interval, mean absolute error).
 
         Both are in the whole units to which values are rounded, and None if not known. `discovery` is the expected
-        error of the release that finds the groups (None if they are public). `confidence` is the probability with which
-        an interval holds.
+        error of the release that finds the groups (None if no groups have to be found). `confidence` is the probability
+        with which an interval holds.
         """
         del discovery, confidence
         return None, None
@@ -167,7 +167,7 @@ class StatisticRelease(ABC):
         """Return the error of this statistic by which the planner compares kinds of noise; smaller is better.
 
         `scale` is the noise scale, and `factor` the typical error at noise scale 1. `discovery` is the expected error
-        of the release that finds the groups (None if they are public).
+        of the release that finds the groups (None if no groups have to be found).
         """
         # A factor that is the same for all kinds of noise may be left out.
         del discovery

@@ -173,8 +173,8 @@ class UnknownLaplace:
     def margin(self) -> int:
         """The threshold minus the largest count of any label that it must hide, in units of a count.
 
-        It must hide labels that only one of two neighbouring tables can show. With probability at least 1 - `delta`,
-        none of their noisy counts exceeds the threshold.
+        The threshold must hide labels that only one of two neighbouring tables can show. With probability at least
+        1 - `delta`, none of their noisy counts exceeds it.
         """
         # With a `limit` on the number of labels, both the count and the threshold have noise, so the distance bounds
         # the difference of two noises.
@@ -458,8 +458,8 @@ class UnknownGumbel:
     def changeable(self) -> int:
         """The largest number of labels that the threshold must hide.
 
-        It must hide labels that only one of two neighbouring tables has among its `limit` highest counts. The more of
-        them there can be, the higher the threshold.
+        Those are labels that only one of two neighbouring tables has among its `limit` highest counts. The more of them
+        there can be, the higher the threshold.
         """
         return self.limit if self.contributions is None else min(self.contributions, self.limit)
 

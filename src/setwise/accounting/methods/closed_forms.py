@@ -179,9 +179,9 @@ class BatchBoundedRange:
         - t is the parameter that all randomized responses of the batch (chosen up front) share.
         - `points` are all t at which delta can have a local maximum.
         - `evaluate` returns the bracket for delta at one t, and stores it for the caller.
-        - `peak` is the best t found so far, and `floor` its delta.
+        - `peak` is the t with the largest delta found so far, and `floor` a lower bound on that delta.
 
-        The result is 0 if all t were evaluated or have a smaller delta than the largest found.
+        The result is 0 if all t were evaluated one by one.
         """
         # A response has the losses t and t - epsilon. The interval of t is cut into blocks, and the block with the
         # largest bound is split first. If few `points` are in a block, `evaluate` is called with each of them, and the

@@ -157,9 +157,9 @@ class NearlyNoNoise:
     def delta(self, epsilon: float) -> Bracket:
         """Return a bracket for the optimal delta at `epsilon` of uses whose noise is almost certainly 0.
 
-        Without noise, delta is 1 - exp(epsilon - total), where `total` is the privacy loss. The bracket is widened by
-        `stray`, the probability that some noise is not 0, by rounding errors, and by outright failures (in which
-        everything may be revealed).
+        Without noise, delta is 1 - exp(epsilon - total), or 0 from epsilon = total on, where `total` is the privacy
+        loss. The bracket is widened by `stray`, the probability that some noise is not 0, by rounding errors, and by
+        outright failures (in which everything may be revealed).
         """
         below, above = (-math.expm1(min(0.0, epsilon - total)) for total in (self.total.lower, self.total.upper))
         room = 2 * ELEMENTARY * UNIT

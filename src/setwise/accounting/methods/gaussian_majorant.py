@@ -154,14 +154,16 @@ class RangeSplit:
 
 
 def splits_of(groups: Sequence[Group], variance_beside: float, *, thorough: bool = False) -> list[RangeSplit]:
-    """Return one or two ways to divide the bounded-range `groups` between a grid and a Gaussian, to bound delta.
+    """Return one or two ways to split the bounded-range `groups` into a part for a grid and a part for one Gaussian.
+
+    For a bound on delta, the privacy profile of the first part is computed on a grid of epsilons, and one Gaussian
+    mechanism replaces the second part.
 
     - `groups` are pairs (epsilon, count).
     - `variance_beside` is the variance of the losses of all other mechanisms.
     - `thorough` allows the grid about a second instead of half a second.
     """
-    # Losses of one part are summed on a grid, which is slow and nearly exact; those of the other part are replaced by
-    # one Gaussian, which is fast and raises delta a little.
+    # The grid is slow and nearly exact; the Gaussian is fast and raises delta a little.
     # The Gaussian has a larger variance (mu^2) than the losses that it replaces. A split is tight if the excess is at
     # most `CONFIG.tight` times the variance of all losses. The first split replaces all uses by one Gaussian. If it is
     # not tight, groups are moved to the grid, largest epsilons first, until the split is tight, or until another group

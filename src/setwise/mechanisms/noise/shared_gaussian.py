@@ -156,13 +156,14 @@ def gaussian_count_noise(
 
 
 def squared_sensitivity(labels: int, changeable: int, theta: Fraction) -> Fraction:
-    """Return Q: the squared l2-sensitivity, in units of tau^2, of counts minus theta * tau * (number of users).
+    """Return Q: the squared l2-sensitivity of counts that share a part of their noise, in units of tau^2.
+
+    It is measured after `theta` * tau * (number of users) is subtracted from every count. This term is the same for all
+    counts, so the noise that is common to all counts hides it.
 
     - tau is the most that one user adds to a count.
     - `labels` is the number of counts; a user adds to at most `changeable` of them.
-    - `theta`, from 0 to 1/2, is the weight of the noise that is common to all counts.
-
-    The subtracted term is the same for all counts, and the common noise hides it.
+    - `theta`, from 0 to 1/2, is the weight of the common noise.
     """
     # For theta up to 1/2 the change is largest if the user adds tau to `changeable` counts.
     return changeable * (1 - 2 * theta) + labels * theta**2
