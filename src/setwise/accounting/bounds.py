@@ -422,8 +422,9 @@ def _majorant(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -
             return Bracket(0.0, math.inf)
 
         def narrowed(bracket: Bracket, tried: Sequence[gaussian_majorant.RangeSplit]) -> Bracket:
-            """Return `bracket` narrowed by the bounds of the splits in `tried` for the target of `answer`.
+            """Return `bracket` narrowed by the bounds that the splits in `tried` give.
 
+            The bracket is for the delta or epsilon of `target`, the argument of the enclosing `answer`.
             A split divides the bounded-range uses into small epsilons, which one Gaussian replaces, and large ones.
             """
             uppers = [ask(above(split)).upper for split in tried if split.wallet < LARGEST_WALLET]

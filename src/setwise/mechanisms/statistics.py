@@ -284,7 +284,8 @@ class NoisyVariance(NoisySums):
     def estimate(self, total: int, squares: int, count: int, ratio: NoisyRatio) -> Estimate:
         """Return the variance of values y between -1 and 1, with its interval, from noisy sums and a noisy row count.
 
-        - `total` and `squares` are the noisy sums of y and of 2 y^2 - 1, in units of 1 / reach.
+        - `total` is the noisy sum of y, in units of 1 / reach.
+        - `squares` is the noisy sum of 2 y^2 - 1, in units of 1 / reach.
         - `count` is the noisy number of rows.
         - `ratio` computes the quotient of a sum and the number, with its interval.
         """

@@ -366,7 +366,7 @@ def in_worst_order(draws: DrawOrders, after: TailProfile, band: Band, apply: App
     - `after` is the profile (delta as a function of epsilon) of the mechanisms used last.
     - `band` says how many grid points a profile needs.
     - `apply(operator, profile, size)` returns, at `size` grid points, the profile of one more mechanism followed by
-      those of `profile`.
+      the mechanisms of `profile`.
     - `progress` is called with 1.0 about once per bounded-range use.
 
     Raises: `Unattainable` if rounding errors exceed the profile.
@@ -410,7 +410,7 @@ def _apply_repeatedly(group: Group, after: TailProfile, band: Band, apply: Apply
     - `after` is the profile (delta as a function of epsilon) of the mechanisms that follow.
     - `band` says how many grid points a profile needs.
     - `apply(operator, profile, size)` returns, at `size` grid points, the profile of one more mechanism followed by
-      those of `profile`.
+      the mechanisms of `profile`.
     - `progress` is called with 1.0 after each use.
 
     Raises: `Unattainable` if rounding errors exceed the profile.
@@ -443,7 +443,7 @@ def _over_all_orders(
     - `groups` are bounded-range mechanisms as (epsilon, count).
     - `band` says how many grid points a profile needs.
     - `apply(operator, profile, size)` returns, at `size` grid points, the profile of one more mechanism followed by
-      those of `profile`.
+      the mechanisms of `profile`.
     - `progress` is called with 1.0 after each round.
     """
     # The maximum is over the possible orders only. The computation goes backwards, from the last use to the first.

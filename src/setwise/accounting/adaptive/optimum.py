@@ -472,7 +472,11 @@ class Optimum:
 def _solved_on_grid(optimum: Optimum, about: float, full_tilt: float, trial: Trial, begin: float) -> "_GridSolution":
     """Return the optimal delta of `optimum` as computed on one grid of epsilons; cached, as several bounds need it.
 
-    `optimum` is compared by value as the key of the cache. The other arguments are those of `Optimum._solve_on_grid`.
+    - `about`: the result is accurate near this overall epsilon.
+    - `full_tilt`: where losses L are summed, they are weighted by exp(tilt L), with tilt = full_tilt *
+      `trial.tilt_share`.
+    - `trial` has the fineness and the length of the grid.
+    - `begin`: the result is less accurate at epsilons below it.
     """
     least, tilt = optimum._least, trial.tilt_share * full_tilt
     step = grid_step([max(epsilon, least) for epsilon, _ in optimum._groups], trial.cells)
@@ -506,8 +510,8 @@ def _solved_on_grid(optimum: Optimum, about: float, full_tilt: float, trial: Tri
 class _GridSolution:
     """The result of the backward computation on one grid, from which the optimal delta is read at any epsilon.
 
-    - `upper` and `lower` are loss distributions of the mechanisms used first, for an upper and a lower bound on
-      delta.
+    - `upper` is a loss distribution of the mechanisms used first, for an upper bound on delta.
+    - `lower` is a loss distribution of the same mechanisms, for a lower bound on delta.
     - `rest` is the privacy profile of all other mechanisms.
     - `failure` is the bracket for the probability of outright failure (in which everything may be revealed).
     """

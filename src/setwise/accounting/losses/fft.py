@@ -62,7 +62,8 @@ class Window:
     """The interval of total losses, from `left` to `right`, in which a sum of losses is computed by Fourier transform.
 
     - `tilts`: the transform is computed once with each; a tilt weights a loss L by exp(tilt L).
-    - `left_tilt` and `right_tilt` are the tilts under which the mean of the total loss is `left` and `right`.
+    - `left_tilt` is the tilt under which the mean of the total loss is `left`.
+    - `right_tilt` is the tilt under which the mean of the total loss is `right`.
     """
 
     # With `left_tilt` and `right_tilt`, Chernoff's bound limits the probability outside of the window.

@@ -181,8 +181,8 @@ class LatticeSum:
     def _at(self, upper: LatticeTail, lower: LatticeTail, epsilon: float) -> Bracket:
         """Return a bracket for the composition's delta at `epsilon`, outright failures included.
 
-        In an outright failure everything may be revealed. `upper` and `lower` are tables of the total privacy loss that
-        bound delta from above and from below.
+        In an outright failure everything may be revealed. `upper` is a table of the total privacy loss that bounds
+        delta from above, and `lower` one that bounds delta from below.
         """
         x = np.array([epsilon])
         (high,), (high_error,) = upper.delta(x)

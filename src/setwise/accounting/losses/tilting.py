@@ -96,7 +96,9 @@ class _LossArrays:
 
     A part is a number of equal uses.
 
-    - `loss` and `log_mass` have an entry for each loss of each part, and `part` the index of its part.
+    - `loss` has an entry for each loss of each part.
+    - `log_mass` has, for each entry of `loss`, the logarithm of its probability.
+    - `part` has, for each entry of `loss`, the index of its part.
     - `start` has, for each part, the index of its first entry.
     - `count` has, for each part, its number of uses.
     """

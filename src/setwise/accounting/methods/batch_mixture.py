@@ -221,7 +221,8 @@ class _Responses:
     """The delta of a batch of randomized responses and other mechanisms, as a function of the responses' parameters t.
 
     - `groups` are the randomized responses as (epsilon, count), with the losses t and t - epsilon; a group has one t.
-    - `above` and `below` are losses that stand for the other mechanisms, with at least and at most their delta.
+    - `above` is a loss that stands for the other mechanisms, with at least their delta.
+    - `below` is a loss that stands for the other mechanisms, with at most their delta.
     - `atoms` are further losses of other mechanisms, which were enumerated.
     """
 

@@ -249,7 +249,8 @@ def _cost_of_unit_noise(
 def rough_noise_scale(rho: Floats, pure: Floats, epsilon: float, delta: Floats) -> Floats:
     """Return approximately the noise scale at which a release costs (epsilon, delta).
 
-    `rho` and `pure` are the zCDP parameter and the sum of epsilons that the release costs at noise scale 1.
+    - `rho` is the zCDP parameter that the release costs at noise scale 1.
+    - `pure` is the sum of epsilons that the release costs at noise scale 1.
     """
     with np.errstate(divide="ignore", invalid="ignore"):  # delta may be 0
         tail = -np.log(delta)
