@@ -173,7 +173,7 @@ class BoundedRangeStep:
 
     @cached_property
     def _square(self) -> tuple[Floats, Floats]:
-        """Scratch arrays of `_maximise_tail`: (table, view of the table in which row i starts i columns further right)."""
+        """Scratch arrays of `_maximise_tail`: (table, view of the table in which row i begins at column i)."""
         # A row of the table is a grid cell and a column a grid point. Cell i with the j-th value of t gives a value at
         # the grid point i + j. It is written to (i, j) of the view, which is column i + j of the table. So the maximum
         # of a column is the maximum at its grid point.
