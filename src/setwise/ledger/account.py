@@ -155,7 +155,7 @@ class Account:
         """Raise `InvalidParameter` unless this account may pay for questions about the dataset named `known_as`.
 
         An account opened for a dataset pays for that dataset only; other registered names of the same data are
-        accepted.
+        accepted. An account opened for no dataset pays only for data on which the ledger has no account and no cap.
         """
         with self._store.reading() as connection:
             check_pays(connection, account=self.name, dataset=self._terms.dataset, known_as=known_as)
@@ -223,8 +223,8 @@ class Account:
     def _append(self, contents: Contents, at: int, wanted: tuple[Use, ...]) -> Entry:
         """Append a charge for `wanted` at the time `at` (microseconds since 1970); return its entry.
 
-        `wanted` are privacy guarantees with counts. `contents` is the entry without its balance changes, which are
-        computed here.
+        `wanted` are privacy guarantees with counts. `contents` is the entry without its balance changes; they are
+        computed here. Raises `Refused` if the database refuses the charge.
         """
         cap = self._cap
 
@@ -410,10 +410,10 @@ class Account:
         return None if entry is None else entry.contents.text
 
     def give_back(self) -> bool:
-        """Return the account's slice (its reserved part of the dataset's joint budget) to the joint budget.
+        """Move the account's slice (its reserved part of the dataset's joint budget) back to the joint budget.
 
-        The result is False if there was nothing to return. The next charge reserves a new slice. Calling this is never
-        necessary, because a joint budget that runs short collects slices by itself.
+        The result is True if units were moved. The next charge reserves a new slice. Calling this is never necessary,
+        because a joint budget that runs short collects slices by itself.
         """
         if not isinstance(self._cap, SharedCap):
             return False
@@ -438,8 +438,8 @@ class Account:
     def status_by_entries(self) -> AccountStatus:
         """Return the account's status, computed from all its entries, which takes time proportional to their number.
 
-        Two fields are better than those of `status`: the odometer (the bound on the epsilon drawn so far) can be
-        smaller, and `more_like_last` says how many further charges like the last one can be paid.
+        It says more than that of `status`: the odometer (the bound on the epsilon drawn so far) can be smaller, and the
+        fields `charge_uses` and `more_like_last` are set.
         """
         status = self.status()
         charges: dict[str, tuple[tuple[Use, ...], float | None]] = {}
@@ -494,9 +494,8 @@ class Account:
     def shortage(self, uses: Iterable[Use | Guarantee | str]) -> str | None:
         """Return a sentence about what is missing to pay for `uses` now, or None if the account and its cap can pay.
 
-        Nothing is charged. `uses` are privacy guarantees with counts, and a cap is the joint budget of a dataset's
-        accounts. Raises `InvalidParameter` for a use that is not registered, if the account pays for registered uses
-        only.
+        `uses` are privacy guarantees with counts, and a cap is the joint budget of a dataset's accounts. Raises
+        `InvalidParameter` for a use that is not registered, if the account pays for registered uses only.
         """
         wanted = merged(as_uses(uses))
         period = self.status().period
@@ -508,7 +507,8 @@ class Account:
         """Return a sentence that warns if charging `uses` would end a way of paying for every account on the dataset.
 
         The joint budget of a dataset's accounts pays from a Gaussian budget (mu squared), or from a sum of epsilons. A
-        charge that only one of them can pay ends the other. The result is None if neither ends.
+        charge that only one of the two can pay ends the other for good. The result is None if the charge ends neither,
+        if the joint budget cannot pay, or if there is no such joint budget.
         """
         if not isinstance(self._cap, SharedCap):
             return None

@@ -79,10 +79,10 @@ class BudgetTotals(Protocol):
         ...
 
     def paying(self, amounts: Mapping[str, int]) -> tuple[str, ...]:
-        """Return the names of the balances from which a charge can still be paid, such as "wallet" and "sum".
+        """Return the names of the balances that pay for charges, such as "wallet" and "sum".
 
-        If there are two names, it is enough that one of the two balances can pay. `amounts` has the units spent so far,
-        per balance name.
+        If there are two names, it is enough that one of the two balances can pay. A named balance may be empty.
+        `amounts` has the units spent so far, per balance name.
         """
         ...
 
@@ -105,7 +105,8 @@ class BudgetTotals(Protocol):
     def spent_as(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
         """Return privacy guarantees, with counts, that together reveal at least as much as all that was paid so far.
 
-        They are shown to people and composed with others. `amounts` has the units spent so far, per balance name.
+        They are shown to people. The tuple is empty if nothing was spent, or if a menu account no longer knows its sum.
+        `amounts` has the units spent so far, per balance name.
         """
         ...
 
@@ -145,10 +146,12 @@ class AccountTotals(BudgetTotals, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """The budget of a zCDP filter, an account that pays while the rhos of its charges add up to at most `rho`.
+    """The budget of an account, or of a cap (a dataset's joint budget), that adds up zCDP parameters: a zCDP filter.
 
-    `failure` bounds the probability that any mechanism fails outright, which may reveal everything. Both are exact
-    floats.
+    - `rho` is the most that the rhos of all charges may add up to.
+    - `failure` bounds the probability that any mechanism fails outright, which may reveal everything.
+
+    Both are exact floats.
     """
 
     rho: float
@@ -276,9 +279,10 @@ class WalletTotals:
     def price(self, uses: Sequence[Use], spent: Mapping[str, int]) -> dict[str, int]:
         """Return the units that `uses` (privacy guarantees with counts) take from each balance, keyed by balance name.
 
-        The balance "wallet" (of mu squared) or the balance "sum" (of largest losses) must be able to pay for all
-        charges, earlier ones included. If only one of the two still can, the other is emptied. If neither can, the
-        returned price exceeds the wallet, so that the database refuses the charge. `spent` has the units spent before.
+        The balances "wallet" (of mu squared) and "sum" (of largest losses) both pay for each charge, as long as both
+        can. If only one of the two can pay for `uses`, the other is emptied and pays for no later charge. If neither
+        can, the returned price exceeds the wallet, so that the database refuses the charge. `spent` has the units spent
+        before, per balance name.
 
         Theorem: docs/optimal-composition.md, Theorem 7, and "The sum of epsilons counts too".
         """
@@ -296,7 +300,8 @@ class WalletTotals:
     def covers(self, uses: Sequence[Use], remaining: int, price: int) -> bool:
         """Return whether `price` units of the wallet are enough for `uses`, as this machine computes prices.
 
-        `uses` are privacy guarantees with counts, and `remaining` are the wallet's units before the payment, of 2^60.
+        `uses` are privacy guarantees with counts. `remaining` is the number of units in the wallet before the payment;
+        a full wallet has 2^60.
         """
         # Every price has a margin, which is larger than the difference between the math libraries of two platforms. So
         # a payment that another platform computed is enough here, too.
@@ -356,11 +361,14 @@ class WalletTotals:
 
     @property
     def price_depends_on_balance(self) -> bool:
-        """Whether the price of a privacy guarantee depends on earlier charges: True, except for Gaussian noise."""
+        """True: the price of a privacy guarantee other than Gaussian noise depends on earlier charges."""
         return True
 
     def paying(self, amounts: Mapping[str, int]) -> tuple[str, ...]:  # noqa: ARG002 - part of BudgetTotals
-        """Return ("wallet", "sum"), the names of the two balances that can pay for a charge; `amounts` is ignored."""
+        """Return ("wallet", "sum"), the names of the two balances that pay, even if one is empty.
+
+        `amounts` is ignored.
+        """
         return WALLET, SUM
 
     def loss_sum(self, amounts: Mapping[str, int]) -> float:
@@ -391,7 +399,7 @@ class WalletTotals:
         """Return the largest privacy guarantees that the remaining units `amounts` (per balance name) can pay together.
 
         The first is Gaussian noise, or pure DP if the wallet (a budget in mu squared) is empty. The second is (0,
-        delta)-DP with the remaining failure probability as delta.
+        delta)-DP with the remaining failure probability as delta. A guarantee that nothing remains for is left out.
         """
         return largest_of_wallet(
             worth_below(amounts[WALLET], self.wallet),
@@ -537,7 +545,10 @@ def zcdp_totals(*, epsilon: float, delta: float, failure_share: float) -> Totals
 
 
 def _zero_concentrated(guarantee: Guarantee) -> ZeroConcentratedDP:
-    """Return the zCDP guarantee that is charged for `guarantee`: rho = epsilon^2/2 for pure DP and Laplace noise."""
+    """Return the zCDP guarantee that is charged for `guarantee`.
+
+    It has rho = epsilon^2/2 for (epsilon, delta)-DP, pure DP and Laplace noise, rounded up.
+    """
     # The exact constants are smaller. They are not used, because entries of existing filter accounts were priced with
     # epsilon^2/2 and would no longer verify.
     match guarantee:

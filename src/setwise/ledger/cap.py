@@ -136,20 +136,20 @@ class SharedCap:
         return self._try_append(account, drafts)
 
     def collect(self, account: int, name: str, uses: Sequence[Use], at: int) -> None:
-        """Move reserved units of other accounts back to the cap, so that one account can pay for `uses`.
+        """Move units that other accounts have reserved back to the cap, so that one account can pay for `uses`.
 
         - `account` is the number of the record that opened the paying account, and `name` its name.
         - `uses` are privacy guarantees with counts.
         - `at` is the timestamp of the entries, in microseconds since 1970.
 
-        Nothing happens if even the whole cap cannot pay.
+        If only one of the cap's two balances (Gaussian wallet and sum of epsilons) can pay, the other is first dropped
+        for good. Nothing happens if even the whole cap cannot pay.
         """
         with self._store.reading() as connection:
             balance = self.balance(connection)
         rule = self.totals.rule_for(uses, balance.total(), balance.rule)
         if rule is None:
             return
-        # If only the Gaussian wallet or only the sum of epsilons can pay for the uses, the other is dropped first.
         if rule is not balance.rule:
             self.keep_rule(account, name, rule, at)
         own_slice = balance.held.get(account, {})
@@ -164,11 +164,12 @@ class SharedCap:
                 lacking -= max(min(lacking, held), held // 2)
 
     def keep_rule(self, account: int, name: str, rule: Rule, at: int) -> bool:
-        """Let only one balance of the cap pay from now on; return False if one was dropped before.
+        """Let only one balance of the cap pay from now on; return whether this was possible.
 
+        The result is False, and nothing changes, if a balance was dropped before or if the account is not open.
         - `rule` is the balance that pays: the Gaussian wallet or the sum of epsilons.
         - `account` is the number of the record that opened an account under the cap, and `name` the account's name. The
-          decision is an entry of this account. If the account is not open, False is returned.
+          decision is recorded as an entry of this account.
         - `at` is the timestamp of the entry, in microseconds since 1970.
         """
 

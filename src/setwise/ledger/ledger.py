@@ -305,7 +305,7 @@ class Ledger:
     def close_account(self, name: str, *, by: str = "", reason: str = "") -> None:
         """Close the account `name` for good: it pays for no further charge. `by` and `reason` go to the audit log.
 
-        The account's entries stay. What it reserved of the dataset's joint budget returns to that budget.
+        What it reserved of the dataset's joint budget returns there. Raises `InvalidParameter` if it is closed already.
         """
         self._change_state(name, "close", by, reason)
         self.account(name).give_back()
@@ -375,7 +375,7 @@ class Ledger:
             write_event(connection, event, microseconds(self._clock.now()))
 
     def acts(self, *, after: int = 0, actions: Sequence[str] = ()) -> tuple[Record, ...]:
-        """Return the audit events numbered above `after`, in order; if `actions` are given, only these actions."""
+        """Return the audit events numbered above `after`, in order; with `actions`, only these actions of `record`."""
         with self._store.reading() as connection:
             return tuple(events_of(connection, after, actions))
 
@@ -467,8 +467,7 @@ class Ledger:
     def restore(self, stream: TextIO, *, tables: Sequence[Table] = ()) -> int:
         """Restore the export in `stream` into this ledger, which must be empty; return the number of entries.
 
-        All is one transaction. On PostgreSQL only the owner of the tables can do this, because triggers are dropped and
-        created again.
+        All is one transaction. On PostgreSQL only the owner of the tables can do this, because triggers are renewed.
 
         Raises `InvalidParameter` for a ledger that is not empty, or an export that was changed or cut short.
         """
@@ -524,7 +523,7 @@ class Ledger:
         """Move what idle accounts have reserved of a dataset's cap back to the cap; return the number of accounts.
 
         A cap is the joint budget of a dataset's accounts. An account is idle if it has no entry in the time `idle`
-        before now. A cap that runs short does this by itself.
+        before now. Calling this is never necessary: a cap that runs short collects reserved parts by itself.
 
         Raises `InvalidParameter` if the dataset has no cap of which accounts reserve parts.
         """
@@ -546,8 +545,9 @@ class Ledger:
     def joint(self, dataset: str, *, delta: float | None = None, periods: int = 1) -> Joint:
         """Return the joint (epsilon, delta) promise of all accounts on a dataset, which holds even if analysts collude.
 
-        If `delta` is None, it is the sum of the accounts' deltas. `periods` is the number of budget periods that are
-        composed for an account whose budget starts afresh.
+        `periods` is the number of budget periods that are composed for an account whose budget starts afresh. If
+        `delta` is None, it is the sum of the deltas of all accounts and composed periods, but at most 0.5. Raises
+        `InvalidParameter` if the dataset has no account.
         """
         return joint_of(dataset, self.terms_on(dataset), self.cap(dataset), delta=delta, periods=periods)
 

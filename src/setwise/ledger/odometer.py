@@ -59,7 +59,7 @@ def charge_guarantee(uses: tuple[Use, ...], delta: float | None) -> tuple[float,
 
     `uses` are privacy guarantees with counts, and `delta` is the delta that the question was asked with (None if
     unknown). The result has the smaller epsilon of two:
-    - the optimal epsilon of the uses at `delta`.
+    - a certified upper bound on the optimal epsilon of the uses, with `delta`.
     - the sum of their largest losses, with their probability of outright failure as delta.
     """
     guarantees = [(largest_loss((use.guarantee, use.count) for use in uses), filter_parameters(uses).failure_sum)]
@@ -154,18 +154,18 @@ def _with_lower_end(terms: Terms, drawn: tuple[Use, ...] | None, best: Certified
 
 
 def stopping_bound(terms: Terms, worth: Spent, largest: float, charged: tuple[float, float] | None) -> CertifiedBound:
-    """Return the smallest of three bounds on the epsilon that an account has drawn, valid as a stopping rule.
+    """Return, as a bracket from 0, the smallest of three bounds on the epsilon that an account has drawn.
 
-    Valid as a stopping rule means: for every epsilon fixed in advance, all answers given before the result exceeds it
-    are (epsilon, delta)-DP, at the delta of the account's `terms`. The bounds are:
+    Each bound is valid as a stopping rule. That means: for every epsilon fixed in advance, all answers given before the
+    result exceeds it are (epsilon, delta)-DP, at the delta of the account's `terms`. The bounds are:
     - a zCDP odometer, computed from `worth`, the zCDP drawn.
     - `largest`, the sum of the largest losses.
-    - the sum of the epsilons of single charges. `charged` has this sum, and the sum of their deltas; None if unknown.
+    - the sum of the epsilons of single charges. `charged` is (this sum, the sum of their deltas), or None if unknown.
+      This bound counts only if the sum of the deltas is at most `charge_sum_delta(terms)`.
 
     Theorem: docs/optimal-composition.md, "Odometers".
     """
-    # The third bound is used only if the deltas of the charges add up to at most this part of delta; the other two are
-    # computed with the remaining delta.
+    # This part of delta is for the third bound; the other two are computed with the remaining delta.
     summed = charge_sum_delta(terms)
     best = pathwise_bound(terms, worth, largest, delta=up(terms.delta - summed))
     if charged is not None and charged[1] <= summed and charged[0] < best.upper:

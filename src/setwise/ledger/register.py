@@ -228,8 +228,8 @@ class _KnownSources(NamedTuple):
     """A cache of the registrations of datasets that were read from a ledger.
 
     - `holder` is the number of the last record that was read, and `hash` its hash.
-    - `sources` has, per registration: the dataset's name, digests that identify its data, and digests of the folders
-      around the data.
+    - `sources` has a triple per registration that is not set apart from others: the dataset's name, digests that
+      identify its data, and digests of the folders around the data.
     """
 
     holder: int
@@ -249,9 +249,9 @@ _REGISTRATIONS = (
 
 
 def _registered_sources(connection: Connection) -> tuple[tuple[str, set[str], set[str]], ...]:
-    """Return (name, digests of its data, digests of the folders around the data) of every registration of a dataset.
+    """Return a triple for every registration of a dataset, except those that a steward has set apart from others.
 
-    Registrations that a steward has set apart from others on the same data are left out.
+    A triple is (name of the dataset, digests of its data, digests of the folders around the data).
     """
     last = connection.execute(_LAST_RECORD).one_or_none()
     if last is None:
@@ -274,8 +274,8 @@ def _registered_sources(connection: Connection) -> tuple[tuple[str, set[str], se
 def same_data(connection: Connection, dataset: str) -> frozenset[str]:
     """Return `dataset` and the names of all datasets that share data with it, directly or through others.
 
-    Two names share data if they were ever registered to read the same file, folder or table, unless a steward gave a
-    reason to keep them apart.
+    Two names share data if they were ever registered to read the same file, folder or table, or if one reads a folder
+    that contains the data of the other. Registrations that a steward gave a reason to keep apart do not count.
     """
     sources = _registered_sources(connection)
     names = {dataset}
@@ -420,7 +420,7 @@ def registrations_of(connection: Connection, name: str) -> list[AuditEvent]:
 
 
 def _caps_drawn_on(connection: Connection, names: frozenset[str]) -> set[int | None]:
-    """Return the record numbers of all caps (joint budgets) of the datasets `names` or of their open accounts.
+    """Return the record numbers of all caps (joint budgets) of the datasets `names` and of the accounts on them.
 
     The set contains None if some account draws on no cap. Closed accounts are ignored.
     """
@@ -434,7 +434,8 @@ def _caps_drawn_on(connection: Connection, names: frozenset[str]) -> set[int | N
 def events_of(connection: Connection, after: int = 0, actions: Sequence[str] = ()) -> Iterator[Record]:
     """Yield the records of audit events whose number is above `after`, in order.
 
-    If `actions` is not empty, only events with one of these actions are yielded.
+    If `actions` is not empty, only events of the kind "act" with one of these actions are yielded, which leaves out
+    events such as "freeze".
     """
     acts = (openings.c.kind == "act", openings.c.name.in_(actions)) if actions else ()
     return (record for record in records_of(connection, after, *acts) if record.kind in AUDIT_EVENT_KINDS)

@@ -126,8 +126,8 @@ class CapTotals:
     def rule_of(self, units: int) -> Rule:
         """Return which of the cap's balances, "wallet", "sum" or both, still pay.
 
-        `units` are the units spent of the balance "rule", which records what was dropped: 2 for the sum, 3 for the
-        wallet.
+        `units` are the units spent of the balance "rule", which records what was dropped: 0 for nothing, 2 for the sum,
+        3 for the wallet.
         """
         # If the cap began with one of the two balances, nothing can be dropped, and `units` are ignored.
         match self.keep:
@@ -141,10 +141,11 @@ class CapTotals:
                 assert_never(self.keep)
 
     def pay(self, uses: Sequence[Use], slice_units: Mapping[str, int], rule: Rule) -> dict[str, int] | None:
-        """Return the units, per balance name, that an account's slice of the cap pays for `uses`; None if too few.
+        """Return the units, per balance name, that an account's slice of the cap pays for `uses`.
 
-        A slice is the part of the cap that is reserved for one account, with the units `slice_units`. `uses` are
-        privacy guarantees with counts. `rule` says which of the cap's balances pay.
+        None if the slice has too few units. A slice is the part of the cap that is reserved for one account;
+        `slice_units` are the units in it, per balance name. `uses` are privacy guarantees with counts. `rule` says
+        which of the cap's balances pay.
 
         Theorem: docs/optimal-composition.md, "Slices".
         """
@@ -162,7 +163,10 @@ class CapTotals:
     def accepts(
         self, uses: Sequence[Use], slice_units: Mapping[str, int], price: Mapping[str, int], rule: Rule
     ) -> bool:
-        """Return whether `price` is the right price of `uses`, paid from a slice that had `slice_units` units.
+        """Return whether `price` is a valid payment for `uses` from a slice that had `slice_units` units.
+
+        A price is valid if it was computed for a balance that still remains in the slice after the payment. It may
+        differ from the price on this machine by the rounding of another platform.
 
         A slice is the part of the cap that is reserved for one account. `uses` are privacy guarantees with counts.
         `price` and `slice_units` have units per balance name, and `rule` says which of the cap's balances pay.
@@ -175,7 +179,6 @@ class CapTotals:
             return False
         if rule is Rule.SUM:
             return not wallet
-        # Another platform may have computed the price, with math functions that round in another way.
         return any(
             abs(units - wallet) <= costs.rounding and balance_after + wallet <= slice_units[WALLET]
             for balance_after, units in costs.prices
@@ -199,7 +202,8 @@ class CapTotals:
         - `slice_units` are the units in the slice now, and `free` the units of the cap in no slice.
         - `rule` says which of the cap's balances pay.
 
-        Fewer units are returned if fewer are free; `pay` then says whether they suffice.
+        A 16th of the cap's free units is added, so that not every charge needs a refill. Fewer units than needed are
+        returned if fewer are free; `pay` then says whether they suffice.
         """
         wanted = self.needs(uses, rule)
         if WALLET in wanted:
@@ -272,10 +276,11 @@ class CapTotals:
         return _costs_of(self, tuple(uses))
 
     def worth(self, amounts: Mapping[str, int]) -> Spent:
-        """Return the zCDP rho and the failure probability of all charges that the cap has paid, rounded up.
+        """Return the failure probability of all charges that the cap has paid, rounded up, with a placeholder for rho.
 
-        `amounts` has the units spent, per balance name. A cap does not record rho, so rho is infinite, or 0 if nothing
-        was spent of the Gaussian wallet.
+        A cap does not record rho; `rho_drawn` in status.py computes it. The placeholder is infinity, or 0 if nothing
+        was spent of the Gaussian wallet (the sum of epsilons may have paid). `amounts` has the units spent, per balance
+        name.
         """
         return Spent(math.inf if amounts[WALLET] else 0.0, worth_above(amounts[FAILURE], self.failure))
 
@@ -298,7 +303,7 @@ class CapTotals:
 
     @property
     def price_depends_on_balance(self) -> bool:
-        """Whether the price of a privacy guarantee depends on earlier charges: True, except for Gaussian noise."""
+        """True: the price of a privacy guarantee other than Gaussian noise depends on earlier charges."""
         return True
 
     @property
@@ -330,7 +335,8 @@ class CapTotals:
         """Return the largest privacy guarantees that the cap's remaining units can pay together.
 
         The first is Gaussian noise, or pure DP if only the sum of epsilons still pays. The second is (0, delta)-DP with
-        the remaining failure probability as delta. `amounts` has the remaining units, per balance name.
+        the remaining failure probability as delta. A guarantee that nothing remains for is left out. `amounts` has the
+        remaining units, per balance name.
         """
         by_sum = self.rule_of(self.lines()[RULE] - amounts[RULE]) is Rule.SUM
         return largest_of_wallet(
@@ -348,8 +354,8 @@ class _Costs:
     - `summed` is the sum of their largest losses; it is above 2^60 if a loss is unbounded.
     - `prices` lists pairs (wallet's balance after paying, price), from the largest balance down to 0. It is empty if a
       guarantee has no finite price.
-    - `well` is 2% more than the lowest price, that in a full wallet.
-    - `rounding` is the most by which the prices of two platforms may differ.
+    - `well` is 102% of the price in a full wallet, where the price is lowest.
+    - `rounding` is the most units by which the prices of two platforms may differ.
     """
 
     failure: int

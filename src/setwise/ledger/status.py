@@ -44,8 +44,9 @@ class AccountStatus:
     - `period` names the budget period, and is empty without periods.
     - `left` and `spent` are the remaining and the spent budget as privacy guarantees, with counts. Without registered
       guarantees, `left` is the largest that can still be paid, and `spent` reveals at least as much as all that was
-      drawn.
-    - `share_left` is the remaining share of the budget, from 0 to 1, and `charges` the number of charges.
+      drawn (but is empty once a menu account no longer knows its sum).
+    - `share_left` is the remaining share of the budget, from 0 to 1.
+    - `charges` is the number of charges since the opening, in all periods.
     - `state` is "open", "frozen" or "closed".
     - `drawn` are the guarantees drawn, with counts, or None if only sums are known.
     - `worth` are the zCDP rho and the failure probability of everything drawn.
@@ -63,9 +64,9 @@ class AccountStatus:
     largest: float
     """The sum of the largest losses (epsilons) drawn; infinite if one of them is unbounded or the sum is not known."""
     charge_uses: tuple[tuple[tuple[Use, ...], float | None], ...] | None = None
-    """The uses of each charge, and the delta that its question was asked with; None if the entries were not read."""
+    """The uses of each charge of the period, and the delta of its question; None if the entries were not read."""
     more_like_last: int | None = None
-    """How many more charges like the last one the account can pay; None without charges, or if not computed."""
+    """How many more charges like the period's last one the account can pay; None without charges or if not computed."""
 
     @property
     def name(self) -> str:
@@ -123,12 +124,12 @@ class AccountStatus:
 
     @property
     def odometer(self) -> CertifiedBound:
-        """The epsilon of everything paid for so far, valid as a stopping rule.
+        """A certified bracket of the epsilon of everything paid for so far in the period, valid as a stopping rule.
 
-        That is: for every epsilon fixed in advance, all answers given before the odometer exceeds it are together
-        (epsilon, delta)-DP. The odometer is at most the sum of the epsilons of single charges, as long as their deltas
-        add up to at most (delta - f) / 2, where f is the part of delta for outright failures. Computing it takes up to
-        some tenths of a second; the result is cached.
+        That is: for every epsilon fixed in advance, all answers given before the upper end exceeds it are together
+        (epsilon, delta)-DP. In the result of `Account.status_by_entries`, the upper end is at most the sum of the
+        epsilons of single charges, as long as their deltas add up to at most (delta - f) / 2, where f is the part of
+        delta for outright failures. Computing the odometer takes up to some tenths of a second; the result is cached.
 
         Theorem: docs/optimal-composition.md, "Odometers".
         """
@@ -136,18 +137,19 @@ class AccountStatus:
 
     @property
     def charged(self) -> tuple[float, float] | None:
-        """The sum of the epsilons, and the sum of the deltas, of the account's single charges.
+        """The sum of the epsilons, and the sum of the deltas, of the account's charges in the period, rounded up.
 
-        Each charge is (epsilon, delta)-DP by itself. None if the entries were not read, or if no epsilon is known for
-        one of the charges.
+        Each charge is (epsilon, delta)-DP by itself. None if the entries were not read, if no epsilon is known for one
+        of the charges, or if there are over 500 different charges.
         """
         return None if self.charge_uses is None else sum_of_charges(self.terms, self.charge_uses)
 
     @property
     def path_odometer(self) -> CertifiedBound:
-        """The epsilon that the privacy loss of the account's answers exceeds at no time, except with probability delta.
+        """A bracket of an epsilon that the answers' privacy loss exceeds, at any time, with probability at most delta.
 
-        This says more than `odometer`, which is only a stopping rule, so the number can be larger.
+        This is a stronger statement than that of `odometer`, which is only a
+        stopping rule, so the upper end can be larger.
         """
         return pathwise_odometer(self.terms, self.drawn, self.worth, self.largest)
 
@@ -155,7 +157,9 @@ class AccountStatus:
     def epsilon_left(self) -> float | None:
         """The largest epsilon of one further question that the account can pay for, rounded down.
 
-        None for an account of guarantees that were registered at its opening.
+        The question is one with Gaussian noise if the account pays from a wallet (a budget in mu squared), or one with
+        pure DP if more remains of the sum of epsilons. A cap may refuse it. None for an account of guarantees that were
+        registered at its opening.
         """
         if self.terms.uses:
             return None
@@ -168,8 +172,8 @@ class AccountStatus:
     def laplace_epsilon_left(self) -> float | None:
         """The largest epsilon of one further question with Laplace noise that the account can pay for, rounded down.
 
-        It is smaller than `epsilon_left` once the wallet (a budget in mu squared) pays: Laplace noise costs more from a
-        wallet than Gaussian noise of the same epsilon. None unless the account pays from a wallet.
+        It can be smaller than `epsilon_left`, because Laplace noise costs more from a wallet (a budget in mu squared)
+        than Gaussian noise of the same epsilon. None unless the account has a wallet that is not empty.
         """
         sigmas = [use.guarantee.sigma for use in self.left if isinstance(use.guarantee, Gaussian)]
         if self.terms.uses or not isinstance(self.terms.totals, WalletTotals) or not sigmas:
@@ -193,7 +197,7 @@ class AccountStatus:
 
     @property
     def loss_so_far(self) -> float:
-        """The epsilon at `delta` of everything that the account has paid for, as one number.
+        """An upper bound, as one number, on the epsilon at `delta` of everything that was paid for in the period.
 
         It is the upper end of the odometer, or of the promised epsilon if that is less.
         """
@@ -245,8 +249,10 @@ def status_of(
 ) -> AccountStatus:
     """Return the status, in the budget period `period`, of an account or cap with these `terms`.
 
-    A cap is the joint budget of a dataset's accounts. `spent` has the units spent per balance name. `charges` is the
-    number of charges, and `state` is "open", "frozen" or "closed".
+    A cap is the joint budget of a dataset's accounts.
+    - `spent` has the units spent in the period, per balance name.
+    - `charges` is the number of charges since the opening, in all periods.
+    - `state` is "open", "frozen" or "closed".
     """
     counts = [(use, spent.get(line_of(use), 0)) for use in terms.uses]
     remaining_uses = [Use(use.guarantee, use.count - count) for use, count in counts if count < use.count]
@@ -288,10 +294,12 @@ _HALVINGS = 40
 
 @lru_cache(maxsize=4096)
 def _epsilon_left(terms: Terms, remaining_uses: tuple[Use, ...], share_left: float) -> float:
-    """Return the largest epsilon of one further question that the account can pay for, rounded down.
+    """Return the epsilon of one question that uses up the first of the `remaining_uses`, rounded down.
 
-    `terms` has the account's promise, `remaining_uses` the remaining budget as privacy guarantees, and `share_left` the
-    remaining share of the budget, from 0 to 1. The result is 0 if nothing remains.
+    It is at most the promised epsilon, and 0 if nothing remains.
+    - `terms` has the account's promise.
+    - `remaining_uses` are the remaining budget as privacy guarantees.
+    - `share_left` is the remaining share of the budget, from 0 to 1.
     """
     mechanisms = [use for use in remaining_uses if not isinstance(use.guarantee, ApproxDP)]
     if not mechanisms:
@@ -314,7 +322,8 @@ def _epsilon_left(terms: Terms, remaining_uses: tuple[Use, ...], share_left: flo
 class Joint:
     """The joint promise of the accounts on a dataset: `epsilon` at `delta`, even if analysts pool all answers.
 
-    - `accounts` are the accounts' names, and `periods` is the number of budget periods of each that are composed.
+    - `accounts` are the accounts' names.
+    - `periods` is the number of composed budget periods of each account whose budget starts afresh.
     - `cap` is the status of the dataset's cap (a joint budget for all its accounts), or None without a cap.
     - `unit` is the unit of privacy that all these accounts protect, such as "user".
     """
@@ -329,7 +338,7 @@ class Joint:
 
     @property
     def promise(self) -> str:
-        """The joint (epsilon, delta) promise in words; for a unit other than "user", it first says what it protects."""
+        """The joint (epsilon, delta) promise in words; for a unit other than "user", the text begins with the unit."""
         if self.unit == USER:
             return promise_in_words(self.epsilon.upper, self.delta)
         return promise_for_unit(self.unit, self.epsilon.upper, self.delta)
@@ -356,8 +365,9 @@ def joint_of(
 ) -> Joint:
     """Return the joint (epsilon, delta) promise of all accounts opened on `terms`, even if their analysts collude.
 
+    If the cap promises a smaller epsilon at no larger delta, the epsilon is that of the cap.
     - `dataset` is the name of their dataset, and `cap` the status of its cap (a joint budget), or None.
-    - If `delta` is None, it is the sum of the accounts' deltas.
+    - If `delta` is None, it is the sum of the deltas of all accounts and composed periods, but at most 0.5.
     - `periods` is the number of budget periods that are composed for an account whose budget starts afresh.
 
     Requires: the number of rounds of question and answer is finite; one pair of neighbouring datasets is used by all
@@ -423,9 +433,10 @@ def _promise(terms: Terms) -> tuple[Use, ...]:
 
 
 def rho_drawn(connection: Connection, cap: int) -> float:
-    """Return the zCDP rho of everything that all accounts under a cap have paid for, rounded up.
+    """Return the zCDP rho of everything that all accounts under a cap have paid for in all periods, rounded up.
 
-    `cap` is the number of the record that opened the cap, the joint budget of a dataset's accounts.
+    It is infinite if the rho of some account is unknown. `cap` is the number of the record that opened the cap, the
+    joint budget of a dataset's accounts.
     """
     under = select(accounts.c.holder).where(accounts.c.cap == cap)
     bodies = select(openings.c.holder, openings.c.body).where(openings.c.holder.in_(under))

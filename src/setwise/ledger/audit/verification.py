@@ -244,7 +244,7 @@ class _States:
     def shut(self, name: str) -> list[range]:
         """Return the ranges of positions in the chain of entries at which the account `name` was frozen or closed.
 
-        A charge at such a position is a fault.
+        A charge or a release (the answer to one part of a question) at such a position is a fault.
         """
         return self._shut.get(name, [])
 

@@ -86,7 +86,7 @@ class PostgresqlStore:
         """Append entries to an account in one transaction, with no other entry between them; return the last one.
 
         `holder` is the number of the record that opened the account. `drafts(connection)` reads balances and returns
-        the entries with their prices.
+        the entries with their prices; it may be called several times.
         """
 
         def append_without_lock() -> Entry | None:

@@ -103,7 +103,7 @@ class SqliteStore:
         """Append entries to an account in one transaction, with no other entry between them; return the last one.
 
         `holder` is the number of the record that opened the account. `drafts(connection)` reads balances and returns
-        the entries with their prices.
+        the entries with their prices; it may be called several times.
         """
         # Without the write lock at first, so that other writers need not wait for prices.
         for _ in range(OPTIMISTIC_ATTEMPTS):
