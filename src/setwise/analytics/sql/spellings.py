@@ -12,7 +12,7 @@ from fractions import Fraction
 from sqlglot import exp
 
 from setwise.analytics.sql.aggregates import has_aggregate
-from setwise.analytics.sql.clauses import conjunction, set_where
+from setwise.analytics.sql.clauses import conjunction, own_nodes, set_where
 from setwise.analytics.sql.ratios import sql_text
 
 _LARGEST_POWER = 6
@@ -379,7 +379,7 @@ def _user_set(node: exp.Expr, user: str) -> exp.Expr:
     where = [side.args["where"].this.copy() for side in sides if side.args.get("where") is not None]
     if type(node) is exp.Union:
         same = [{**side.args, "where": None, "distinct": None} for side in sides]
-        if same[0] != same[1] or any(side.args.get("group") for side in sides):
+        if same[0] != same[1] or any(map(_depends_on_other_rows, sides)):
             return node
         chosen.set("where", exp.Where(this=exp.or_(*where)) if len(where) == 2 else None)
         return chosen
@@ -392,6 +392,17 @@ def _user_set(node: exp.Expr, user: str) -> exp.Expr:
         conditions[-1] = exp.Not(this=member)
     set_where(chosen, conditions)
     return chosen
+
+
+def _depends_on_other_rows(select: exp.Expr) -> bool:
+    """Return whether a row of the result of `select` is computed from several rows of its tables.
+
+    Two such SELECTs with conditions a and b are not one SELECT with the condition a OR b, whose rows are computed from
+    the rows of both.
+    """
+    if any(select.args.get(clause) for clause in ("group", "having", "qualify")):
+        return True
+    return any(map(has_aggregate, select.expressions)) or any(isinstance(node, exp.Window) for node in own_nodes(select))
 
 
 def _join_by_where(select: exp.Expr) -> None:
