@@ -269,6 +269,17 @@ def test_every_source_of_the_grammar_is_answered_exactly(noiseless: None, source
         assert ours == {_label(key): count for key, count in expected}
 
 
+def test_statements_that_differ_in_the_type_of_a_constant_do_not_share_their_rows(noiseless: None):
+    """1 = TRUE in Python: the groups of the second statement were those of the first, true and false."""
+    text = "SELECT CASE WHEN paid THEN {} ELSE {} END AS k, COUNT(DISTINCT user_id) AS n FROM events GROUP BY k"
+    with setwise.open(EVENTS, user="user_id", name="events") as session:
+        keys = [
+            {row["k"] for row in session.sql(text.format(*ends), epsilon=50, delta=1e-2, contributions=2)}
+            for ends in (("TRUE", "FALSE"), (1, 0))
+        ]
+    assert [sorted(map(str, each)) for each in keys] == [["false", "true"], ["0", "1"]]
+
+
 GROUPING_SETS = [
     ("country, plan", "CUBE (country, plan)"),
     ("plan, seats", "ROLLUP (plan, seats)"),

@@ -23,14 +23,26 @@ class ColumnValue:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class ConstantValue:
     """The row expression (a value computed from each row) that is the constant `value`, the same for every row.
 
-    Text that is compared with a date or time column is read as a date or time.
+    Text that is compared with a date or time column is read as a date or time. Constants of different types are never
+    equal, such as 1, 1.0 and TRUE: two statements that differ in them have answers of different types, and what is
+    remembered for one must not be found for the other.
     """
 
     value: Constant
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ConstantValue) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    @property
+    def _key(self) -> tuple[type, str]:
+        return type(self.value), repr(self.value)
 
 
 @dataclass(frozen=True, slots=True)
