@@ -24,6 +24,7 @@ KEPT = [
     (f"SELECT x.book, y FROM ({ALL}) x JOIN (SELECT book AS k, n AS y FROM ({LONG})) z ON x.book = z.k", "y"),
     (f"{BOTH}, c AS (SELECT a.book, a.n AS s, b.n AS y FROM a JOIN b USING (book)) SELECT s AS x, y FROM c", "xy"),
     (f"WITH a AS ({ALL}) SELECT book, n AS x FROM a JOIN (VALUES ('novel'), ('comic')) v(k) ON a.book = v.k", "x"),
+    (f"WITH a AS ({ALL}) SELECT l.book, l.n AS x, r.n AS y FROM a l JOIN a r ON l.book <> r.book", "x"),
 ]
 
 
@@ -57,10 +58,34 @@ def test_a_row_without_a_match_has_no_interval(loans):
     [
         f"{BOTH} SELECT book, x, y FROM (SELECT book, n AS x FROM a) c NATURAL JOIN (SELECT book, n AS y FROM b) d",
         f"{BOTH} SELECT a.book, SUM(a.n) AS x, SUM(b.n) AS y FROM a JOIN b USING (book) GROUP BY 1",
-        f"WITH a AS ({ALL}) SELECT l.book, l.n AS x, r.n AS y FROM a l JOIN a r ON l.book <> r.book",
     ],
 )
 def test_other_joins_answer_the_same_numbers_without_intervals(loans, text):
     rows = loans.sql(text, epsilon=5, delta=1e-6).rows
     assert [set(row) for row in rows] == [{"book", "x", "y"}] * 2
     assert all(not isinstance(row[name], dict) for row in rows for name in "xy")
+
+
+CHOSEN_BY_NOISE = [
+    f"{BOTH} SELECT a.book, a.n AS x FROM a JOIN b ON a.book = b.book AND a.n > 1500",
+    f"{BOTH}, m AS (SELECT MAX(n) AS most FROM a) SELECT a.book, a.n AS x FROM a JOIN m ON a.n = m.most",
+    f"{BOTH}, m AS (SELECT MAX(n) AS n FROM a) SELECT book, a.n + 0 AS x FROM a JOIN m USING (n)",
+    f"WITH a AS ({ALL}) SELECT a.book, a.n AS x FROM a JOIN (VALUES (1500)) v(k) ON a.n > v.k",
+]
+JOINED_BY_KEYS = [text for text, _ in KEPT] + [
+    f"WITH a AS ({ALL}) SELECT a.book, a.n AS x FROM (VALUES ('novel')) v(k) JOIN a ON a.book = v.k",
+    f"{BOTH}, c AS (SELECT book, COUNT(*) AS k FROM b GROUP BY book) SELECT a.book, a.n AS x FROM a JOIN c ON a.book = c.book",
+]
+
+
+@pytest.mark.parametrize("text", CHOSEN_BY_NOISE)
+def test_a_join_on_released_numbers_chooses_rows_by_their_noise(loans, text):
+    """Intervals of the rows with the highest noise were said to hold as often as those of all rows."""
+    columns = loans.ask_sql(text, {"epsilon": 5, "delta": 1e-6}).statement.shell
+    assert columns.chooses_rows
+    assert any(column.lower is not None for column in columns.columns)
+
+
+@pytest.mark.parametrize("text", JOINED_BY_KEYS)
+def test_a_join_on_group_keys_chooses_no_rows_by_noise(loans, text):
+    assert not loans.ask_sql(text, {"epsilon": 5, "delta": 1e-6}).statement.shell.chooses_rows

@@ -92,9 +92,9 @@ def shell_of(tree: exp.Expr, public: Sequence[str], most_keys: int) -> Shell:
 
 
 def _chooses_by_noise(tree: exp.Expr, most_keys: int) -> bool:
-    """Return whether a WHERE, HAVING, QUALIFY or LIMIT of `tree` chooses rows by anything else than their group keys.
+    """Return whether a WHERE, HAVING, QUALIFY, LIMIT or JOIN of `tree` chooses rows by released numbers.
 
-    A LIMIT chooses by group keys if ORDER BY has at least `most_keys` of them and nothing else: with fewer, the order
+    Only conditions on group keys do not, and joins on columns without noise. A LIMIT chooses by group keys if ORDER BY has at least `most_keys` of them and nothing else: with fewer, the order
     of rows with equal keys could depend on noise.
     """
     for node in tree.find_all(exp.Where, exp.Having, exp.Qualify, exp.Limit, exp.Offset):
@@ -109,6 +109,67 @@ def _chooses_by_noise(tree: exp.Expr, most_keys: int) -> bool:
                 return True
         if not all(_is_key(condition, select, tree) for condition in conditions):
             return True
+    return any(_joins_by_noise(join, tree) for join in tree.find_all(exp.Join))
+
+
+def _joins_by_noise(join: exp.Expr, tree: exp.Expr) -> bool:
+    """Return whether rows are joined by a condition on released numbers, as in JOIN m ON t.n = m.most.
+
+    `tree` is the statement. Such a join keeps rows by their noise, as WHERE does.
+    """
+    select = join.parent
+    if not isinstance(select, exp.Select) or str(join.args.get("method") or "").upper() == "NATURAL":
+        return True
+    condition = join.args.get("on")
+    columns = [exp.column(each.name) for each in join.args.get("using") or ()]
+    columns += [] if condition is None else list(condition.find_all(exp.Column))
+    if condition is not None and condition.find(exp.Subquery, exp.Select) is not None:
+        return True
+    tables = [select.args["from_"].this, *(each.this for each in select.args["joins"])]
+    return any(
+        _may_hold_noise(column, table, tree)
+        for column in columns
+        for table in tables
+        if not column.table or table.alias_or_name.lower() == column.table.lower()
+    )
+
+
+def _may_hold_noise(column: exp.Expr, table: exp.Expr, tree: exp.Expr) -> bool:
+    """Return whether `column` may be a column of `table`, an entry of FROM, that depends on released numbers.
+
+    `tree` is the statement. The columns of public tables and constant lists do not, nor do group keys.
+    """
+    if not _reads_released_rows(table, tree):
+        return False
+    selects = _selects_of(table, tree)
+    if not selects or not _have_equal_columns(selects):
+        return True
+    names = [each.alias_or_name.lower() for each in selects[0].expressions]
+    if column.name.lower() not in names:
+        return False
+    for select in selects:
+        rows = select.copy()
+        for clause in ("group", "distinct"):  # what a row is made of decides, not which rows are made one
+            rows.set(clause, None)
+        node = rows.expressions[names.index(column.name.lower())].unalias()
+        is_constant = node.find(exp.Column, exp.Window, exp.Select) is None and not has_aggregate(node)
+        if not is_constant and not _is_key(node, rows, tree):
+            return True
+    return False
+
+
+def _reads_released_rows(table: exp.Expr, tree: exp.Expr) -> bool:
+    """Return whether `table`, an entry of FROM in the statement `tree`, reads the rows of a private query's answer."""
+    common = {each.alias.lower(): each.this for each in tree.find_all(exp.CTE)}
+    waiting, seen = [table], set[str]()
+    while waiting:
+        for read in waiting.pop().find_all(exp.Table):
+            name = read.name.lower()
+            if name.startswith("core_"):
+                return True
+            if name in common and name not in seen:
+                seen.add(name)
+                waiting.append(common[name])
     return False
 
 
