@@ -46,6 +46,15 @@ def test_each_side_of_a_join_has_its_own_interval(loans):
         assert row["d"]["interval"] == [first - most, last - least]
 
 
+def test_columns_of_one_name_are_all_shown(loans):
+    """x.n and y.n were both called n, and the row kept the second alone."""
+    text = f"{BOTH} SELECT a.book, a.n, b.n FROM a JOIN b USING (book)"
+    for row in loans.sql(text, epsilon=5, delta=1e-6).rows:
+        assert list(row) == ["book", "n", "n_1"]
+        assert abs(row["n"]["value"] - 1500) < 20
+        assert abs(row["n_1"]["value"] - 900) < 20
+
+
 def test_a_row_without_a_match_has_no_interval(loans):
     text = f"{BOTH} SELECT a.book, b.n AS y FROM a LEFT JOIN b ON a.book = b.book AND b.book = 'novel'"
     cells = {row["book"]: row["y"] for row in loans.sql(text, epsilon=5, delta=1e-6).rows}

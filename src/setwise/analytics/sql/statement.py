@@ -24,7 +24,7 @@ from setwise.analytics.result_texts import (
 from setwise.analytics.rows.derivation import Derivation
 from setwise.analytics.schema import Kind, Schema
 from setwise.analytics.sql.core import Core, stated_bounds, with_contributions, with_null_groups
-from setwise.analytics.sql.free.shell import Shell, ShellColumn
+from setwise.analytics.sql.free.shell import Shell, ShellColumn, unique_names
 from setwise.analytics.sql.result import Output, RowCell, SqlAnswer, estimated
 from setwise.analytics.sql.syntax import SPENDING
 from setwise.errors import InvalidParameter
@@ -341,7 +341,7 @@ def _computed_answer(answer: PrivateAnswer, shell: Shell, result: ShellResult) -
     That SQL reads the released (noisy) rows of `answer`. In columns with intervals, or where noise may dominate,
     numbers become `Estimated` (value, interval, mark).
     """
-    names = _unique(result.names) if shell.columns is None else result.names
+    names = unique_names(result.names) if shell.columns is None else result.names
     columns = [ShellColumn(name=name) for name in names] if shell.columns is None else list(shell.columns)
     hidden = {name: place for place, name in enumerate(result.names)}
     rows: list[dict[str, RowCell]] = [{} for _ in result.rows]
@@ -410,13 +410,3 @@ def _notes(
 def _is_number(cell: RowCell) -> bool:
     value = cell["value"] if isinstance(cell, dict) else cell
     return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _unique(names: Sequence[str]) -> list[str]:
-    unique: list[str] = []
-    for name in names:
-        other, number = name, 1
-        while other in unique:
-            other, number = f"{name}_{number}", number + 1
-        unique.append(other)
-    return unique

@@ -86,9 +86,22 @@ def shell_of(tree: exp.Expr, public: Sequence[str], most_keys: int) -> Shell:
         for select in selects:
             _expand_stars(select, tree)
         if _have_equal_columns(selects):
-            columns = _with_ends(selects, tree)
+            shown = _with_ends(selects, tree)
+            names = unique_names([column.name for column in shown])
+            columns = tuple(replace(column, name=name) for column, name in zip(shown, names, strict=True))
     text = tree.sql(dialect="duckdb", identify=True)
     return Shell(sql=text, columns=columns, public=tuple(public), chooses_rows=chooses)
+
+
+def unique_names(names: Sequence[str]) -> list[str]:
+    """Return `names` of result columns with a number behind each repeated one, as in n, n_1: rows are read by name."""
+    unique: list[str] = []
+    for name in names:
+        other, number = name, 1
+        while other in unique:
+            other, number = f"{name}_{number}", number + 1
+        unique.append(other)
+    return unique
 
 
 def _chooses_by_noise(tree: exp.Expr, most_keys: int) -> bool:
