@@ -83,7 +83,7 @@ CHOSEN_BY_NOISE = [
 ]
 JOINED_BY_KEYS = [text for text, _ in KEPT] + [
     f"WITH a AS ({ALL}) SELECT a.book, a.n AS x FROM (VALUES ('novel')) v(k) JOIN a ON a.book = v.k",
-    f"{BOTH}, c AS (SELECT book, COUNT(*) AS k FROM b GROUP BY book) SELECT a.book, a.n AS x FROM a JOIN c ON a.book = c.book",
+    f"{BOTH}, c AS (SELECT book, COUNT(*) AS k FROM b GROUP BY 1) SELECT a.book, a.n AS x FROM a JOIN c USING (book)",
 ]
 
 

@@ -133,6 +133,13 @@ def test_a_mangled_question_is_read_or_refused_and_never_fails(text):
         assert Query.from_dict(query.to_dict()) == query
 
 
+@pytest.mark.parametrize("text", ["'SELECT book FROM loans", "SELECT COUNT(*) FROM loans /* x", 'SELECT "b FROM loans'])
+def test_a_quote_or_comment_that_is_not_closed_is_refused(text):
+    """The search for a statement to suggest raised an error of the SQL library."""
+    with pytest.raises(InvalidParameter, match="cannot be read"):
+        parse_sql(text, user="reader")
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -402,7 +402,8 @@ def _depends_on_other_rows(select: exp.Expr) -> bool:
     """
     if any(select.args.get(clause) for clause in ("group", "having", "qualify")):
         return True
-    return any(map(has_aggregate, select.expressions)) or any(isinstance(node, exp.Window) for node in own_nodes(select))
+    has_window = any(isinstance(node, exp.Window) for node in own_nodes(select))
+    return has_window or any(map(has_aggregate, select.expressions))
 
 
 def _join_by_where(select: exp.Expr) -> None:

@@ -145,7 +145,10 @@ def quote_reserved_words(text: str) -> tuple[str, list[str]]:
     there is no such word, or if the text with these quotes cannot be parsed either.
     """
     dialect = SqlDialect()
-    tokens = dialect.tokenize(text)
+    try:
+        tokens = dialect.tokenize(text)
+    except SqlglotError:  # a quote or a comment is not closed
+        return text, []
     quoted = (TokenType.IDENTIFIER, TokenType.STRING)
     written = ["'" if token.token_type in quoted else token.text.upper() for token in tokens]
     columns = [

@@ -107,8 +107,9 @@ def unique_names(names: Sequence[str]) -> list[str]:
 def _chooses_by_noise(tree: exp.Expr, most_keys: int) -> bool:
     """Return whether a WHERE, HAVING, QUALIFY, LIMIT or JOIN of `tree` chooses rows by released numbers.
 
-    Only conditions on group keys do not, and joins on columns without noise. A LIMIT chooses by group keys if ORDER BY has at least `most_keys` of them and nothing else: with fewer, the order
-    of rows with equal keys could depend on noise.
+    Only conditions on group keys do not, and joins on columns without noise. A LIMIT chooses by group keys if ORDER BY
+    has at least `most_keys` of them and nothing else: with fewer, the order of rows with equal keys could depend on
+    noise.
     """
     for node in tree.find_all(exp.Where, exp.Having, exp.Qualify, exp.Limit, exp.Offset):
         select = node.parent

@@ -39,6 +39,10 @@ _PATTERNS = {
 _CONDITIONS = ("BOOL_OR", "BOOL_AND", "LOGICAL_OR", "LOGICAL_AND")
 
 
+_MOST_TABLES = 50
+"""The most tables that a statement reads for which corrections are tried: each of them copies and parses it again."""
+
+
 def corrections(text: str, user: str, columns_of: ColumnsOf = lambda _: ()) -> Iterator[str]:
     """Yield SQL texts that could replace the refused statement `text`; the caller checks which of them is accepted.
 
@@ -51,6 +55,8 @@ def corrections(text: str, user: str, columns_of: ColumnsOf = lambda _: ()) -> I
         yield from _without_clauses(text, user)
         return
     if not isinstance(tree, exp.Select | exp.SetOperation | exp.Subquery):
+        return
+    if sum(1 for _ in tree.find_all(exp.Table)) > _MOST_TABLES:
         return
     spelled = _with_known_names(tree, columns_of)
     if spelled is not None:
@@ -523,12 +529,17 @@ def _simplest(tree: exp.Expr, user: str) -> Iterator[str]:
     columns = [] if group is None else [each for each in group.expressions if isinstance(each, exp.Column)]
     columns = [each for each in columns if each.name.lower() != user.lower()]
     counted = exp.Anonymous(this="COUNT", expressions=[exp.Distinct(expressions=[exp.column(user)])])
+    seen = set[tuple[object, ...]]()
     for table in tables:
         if not all(isinstance(part, exp.Identifier) for part in table.parts):
             continue
         parts = {name: table.args[name].copy() for name in ("this", "db", "catalog") if table.args.get(name)}
         # A column of another table would make a statement that fails.
         names = [each.name for each in columns if each.table.lower() in ("", table.alias_or_name.lower())]
+        key = (*(part.name for part in table.parts), *names)
+        if key in seen:
+            continue
+        seen.add(key)
         for chosen in ([names] if names else []) + [[]]:
             select = exp.Select(expressions=[*map(exp.column, chosen), exp.alias_(counted.copy(), "users")])
             select.set("from_", exp.From(this=exp.Table(**{name: part.copy() for name, part in parts.items()})))
