@@ -52,9 +52,9 @@ CONDITIONS = {
     "i > (SELECT MAX(k) FROM p HAVING COUNT(*) > 100)": 0,
     "i > (SELECT 3)": 5,
     "d >= ((SELECT DATE '2024-01-08'))": 3,
-    "i > (SELECT AVG(price) FROM p) AND i > (SELECT AVG(i) FROM x WHERE i < 7)": 5,
-    "i > (SELECT AVG(i) + (SELECT MIN(k) FROM p) FROM x WHERE i < 7)": 4,
-    "i > (SELECT MAX(a) FROM (SELECT AVG(i) AS a FROM x WHERE i < 7) AS m)": 5,
+    "i > (SELECT AVG(price) FROM p) AND i > (SELECT AVG(i) FROM x WHERE i < 8)": 5,
+    "i > (SELECT AVG(i) + (SELECT MIN(k) FROM p) FROM x WHERE i < 8)": 4,
+    "i > (SELECT MAX(a) FROM (SELECT AVG(i) AS a FROM x WHERE i < 8) AS m)": 5,
 }
 """Conditions over private rows, each with the number of values of i (0 to 8, or null) whose users fulfil it."""
 
@@ -87,7 +87,7 @@ def test_common_tables_give_values_too(session):
         session.sql(f"{public}SELECT COUNT(DISTINCT u) FROM x WHERE i >= (SELECT MAX(v) FROM n)", epsilon=90.0).value
         == EACH
     )
-    private = "WITH m AS (SELECT AVG(i) AS v FROM x WHERE i < 7) "
+    private = "WITH m AS (SELECT AVG(i) AS v FROM x WHERE i < 8) "
     found = session.sql(f"{private}SELECT COUNT(DISTINCT u) FROM x WHERE i > (SELECT MAX(v) FROM m)", epsilon=90.0)
     assert found.value == 5 * EACH
 
