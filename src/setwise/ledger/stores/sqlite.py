@@ -1,5 +1,8 @@
 """The ledger in a SQLite file: write-ahead log, flushed at every commit, one writer at a time.
 
+Entries that threads append at the same time are committed together: a flush of the disk takes most of the time of a
+commit, and serves any number of entries.
+
 `append_in` writes a charge. The triggers of sqlite_triggers.py then update the balances, and the check `OVERSPENT` of
 schema.py refuses an update that would overdraw one.
 """
@@ -9,8 +12,10 @@ import random
 import sqlite3
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 from urllib.parse import quote
@@ -33,6 +38,9 @@ _LONGEST_PAUSE = 0.004
 SQLite's own pauses grow to a tenth of a second, so that a writer can wait in vain while others come and go.
 """
 
+_MOST_TOGETHER = 64
+"""The most entries that one transaction appends, so that none waits long for the entries after it."""
+
 _LAST = "SELECT entries, head FROM ledger_accounts WHERE holder = ?"
 _ENTRY = """
 INSERT INTO ledger_entries (holder, position, kind, key, period, at, uses, content, moves, digest, previous, hash)
@@ -51,15 +59,38 @@ def write_lock(path: Path) -> threading.Lock:
     return _write_locks.setdefault(path.resolve(), threading.Lock())
 
 
+@dataclass(eq=False, slots=True)
+class _Append:
+    """An entry that a thread waits to append: the `draft`, and then the appended `entry` or the `error`.
+
+    `woken` is set when the thread need not wait any more, because its entry is done or the first that waits.
+    """
+
+    draft: Draft
+    entry: Entry | None = None
+    error: Exception | None = None
+    woken: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the entry was committed or refused."""
+        return self.entry is not None or self.error is not None
+
+
 class SqliteStore:
     """A SQLite file, at `path`, that keeps a ledger; with `read_only` it is never written."""
 
     def __init__(self, path: str, *, read_only: bool = False) -> None:
         self._path = Path(path)
         self._writer = write_lock(self._path)
+        self._appends: deque[_Append] = deque()
+        self._queueing = threading.Lock()
+        """Held while `_appends`, the entries that threads wait to append, is read or changed."""
         if not read_only:
             _make_private(self._path)
         self._engine = _engine(self._path, read_only=read_only)
+        self._idle: list[Connection] = []
+        """Open connections that no thread uses: taking one from SQLAlchemy's pool takes longer than SQLite's work."""
 
     @property
     def address(self) -> str:
@@ -82,7 +113,13 @@ class SqliteStore:
 
         Threads of this process queue before they try to take the lock.
         """
-        with self._writer, self._connection() as connection:
+        with self._writer, self._transaction() as connection:
+            yield connection
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Connection]:
+        """Yield a connection whose transaction is committed at the end of the block; the caller holds `_writer`."""
+        with self._connection() as connection:
             self._begin(_driver(connection))
             try:
                 yield connection
@@ -94,10 +131,68 @@ class SqliteStore:
     def append(self, draft: Draft) -> Entry:
         """Append the entry `draft` with its balance changes durably, and return it with its position and hash.
 
-        Raises `Refused` if a constraint of the database forbids it.
+        Raises `Refused` if a constraint of the database forbids it, and `Overtaken` if another entry has its position.
         """
-        with self.writing() as connection:
-            return self.append_in(connection, draft)
+        append = _Append(draft)
+        with self._queueing:
+            self._appends.append(append)
+            self._appends[0].woken.set()
+        try:
+            append.woken.wait()
+        except BaseException:  # an interrupt: the thread after this one must not wait for it
+            self._leave_queue([append])
+            raise
+        if not append.is_done:
+            with self._writer:  # the first thread in the queue appends for all that came while it waited for the lock
+                if not append.is_done:
+                    self._append_together()
+        with self._errors():
+            if append.error is not None:
+                raise append.error
+        assert append.entry is not None
+        return append.entry
+
+    def _append_together(self) -> None:
+        """Append the first entries of the queue in one transaction; set the entry or the error of each, and wake them.
+
+        The caller holds `_writer`. An entry that is refused leaves the others as they are. If the transaction fails,
+        every entry has an error.
+        """
+        with self._queueing:
+            appends = list(self._appends)[:_MOST_TOGETHER]
+        outcomes: list[Entry | Exception] = []
+        failure = f"the ledger {self.address} failed: interrupted"
+        is_committed = False
+        try:
+            with self._transaction() as connection:
+                for append in appends:
+                    try:
+                        outcomes.append(self.append_in(connection, append.draft))
+                    except Exception as error:
+                        if not _driver(connection).in_transaction:  # all entries are undone, as when the disk is full
+                            raise
+                        outcomes.append(error)  # this entry alone is undone
+            is_committed = True
+        except StoreFailed as error:
+            failure = str(error)
+        finally:  # also after an interrupt: no thread may wait for an entry that nobody appends any more
+            for place, append in enumerate(appends):
+                outcome = outcomes[place] if is_committed else StoreFailed(failure)
+                if isinstance(outcome, Entry):
+                    append.entry = outcome
+                else:
+                    append.error = outcome
+            self._leave_queue(appends)
+
+    def _leave_queue(self, appends: Sequence[_Append]) -> None:
+        """Remove entries from the queue, and wake their threads and the thread of the entry that is now the first."""
+        with self._queueing:
+            for append in appends:
+                with suppress(ValueError):  # an interrupted thread has removed it before
+                    self._appends.remove(append)
+                append.woken.set()
+            if self._appends:
+                self._appends[0].woken.set()
 
     def append_priced(self, holder: int, drafts: Callable[[Connection], Sequence[Draft]]) -> Entry:  # noqa: ARG002 - one writer
         """Append entries to an account in one transaction, with no other entry between them; return the last one.
@@ -140,6 +235,8 @@ class SqliteStore:
 
     def close(self) -> None:
         """Close every connection to the SQLite file."""
+        while self._idle:
+            self._idle.pop().close()
         self._engine.dispose()
 
     def _begin(self, driver: sqlite3.Connection) -> None:
@@ -165,10 +262,24 @@ class SqliteStore:
 
     @contextmanager
     def _connection(self) -> Iterator[Connection]:
-        """Yield a pooled connection, and turn database errors into `StoreFailed`."""
-        try:
-            with self._engine.connect() as connection:
+        """Yield a connection that no other thread uses, and turn database errors into `StoreFailed`."""
+        with self._errors():
+            try:
+                connection = self._idle.pop()
+            except IndexError:
+                connection = self._engine.connect()
+            try:
                 yield connection
+            except BaseException:
+                connection.close()
+                raise
+            self._idle.append(connection)
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Turn database errors into `StoreFailed`."""
+        try:
+            yield
         except SQLAlchemyError as error:
             raise StoreFailed(f"the ledger {self.address} failed: {cause(error)}") from None
         except sqlite3.Error as error:  # of a statement that went past SQLAlchemy
