@@ -31,6 +31,15 @@ For such tables sampling and hashing would take as long as they save, and dividi
 BATCH_ROWS = 250_000
 """Rows per Arrow batch when a prepared dataset is written."""
 
+_MOST_PARSED = 256
+"""The most statements whose parsed form is kept."""
+
+_LONGEST_PARSED = 1 << 14
+"""The most characters of a statement whose parsed form is kept."""
+
+_parsed_statements: "dict[str, duckdb.Statement]" = {}
+"""The parsed forms of recent statements, by their texts, which have placeholders where a question has constants."""
+
 _KEPT_PAIRS = "kept_pairs"
 """The temporary table of the (user, group) pairs that users keep, for rounds of discovery."""
 
@@ -276,10 +285,26 @@ class DuckDBEngineQuery(SqlEngineQuery):
 
     def _fetch(self, statement: str, numbers: Sequence[str]) -> "pa.Table":
         del numbers  # the result names its columns itself
-        return self._cursor.sql(statement, params=self._builder.parameters.values).to_arrow_table()
+        return self._cursor.sql(self._parse(statement), params=self._builder.parameters.values).to_arrow_table()
 
     def _fetch_counts(self, statement: str) -> Histogram:
         if len(self._aggregation.groups) > 1:
             return super()._fetch_counts(statement)
-        columns = self._cursor.execute(statement, self._builder.parameters.values).fetchnumpy()
+        columns = self._cursor.execute(self._parse(statement), self._builder.parameters.values).fetchnumpy()
         return Histogram.of(columns["g0"], columns["count"])
+
+    def _parse(self, statement: str) -> "str | duckdb.Statement":
+        """Return the SQL `statement` parsed by DuckDB, or as it is if it is too long to be kept.
+
+        On a table of 20,000 rows parsing takes an eighth of a statement's time, and a new filter changes its constants
+        alone, which are parameters.
+        """
+        if len(statement) > _LONGEST_PARSED:
+            return statement
+        parsed = _parsed_statements.get(statement)
+        if parsed is None:
+            (parsed,) = self._cursor.extract_statements(statement)
+            if len(_parsed_statements) >= _MOST_PARSED:
+                _parsed_statements.clear()
+            _parsed_statements[statement] = parsed
+        return parsed
