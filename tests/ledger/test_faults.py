@@ -4,6 +4,7 @@ import os
 import resource
 import shutil
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -48,6 +49,50 @@ def test_a_full_disk_loses_nothing(tmp_path):
     assert "failed: " in refused
     assert "\n" not in refused
     assert charges == len(granted) > 5
+    with Ledger.open(path) as ledger:
+        assert not ledger.verify().faults
+        ledger.account("ada").charge(uses("pure:0.1"), key="after", request="q")
+    assert set(audit(path)["ada"].charges) == {*granted, "after"}
+
+
+def fill_up_together(path, limit, results):
+    """Charge from eight threads until files may not grow; then see that each thread is told."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+    granted, refused = [], []
+    with Ledger.open(path) as ledger:
+
+        def charge(number):
+            account = ledger.account("ada")
+            for turn in range(2_000):
+                key = f"k{number}-{turn}"
+                try:
+                    account.charge(uses("pure:0.1"), key=key, request="q" * 2000)
+                except StoreFailed as error:
+                    refused.append(str(error))
+                    return
+                granted.append(key)
+
+        threads = [threading.Thread(target=charge, args=(number,), daemon=True) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        charges = ledger.account("ada").status().charges
+    results.put((granted, refused, charges))
+
+
+def test_a_full_disk_is_told_to_every_thread_and_loses_nothing(tmp_path):
+    path = str(tmp_path / "ledger.db")
+    with Ledger.open(path) as ledger:
+        ledger.open_setwise("ada", ["pure:0.1x20000"], delta=1e-6)
+    results = CONTEXT.SimpleQueue()
+    process = CONTEXT.Process(daemon=True, target=fill_up_together, args=(path, 900_000, results))
+    process.start()
+    granted, refused, charges = results.get()
+    process.join(60)
+    assert len(refused) == 8
+    assert all("failed: " in sentence and "\n" not in sentence for sentence in refused)
+    assert charges == len(granted) > 8
     with Ledger.open(path) as ledger:
         assert not ledger.verify().faults
         ledger.account("ada").charge(uses("pure:0.1"), key="after", request="q")

@@ -134,18 +134,18 @@ class SqliteStore:
         Raises `Refused` if a constraint of the database forbids it, and `Overtaken` if another entry has its position.
         """
         append = _Append(draft)
-        with self._queueing:
-            self._appends.append(append)
-            self._appends[0].woken.set()
         try:
+            with self._queueing:
+                self._appends.append(append)
+                self._appends[0].woken.set()
             append.woken.wait()
-        except BaseException:  # an interrupt: the thread after this one must not wait for it
+            if not append.is_done:
+                with self._writer:  # the first thread in the queue appends for all that came while it waited
+                    if not append.is_done:
+                        self._append_together()
+        except BaseException:  # an interrupt: the threads after this one must not wait for it
             self._leave_queue([append])
             raise
-        if not append.is_done:
-            with self._writer:  # the first thread in the queue appends for all that came while it waited for the lock
-                if not append.is_done:
-                    self._append_together()
         with self._errors():
             if append.error is not None:
                 raise append.error
