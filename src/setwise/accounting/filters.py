@@ -13,6 +13,7 @@ from setwise.accounting.brackets import Bracket, CertifiedBound, Interaction, ei
 from setwise.accounting.checks import check_delta, check_epsilon, check_failure
 from setwise.accounting.conversions import optimised_delta
 from setwise.accounting.guarantees import Use
+from setwise.records import set_fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +87,12 @@ class ZcdpFilter:
     failure_share: float = 0.5
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
-        object.__setattr__(self, "delta", check_delta(self.delta))
-        object.__setattr__(self, "failure_share", check_failure("failure_share", self.failure_share))
+        set_fields(
+            self,
+            epsilon=check_epsilon(self.epsilon),
+            delta=check_delta(self.delta),
+            failure_share=check_failure("failure_share", self.failure_share),
+        )
 
     @property
     def rho_budget(self) -> float:
@@ -139,11 +143,14 @@ class ZcdpOdometer:
     spent: Spent = field(default_factory=Spent)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "delta", check_delta(self.delta))
-        object.__setattr__(self, "failure_share", check_failure("failure_share", self.failure_share))
-        object.__setattr__(self, "first_rho", check_epsilon(self.first_rho, "first_rho"))
+        set_fields(
+            self,
+            delta=check_delta(self.delta),
+            failure_share=check_failure("failure_share", self.failure_share),
+            first_rho=check_epsilon(self.first_rho, "first_rho"),
+        )
         if self.most_rho is not None:
-            object.__setattr__(self, "most_rho", check_epsilon(self.most_rho, "most_rho"))
+            set_fields(self, most_rho=check_epsilon(self.most_rho, "most_rho"))
 
     def record(self, use: Use) -> "ZcdpOdometer":
         """Return a new odometer whose totals of rho and of failure probabilities include `use`."""

@@ -33,6 +33,7 @@ from setwise.accounting.checks import (
 )
 from setwise.accounting.promises import rounded_down, rounded_up
 from setwise.errors import InvalidParameter
+from setwise.records import set_fields
 
 MOST_NOISE_VALUES = 4_000_000
 """Integer noise that takes more values than this is composed by its zCDP guarantee instead of being tabulated."""
@@ -77,11 +78,6 @@ class Guarantee(ABC):
     price_varies: ClassVar[bool] = False
     """Whether the price needs functions that machines round differently. Such a price includes a margin larger than
     the difference."""
-
-    def _set(self, **checked: float) -> None:
-        """Store checked parameters, given as keyword arguments, in this frozen guarantee."""
-        for name, value in checked.items():
-            object.__setattr__(self, name, value)
 
     def parameters(self) -> list[float]:
         """Return the guarantee's parameters in the order in which the notation, such as ``zcdp:0.02``, writes them."""
@@ -168,7 +164,7 @@ class PureDP(Guarantee):
     epsilon: float
 
     def __post_init__(self) -> None:
-        self._set(epsilon=check_epsilon(self.epsilon))
+        set_fields(self, epsilon=check_epsilon(self.epsilon))
 
     def zero_concentrated(self) -> "ZeroConcentratedDP":
         """Return epsilon tanh(epsilon/2)-zCDP, which epsilon-DP implies.
@@ -209,7 +205,7 @@ class BoundedRange(Guarantee):
     epsilon: float
 
     def __post_init__(self) -> None:
-        self._set(epsilon=check_epsilon(self.epsilon))
+        set_fields(self, epsilon=check_epsilon(self.epsilon))
 
     def mean_loss(self) -> float:
         """Return the largest mean privacy loss of an a-bounded-range mechanism: a/(e^a - 1) - 1 - log(a/(e^a - 1)).
@@ -272,7 +268,7 @@ class Laplace(Guarantee):
     scale: float
 
     def __post_init__(self) -> None:
-        self._set(scale=check_within("scale", self.scale, 1 / LARGEST_EPSILON, LARGEST_SCALE))
+        set_fields(self, scale=check_within("scale", self.scale, 1 / LARGEST_EPSILON, LARGEST_SCALE))
 
     def pure(self) -> PureDP:
         """Return 1/b-DP, which Laplace noise satisfies; b is its scale divided by the l1-sensitivity.
@@ -314,7 +310,7 @@ class Gaussian(Guarantee):
     sigma: float
 
     def __post_init__(self) -> None:
-        self._set(sigma=check_within("sigma", self.sigma, SMALLEST_SIGMA, LARGEST_SCALE))
+        set_fields(self, sigma=check_within("sigma", self.sigma, SMALLEST_SIGMA, LARGEST_SCALE))
 
     @classmethod
     def merged(cls, uses: "Iterable[tuple[Gaussian, int]]") -> "Gaussian":
@@ -329,7 +325,7 @@ class Gaussian(Guarantee):
         while Fraction(sigma) ** 2 * inverse_variance > 1:
             sigma = down(sigma)
         together = cls(sigma=1.0)
-        together._set(sigma=sigma)  # the sigma of many uses may be below the smallest that one use may have
+        set_fields(together, sigma=sigma)  # the sigma of many uses may be below the smallest that one use may have
         return together
 
     def zero_concentrated(self) -> "ZeroConcentratedDP":
@@ -365,7 +361,8 @@ class ZeroConcentratedDP(Guarantee):
     delta: float = 0.0
 
     def __post_init__(self) -> None:
-        self._set(
+        set_fields(
+            self,
             rho=check_within("rho", self.rho, 0.0, LARGEST_RHO),
             xi=check_within("xi", self.xi, -LARGEST_RHO, LARGEST_RHO),
             delta=check_failure("delta", self.delta),
@@ -414,7 +411,9 @@ class ConcentratedDP(Guarantee):
     tau: float
 
     def __post_init__(self) -> None:
-        self._set(mu=check_within("mu", self.mu, 0.0, LARGEST_RHO), tau=check_within("tau", self.tau, 0.0, LARGEST_RHO))
+        set_fields(
+            self, mu=check_within("mu", self.mu, 0.0, LARGEST_RHO), tau=check_within("tau", self.tau, 0.0, LARGEST_RHO)
+        )
         if not (self.mu or self.tau):
             raise InvalidParameter("mu and tau cannot both be 0")
 
@@ -456,7 +455,9 @@ class ApproxDP(Guarantee):
 
     def __post_init__(self) -> None:
         epsilon = check_number("epsilon", self.epsilon)
-        self._set(epsilon=check_epsilon(epsilon) if epsilon else epsilon, delta=check_failure("delta", self.delta))
+        set_fields(
+            self, epsilon=check_epsilon(epsilon) if epsilon else epsilon, delta=check_failure("delta", self.delta)
+        )
         if not (self.epsilon or self.delta):
             raise InvalidParameter("epsilon and delta cannot both be 0")
 
@@ -503,8 +504,8 @@ class DiscreteLaplace(Guarantee):
     sensitivity: int = 1
 
     def __post_init__(self) -> None:
-        self._set(sensitivity=check_positive_integer("sensitivity", self.sensitivity))
-        self._set(scale=check_within("scale", self.scale, self.sensitivity / LARGEST_EPSILON, LARGEST_SCALE))
+        set_fields(self, sensitivity=check_positive_integer("sensitivity", self.sensitivity))
+        set_fields(self, scale=check_within("scale", self.scale, self.sensitivity / LARGEST_EPSILON, LARGEST_SCALE))
 
     def pure(self) -> PureDP:
         """Return s/b-DP, which integer Laplace noise of scale b on an integer of sensitivity s satisfies.
@@ -540,8 +541,8 @@ class DiscreteGaussian(Guarantee):
     sensitivity: int = 1
 
     def __post_init__(self) -> None:
-        self._set(sensitivity=check_positive_integer("sensitivity", self.sensitivity))
-        self._set(sigma=check_within("sigma", self.sigma, 1e-3 * self.sensitivity, LARGEST_SCALE))
+        set_fields(self, sensitivity=check_positive_integer("sensitivity", self.sensitivity))
+        set_fields(self, sigma=check_within("sigma", self.sigma, 1e-3 * self.sensitivity, LARGEST_SCALE))
 
     def zero_concentrated(self) -> ZeroConcentratedDP:
         """Return s^2/(2 sigma^2)-zCDP, which integer Gaussian noise on an integer of sensitivity s satisfies.
@@ -574,11 +575,12 @@ class TruncatedDiscreteGaussian(Guarantee):
     sensitivity: int = 1
 
     def __post_init__(self) -> None:
-        self._set(
+        set_fields(
+            self,
             sensitivity=check_positive_integer("sensitivity", self.sensitivity),
             bound=check_positive_integer("bound", self.bound),
         )
-        self._set(sigma=check_within("sigma", self.sigma, 1e-3 * self.sensitivity, LARGEST_SCALE))
+        set_fields(self, sigma=check_within("sigma", self.sigma, 1e-3 * self.sensitivity, LARGEST_SCALE))
         if self.bound < self.sensitivity:
             raise InvalidParameter(f"bound must be at least the sensitivity {self.sensitivity}, not {self.bound}")
 
@@ -641,7 +643,7 @@ class Use:
     def __post_init__(self) -> None:
         if not isinstance(self.guarantee, Guarantee):
             raise InvalidParameter(f"a use needs a guarantee such as PureDP(epsilon=0.1), not {self.guarantee!r}")
-        object.__setattr__(self, "count", check_count(self.count))
+        set_fields(self, count=check_count(self.count))
 
 
 def merged(uses: Iterable[Use]) -> tuple[Use, ...]:

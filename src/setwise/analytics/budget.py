@@ -2,15 +2,15 @@
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypedDict
 
-from setwise.accounting.checks import check_choice
 from setwise.accounting.guarantees import ApproxDP, BoundedRange, DiscreteLaplace, Gaussian, Guarantee, PureDP, Use
 from setwise.accounting.notation import format_use, parse_use
 from setwise.accounting.promises import rounded_down
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.parameters import rational
 from setwise.mechanisms.planning.request import CountNoise, MechanismName, Total
+from setwise.records import set_fields
 
 if TYPE_CHECKING:
     from setwise.ledger.terms import Terms
@@ -38,7 +38,7 @@ def default_delta(terms: "Terms | None") -> float:
     return min(DEFAULT_DELTA, float(rounded_down(terms.totals.failure / _DEFAULT_QUESTIONS, 1)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, init=False)
 class Draws:
     """The guarantees of the single mechanisms that answer a question and for which an account pays ("draws").
 
@@ -49,20 +49,25 @@ class Draws:
     Raises: `InvalidParameter` if both `discover` and `counts` are None, or if a text contains a number of draws.
     """
 
-    discover: Guarantee | None = None
-    counts: Guarantee | None = None
-    threshold_delta: float | None = None
+    discover: Guarantee | None
+    counts: Guarantee | None
+    threshold_delta: float | None
 
-    def __post_init__(self) -> None:
-        for name in ("discover", "counts"):
-            value = getattr(self, name)
-            if isinstance(value, str):
-                use = parse_use(value)
-                if use.count != 1:
-                    raise InvalidParameter(f"{name} is what each draw costs, so it has no count: {value!r}")
-                object.__setattr__(self, name, use.guarantee)
-        if self.discover is None and self.counts is None:
+    def __init__(
+        self,
+        *,
+        discover: Guarantee | str | None = None,
+        counts: Guarantee | str | None = None,
+        threshold_delta: float | None = None,
+    ) -> None:
+        if discover is None and counts is None:
             raise InvalidParameter("say what to draw from the account: discover, counts, or both")
+        set_fields(
+            self,
+            discover=_guarantee_of_one_draw("discover", discover),
+            counts=_guarantee_of_one_draw("counts", counts),
+            threshold_delta=threshold_delta,
+        )
 
     def to_dict(self) -> dict[str, object]:
         """Return this record as a dictionary for JSON, with guarantees as text. Fields that are None are left out."""
@@ -72,6 +77,19 @@ class Draws:
         }
         threshold = {} if self.threshold_delta is None else {"threshold_delta": self.threshold_delta}
         return {"kind": "draws", **guarantee_texts, **threshold}
+
+
+def _guarantee_of_one_draw(name: str, written: Guarantee | str | None) -> Guarantee | None:
+    """Return the guarantee that `written` states, for example "bounded-range:0.1"; a guarantee or None is returned.
+
+    Raises: `InvalidParameter` if the text is no guarantee, or has a number of draws. `name` is the parameter's name.
+    """
+    if not isinstance(written, str):
+        return written
+    use = parse_use(written)
+    if use.count != 1:
+        raise InvalidParameter(f"{name} is what each draw costs, so it has no count: {written!r}")
+    return use.guarantee
 
 
 def drawn_for(guarantee: Guarantee) -> Literal["discover", "counts", "threshold"] | None:
@@ -91,7 +109,7 @@ def drawn_for(guarantee: Guarantee) -> Literal["discover", "counts", "threshold"
             return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, init=False)
 class Within:
     """A budget stated as an accuracy: the least epsilon whose planned 95% intervals are narrow enough.
 
@@ -104,23 +122,35 @@ class Within:
     """
 
     within: Fraction
-    delta: Fraction = Fraction(0)
-    counts: CountNoise = CountNoise.BEST
-    mechanism: MechanismName | None = None
-    epsilon: Fraction | None = None
+    delta: Fraction
+    counts: CountNoise
+    mechanism: MechanismName | None
+    epsilon: Fraction | None
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "within", rational("within", self.within, Fraction(1, 10**9), LARGEST_WITHIN))
-        total = self.total(Fraction(1) if self.epsilon is None else self.epsilon)  # checks the other fields
-        for name in ("delta", "counts", "mechanism"):
-            object.__setattr__(self, name, getattr(total, name))
-        if self.epsilon is not None:
-            object.__setattr__(self, "epsilon", total.epsilon)
+    def __init__(
+        self,
+        *,
+        within: float | Fraction,
+        delta: float | Fraction = 0,
+        counts: str = CountNoise.BEST,
+        mechanism: str | None = None,
+        epsilon: float | Fraction | None = None,
+    ) -> None:
+        total = Total(epsilon=1 if epsilon is None else epsilon, delta=delta, counts=counts, mechanism=mechanism)
+        set_fields(
+            self,
+            within=rational("within", within, Fraction(1, 10**9), LARGEST_WITHIN),
+            delta=total.delta,
+            counts=total.counts,
+            mechanism=total.mechanism,
+            epsilon=None if epsilon is None else total.epsilon,
+        )
 
     def total(self, epsilon: Fraction) -> Total:
         """Return the (epsilon, delta) budget with the given epsilon and this record's delta, counts and mechanism."""
-        words = {"delta": self.delta, "counts": self.counts, "mechanism": self.mechanism}
-        return Total(epsilon=epsilon, from_accuracy=True, **words)  # type: ignore[arg-type]
+        return Total(
+            epsilon=epsilon, delta=self.delta, counts=self.counts, mechanism=self.mechanism, from_accuracy=True
+        )
 
     def to_dict(self) -> dict[str, object]:
         """Return the accuracy as a dictionary for JSON: the fields of a budget (epsilon, delta, ..), and `within`.
@@ -168,21 +198,29 @@ def budget_of(words: BudgetWords) -> AskedBudget:
     It is a `Within` if `within` is given, else a `Total` if `epsilon` is given, else `Draws` from an account.
     Raises: `InvalidParameter` if the arguments contradict each other.
     """
-    epsilon, delta, counts = words.get("epsilon"), words.get("delta"), words.get("counts")
-    mechanism, discover, within = words.get("mechanism"), words.get("discover"), words.get("within")
-    if epsilon is None and within is None:
-        if mechanism is not None:
-            raise InvalidParameter("a mechanism can be chosen only with an epsilon: leave it out, or give an epsilon")
-        count_noise = None if counts == "none" else counts
-        return Draws(discover=discover, counts=count_noise, threshold_delta=delta)  # type: ignore[arg-type]
-    if discover is not None:
+    epsilon, mechanism, within = words.get("epsilon"), words.get("mechanism"), words.get("within")
+    if within is not None:
+        delta, noise = _delta_and_noise(words)
+        return Within(within=within, delta=delta, counts=noise, mechanism=mechanism, epsilon=epsilon)
+    if epsilon is not None:
+        delta, noise = _delta_and_noise(words)
+        return Total(epsilon=epsilon, delta=delta, counts=noise, mechanism=mechanism)
+    if mechanism is not None:
+        raise InvalidParameter("a mechanism can be chosen only with an epsilon: leave it out, or give an epsilon")
+    counts = words.get("counts")
+    return Draws(
+        discover=words.get("discover"), counts=None if counts == "none" else counts, threshold_delta=words.get("delta")
+    )
+
+
+def _delta_and_noise(words: BudgetWords) -> tuple[float, str]:
+    """Return the delta, and the name of the noise of counts, of a question that states an epsilon or an accuracy.
+
+    Raises: `InvalidParameter` if `words` also have arguments of draws from an account.
+    """
+    delta, counts = words.get("delta"), words.get("counts")
+    if words.get("discover") is not None:
         raise InvalidParameter("discover is for draws from an account: leave it out, or leave epsilon out")
     if counts is not None and not isinstance(counts, str):
         raise InvalidParameter(f"counts must be one of {', '.join(CountNoise)} with an epsilon, not {counts!r}")
-    budget: dict[str, Any] = {
-        "epsilon": epsilon,
-        "delta": 0 if delta is None else delta,
-        "counts": CountNoise.BEST if counts is None else check_choice("counts", counts, CountNoise),
-        "mechanism": mechanism,
-    }
-    return Total(**budget) if within is None else Within(within=within, **budget)  # type: ignore[arg-type]
+    return 0.0 if delta is None else delta, CountNoise.BEST if counts is None else counts

@@ -19,6 +19,7 @@ from setwise.errors import InvalidParameter
 from setwise.mechanisms.labels import Cell, Label, distinct_labels
 from setwise.mechanisms.parameters import positive_integer
 from setwise.mechanisms.planning.request import Bounds
+from setwise.records import set_fields
 
 __all__ = [
     "AUTO", "EVERYTHING", "LARGEST_K", "SHAPES", "STATISTICS", "Columns", "Contributions", "Count", "Domain",
@@ -69,7 +70,7 @@ class Grouping(Reach, total=False):
     limit: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, init=False)
 class Query:
     """A query: `statistics` of each group of rows with equal values in the column or columns `item`.
 
@@ -88,64 +89,53 @@ class Query:
     True
     """
 
-    statistics: tuple[Statistic, ...] = (Count(),)
-    item: str | tuple[str, ...] | None = None
-    k: int | None = None
-    contributions: int | None = None
-    domain: tuple[Label, ...] | None = None
-    limit: int | None = None
-    where: str | None = None
-    null_item: Cell | None = None
-    auto_contributions: bool = False
+    statistics: tuple[Statistic, ...]
+    item: str | tuple[str, ...] | None
+    k: int | None
+    contributions: int | None
+    domain: tuple[Label, ...] | None
+    limit: int | None
+    where: str | None
+    null_item: Cell | None
+    auto_contributions: bool
 
-    def __post_init__(self) -> None:
-        contributions: Any = self.contributions
-        if contributions == AUTO:
-            object.__setattr__(self, "contributions", None)
-            object.__setattr__(self, "auto_contributions", True)
-        self._check_statistics()
-        if self.k is not None:
-            positive_integer("k", self.k, LARGEST_K)
-        if self.where is not None and (not isinstance(self.where, str) or not self.where.strip()):
-            raise InvalidParameter(f"where must be text, or left out, not {value_text(self.where)}")
-        if self.null_item is not None:
-            distinct_labels([self.null_item])
-        if self.item is not None:
-            self._check_item()
-        elif self.auto_contributions or (self.k, self.contributions, self.domain, self.limit, self.null_item) != (
-            (None,) * 5
-        ):
+    def __init__(
+        self,
+        *,
+        statistics: tuple[Statistic, ...] = (Count(),),
+        item: Columns | None = None,
+        k: int | None = None,
+        contributions: Contributions | None = None,
+        domain: Domain | None = None,
+        limit: int | None = None,
+        where: str | None = None,
+        null_item: Cell | None = None,
+        auto_contributions: bool = False,
+    ) -> None:
+        _check_statistics(statistics)
+        if k is not None:
+            positive_integer("k", k, LARGEST_K)
+        if where is not None and (not isinstance(where, str) or not where.strip()):
+            raise InvalidParameter(f"where must be text, or left out, not {value_text(where)}")
+        if null_item is not None:
+            distinct_labels([null_item])
+        groups = () if item is None else _group_columns(item)
+        if item is None and (auto_contributions or any(map(_is_given, (k, contributions, domain, limit, null_item)))):
             raise InvalidParameter("k, contributions, domain, limit and null_item are about items: give item")
-        if self.domain is not None:
-            if isinstance(self.domain, str) or not isinstance(self.domain, Iterable):
-                raise InvalidParameter("domain must be a list of labels")
-            object.__setattr__(self, "domain", distinct_labels(tuple(self.domain)))
-            wide = {len(label) if isinstance(label, tuple) else 1 for label in self.domain}
-            if wide != {len(self.groups)}:
-                raise InvalidParameter(f"a label of the domain needs {len(self.groups)} value(s), one for each column")
-        if self.item is not None:
-            self._check_bounds()
-
-    def _check_bounds(self) -> None:
-        """Raise `InvalidParameter` if the planner does not accept the query's bounds on what one user adds."""
-        _ = self.bounds  # building the planner's record validates the bounds
-
-    def _check_statistics(self) -> None:
-        if not self.statistics:
-            raise InvalidParameter("a query needs at least one statistic")
-        names = [statistic.name for statistic in self.statistics]
-        for name in names:
-            if names.count(name) > 1:
-                raise InvalidParameter(f"two statistics are called {name!r}: ask for one of them")
-
-    def _check_item(self) -> None:
-        item: Any = self.item
-        columns = item if isinstance(item, list | tuple) else (item,)
-        for column in columns:
-            check_column("item", column)
-        if not columns or len(set(columns)) != len(columns):
-            raise InvalidParameter("item must be one column, or several different ones")
-        object.__setattr__(self, "item", columns[0] if len(columns) == 1 else tuple(columns))
+        set_fields(
+            self,
+            statistics=statistics,
+            item=groups[0] if len(groups) == 1 else groups or None,
+            k=k,
+            contributions=None if contributions == AUTO else contributions,
+            domain=None if domain is None else _public_labels(domain, len(groups)),
+            limit=limit,
+            where=where,
+            null_item=null_item,
+            auto_contributions=auto_contributions or contributions == AUTO,
+        )
+        if groups:
+            _ = self.bounds  # building the planner's record validates the bounds on what one user adds
 
     @classmethod
     def top_k(
@@ -166,7 +156,7 @@ class Query:
         - `grouping` are the keyword arguments of `Grouping`.
         """
         statistics = (_ranking_statistic(value, per_item),)
-        return cls(item=item, k=k, statistics=statistics, **_check_grouping("top-k", grouping))  # type: ignore[arg-type]
+        return cls(item=item, k=k, statistics=statistics, **_check_grouping("top-k", grouping))
 
     @classmethod
     def histogram(
@@ -180,7 +170,7 @@ class Query:
         - `grouping` are the keyword arguments of `Grouping`.
         """
         statistics = (_ranking_statistic(value, per_item),)
-        return cls(item=item, statistics=statistics, **_check_grouping("histogram", grouping))  # type: ignore[arg-type]
+        return cls(item=item, statistics=statistics, **_check_grouping("histogram", grouping))
 
     @classmethod
     def count(cls, *, per_user: int | None = None, where: str | None = None) -> "Query":
@@ -219,7 +209,7 @@ class Query:
             raise InvalidParameter("say how much one user may add: give clip, or low and high, or auto for bounds")
         most = high if clip is None else positive_integer("clip", clip)
         statistic = Sum(column=value, low=low, high=most, step=step, bounds=bounds)
-        return cls(item=item, statistics=(statistic,), **_check_grouping("sum", grouping))  # type: ignore[arg-type]
+        return cls(item=item, statistics=(statistic,), **_check_grouping("sum", grouping))
 
     @classmethod
     def mean(
@@ -244,7 +234,7 @@ class Query:
         - `grouping` are the keyword arguments of `Grouping`.
         """
         mean = Mean(column=value, low=low, high=high, step=step, per_user=per_user, bounds=bounds)
-        return cls(item=item, statistics=(mean,), **_check_grouping("mean", grouping))  # type: ignore[arg-type]
+        return cls(item=item, statistics=(mean,), **_check_grouping("mean", grouping))
 
     @classmethod
     def quantile(
@@ -273,7 +263,7 @@ class Query:
         statistics = tuple(
             Quantile(column=value, low=low, high=high, at=share, step=step, bounds=bounds) for share in shares_of(at)
         )
-        return cls(item=item, statistics=statistics, **_check_grouping("quantile", grouping))  # type: ignore[arg-type]
+        return cls(item=item, statistics=statistics, **_check_grouping("quantile", grouping))
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -374,6 +364,46 @@ class Query:
         return query
 
 
+def _is_given(parameter: object) -> bool:
+    return parameter is not None
+
+
+def _check_statistics(statistics: Sequence[Statistic]) -> None:
+    """Raise `InvalidParameter` if there are no `statistics`, or if two of them have one name."""
+    if not statistics:
+        raise InvalidParameter("a query needs at least one statistic")
+    names = [statistic.name for statistic in statistics]
+    for name in names:
+        if names.count(name) > 1:
+            raise InvalidParameter(f"two statistics are called {name!r}: ask for one of them")
+
+
+def _group_columns(item: Columns) -> tuple[str, ...]:
+    """Return the group columns that `item` names: one column, or several different ones.
+
+    Raises: `InvalidParameter` for anything else.
+    """
+    columns = tuple(item) if isinstance(item, list | tuple) else (item,)
+    for column in columns:
+        check_column("item", column)
+    if not columns or len(set(columns)) != len(columns):
+        raise InvalidParameter("item must be one column, or several different ones")
+    return columns
+
+
+def _public_labels(domain: Domain, width: int) -> tuple[Label, ...]:
+    """Return the labels of a `domain`, each once, as a tuple. A label has `width` values, one for each group column.
+
+    Raises: `InvalidParameter` if `domain` is no list of such labels.
+    """
+    if isinstance(domain, str | Path) or not isinstance(domain, Iterable):
+        raise InvalidParameter("domain must be a list of labels")
+    labels = distinct_labels(tuple(domain))
+    if {len(label) if isinstance(label, tuple) else 1 for label in labels} != {width}:
+        raise InvalidParameter(f"a label of the domain needs {width} value(s), one for each column")
+    return labels
+
+
 def _check_grouping(kind: str, grouping: Grouping) -> Grouping:
     """Return `grouping`, keyword arguments about the groups of a query, if all are keys of `Grouping`.
 
@@ -411,7 +441,7 @@ def _general(
         if not isinstance(name, str) or name not in STATISTICS:
             raise InvalidParameter(f"a statistic must be one of {', '.join(STATISTICS)}, not {value_text(name)}")
         built += STATISTICS[name].read(words)
-    return Query(statistics=tuple(built), item=item, k=k, **_check_grouping("query", grouping))  # type: ignore[arg-type]
+    return Query(statistics=tuple(built), item=item, k=k, **_check_grouping("query", grouping))
 
 
 def _shape_of(statistic: type[Statistic]) -> Callable[..., Query]:

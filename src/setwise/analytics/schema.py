@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from setwise.errors import InvalidParameter, UnknownColumn
+from setwise.records import set_fields
 
 NAMES_SHOWN = 50
 """The most column names that an error message lists."""
@@ -48,7 +49,7 @@ class Column:
     def __post_init__(self) -> None:
         if not self.name:
             raise InvalidParameter("a column must have a name, but one has none")
-        object.__setattr__(self, "kind", Kind(self.kind))
+        set_fields(self, kind=Kind(self.kind))
 
 
 @dataclass(frozen=True, slots=True)

@@ -169,7 +169,7 @@ def check_planned(statement: Statement, session: StatementSession) -> None:
     """
     statement = statement.filled(finds_bounds=True)
     for core in statement.cores:
-        session.derived_session(core.source).plan(core.query, Total(epsilon=10, delta=_SOME_DELTA))  # type: ignore[arg-type]
+        session.derived_session(core.source).plan(core.query, Total(epsilon=10, delta=_SOME_DELTA))
 
 
 _SOME_DELTA = Fraction(1, 10**6)

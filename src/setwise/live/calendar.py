@@ -9,6 +9,7 @@ from setwise.accounting.checks import check_choice
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.parameters import positive_integer
 from setwise.mechanisms.running_totals import MOST_PERIODS
+from setwise.records import set_fields
 
 _LAST_COMMON_DAY = 28
 """The last day that every month has; monthly periods begin on it or earlier, so that the first day always exists."""
@@ -38,7 +39,7 @@ class Calendar:
     periods: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "every", check_choice("every", self.every, PeriodLength))
+        set_fields(self, every=check_choice("every", self.every, PeriodLength))
         positive_integer("periods", self.periods, MOST_PERIODS)
         if not isinstance(self.start, date):
             raise InvalidParameter(f"start must be a date, not {self.start!r}")

@@ -19,6 +19,7 @@ from setwise.live.calendar import Calendar, PeriodLength, parse_date
 from setwise.mechanisms.labels import Label, distinct_labels
 from setwise.mechanisms.parameters import positive_integer, probability, rational
 from setwise.mechanisms.running_totals import Purpose, RunningTotals, Shape, choose_shape, wanted_window
+from setwise.records import set_fields
 
 LATE_DAYS = 7
 """Default number of days before the first unreleased period that an update reads again, for events that came late."""
@@ -81,14 +82,14 @@ class SeriesTerms:
             if not isinstance(getattr(self, name), str) or not getattr(self, name):
                 raise InvalidParameter(f"{name} must be a name, not {getattr(self, name)!r}")
         positive_integer("contributions", self.contributions)
-        object.__setattr__(self, "start", parse_date(self.start, "start"))
+        set_fields(self, start=parse_date(self.start, "start"))
         wanted_window(self.calendar.periods, check_choice("purpose", self.purpose, Purpose), self.window)
         if self.unit not in (Unit.USER, Unit.USER_DAY):
             raise InvalidParameter(f"unit must be 'user' or 'user,day', not {self.unit!r}")
         if type(self.late_days) is not int or not 0 <= self.late_days <= _MOST_LATE_DAYS:
             raise InvalidParameter(f"late_days must lie between 0 and {_MOST_LATE_DAYS}, not {self.late_days!r}")
         if self.domain is not None:
-            object.__setattr__(self, "domain", distinct_labels(self.domain))
+            set_fields(self, domain=distinct_labels(self.domain))
             if not self.domain:
                 raise InvalidParameter("domain must hold at least one label")
 

@@ -25,6 +25,7 @@ from setwise.mechanisms.randomness import WORD, Randomness
 from setwise.mechanisms.release import ErrorEstimate, Item, Release, Selection, ranked_items, with_noise
 from setwise.mechanisms.sampling.coins import exponential_coin, uniform_below
 from setwise.mechanisms.sampling.gumbel import gumbel_order
+from setwise.records import set_fields
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,10 +47,10 @@ class KnownLaplace:
     scale: Fraction
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "domain", distinct_labels(self.domain))
+        set_fields(self, domain=distinct_labels(self.domain))
         positive_integer("contributions", self.contributions)
         positive_integer("per_item", self.per_item)
-        object.__setattr__(self, "scale", rational("scale", self.scale, SMALLEST_NOISE, LARGEST_NOISE))
+        set_fields(self, scale=rational("scale", self.scale, SMALLEST_NOISE, LARGEST_NOISE))
         LaplaceNoise(scale=self.scale * self.per_item)  # raises InvalidParameter if this noise is too wide
 
     @property
@@ -102,10 +103,10 @@ class KnownGaussian:
     sigma: Fraction
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "domain", distinct_labels(self.domain))
+        set_fields(self, domain=distinct_labels(self.domain))
         positive_integer("contributions", self.contributions)
         positive_integer("per_item", self.per_item)
-        object.__setattr__(self, "sigma", rational("sigma", self.sigma, SMALLEST_NOISE, LARGEST_NOISE))
+        set_fields(self, sigma=rational("sigma", self.sigma, SMALLEST_NOISE, LARGEST_NOISE))
         RoundedGaussianNoise(sigma=self.sigma * self.per_item)  # raises InvalidParameter if this noise is too wide
 
     @property
@@ -169,10 +170,11 @@ class Exponential:
     score_range: Fraction
 
     def __post_init__(self) -> None:
-        epsilon = rational("epsilon", self.epsilon, SMALLEST_RATE, LARGEST_PICK_EPSILON)
-        object.__setattr__(self, "epsilon", epsilon)
-        score_range = rational("score_range", self.score_range, SMALLEST_RATE, Fraction(LARGEST_SCORE))
-        object.__setattr__(self, "score_range", score_range)
+        set_fields(
+            self,
+            epsilon=rational("epsilon", self.epsilon, SMALLEST_RATE, LARGEST_PICK_EPSILON),
+            score_range=rational("score_range", self.score_range, SMALLEST_RATE, Fraction(LARGEST_SCORE)),
+        )
 
     def guarantees(self) -> tuple[Use, ...]:
         """Return the privacy cost of one pick: one use of epsilon-bounded range."""
@@ -214,10 +216,11 @@ class PermuteAndFlip:
     score_range: Fraction
 
     def __post_init__(self) -> None:
-        epsilon = rational("epsilon", self.epsilon, SMALLEST_RATE, LARGEST_PICK_EPSILON)
-        object.__setattr__(self, "epsilon", epsilon)
-        score_range = rational("score_range", self.score_range, SMALLEST_RATE, Fraction(LARGEST_SCORE))
-        object.__setattr__(self, "score_range", score_range)
+        set_fields(
+            self,
+            epsilon=rational("epsilon", self.epsilon, SMALLEST_RATE, LARGEST_PICK_EPSILON),
+            score_range=rational("score_range", self.score_range, SMALLEST_RATE, Fraction(LARGEST_SCORE)),
+        )
 
     def guarantees(self) -> tuple[Use, ...]:
         """Return the privacy cost of one pick: one use of epsilon-DP."""
@@ -281,13 +284,13 @@ class KnownGumbel:
     epsilon: Fraction
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "domain", distinct_labels(self.domain))
+        set_fields(self, domain=distinct_labels(self.domain))
         if not self.domain:
             raise InvalidParameter("domain must hold at least one label")
         positive_integer("k", self.k)
         positive_integer("per_item", self.per_item)
         epsilon = rational("epsilon", self.epsilon, SMALLEST_RATE, LARGEST_PICK_EPSILON)
-        object.__setattr__(self, "epsilon", epsilon)
+        set_fields(self, epsilon=epsilon)
 
     @property
     def rate(self) -> Fraction:

@@ -18,6 +18,7 @@ from setwise.mechanisms.known_domain import LARGEST_PICK_EPSILON, SMALLEST_RATE
 from setwise.mechanisms.parameters import FINEST_RANK, positive_integer, probability, rational
 from setwise.mechanisms.randomness import Randomness
 from setwise.mechanisms.sampling.gumbel import Runs, gumbel_order
+from setwise.records import set_fields
 
 LARGEST_GRID = 100_000
 """Largest number of grid cells, because every pick draws noise for each cell."""
@@ -113,11 +114,11 @@ class GridQuantiles:
                 raise InvalidParameter(f"at must be a share of at most six decimals, not {stated_share!r}")
         if not shares or sorted(set(shares)) != list(shares):
             raise InvalidParameter("quantiles need one share or more, each above the one before it")
-        object.__setattr__(self, "shares", shares)
+        set_fields(self, shares=shares)
         positive_integer("cells", self.cells, LARGEST_GRID)
         positive_integer("weight", self.weight, WEIGHT)
         epsilon = rational("epsilon", self.epsilon, SMALLEST_RATE, LARGEST_PICK_EPSILON)
-        object.__setattr__(self, "epsilon", epsilon)
+        set_fields(self, epsilon=epsilon)
 
     @property
     def guarantee(self) -> BoundedRange:

@@ -12,6 +12,7 @@ from setwise.mechanisms.intervals import CONFIDENCE, Interval, Noise, lower_ends
 from setwise.mechanisms.labels import Label
 from setwise.mechanisms.parameters import probability
 from setwise.mechanisms.randomness import Randomness
+from setwise.records import set_fields
 
 
 def with_noise(counts: NDArray[np.int64], noise: Noise, randomness: Randomness) -> NDArray[np.int64]:
@@ -206,7 +207,7 @@ class ErrorEstimate:
     shortfall: int | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "confidence", probability("confidence", self.confidence))
+        set_fields(self, confidence=probability("confidence", self.confidence))
 
     @classmethod
     def of(cls, noise: Noise, confidence: Fraction, *, cutoff: int | None = None) -> "ErrorEstimate":

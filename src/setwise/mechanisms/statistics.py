@@ -35,6 +35,7 @@ from setwise.mechanisms.two_phase import (
 )
 from setwise.mechanisms.unknown_domain import TruncatedGaussian, UnknownGaussian, UnknownGumbel, UnknownLaplace
 from setwise.mechanisms.weighted_rounds import WeightedRounds
+from setwise.records import set_fields
 
 HistogramMechanism: TypeAlias = (
     KnownLaplace
@@ -505,7 +506,7 @@ class GroupStatistics:
     def __post_init__(self) -> None:
         if self.contributions is not None:
             positive_integer("contributions", self.contributions)
-        object.__setattr__(self, "domain", distinct_labels(self.domain))
+        set_fields(self, domain=distinct_labels(self.domain))
         for statistic in self.statistics:
             statistic.check_among(self.statistics)
         if self.discovery is None and UsersFound() in self.statistics:

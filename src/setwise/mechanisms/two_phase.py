@@ -19,6 +19,7 @@ from setwise.mechanisms.parameters import binary, positive_integer, rational
 from setwise.mechanisms.randomness import Randomness
 from setwise.mechanisms.release import ErrorEstimate, Item, Release, with_noise
 from setwise.mechanisms.unknown_domain import UnknownGumbel
+from setwise.records import set_fields
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,11 +44,11 @@ class OrderedLeastSquares:
     sigma: Fraction
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "order", distinct_labels(self.order))
+        set_fields(self, order=distinct_labels(self.order))
         if self.contributions is not None:
             positive_integer("contributions", self.contributions)
         positive_integer("per_item", self.per_item)
-        object.__setattr__(self, "sigma", rational("sigma", self.sigma, SMALLEST_NOISE, LARGEST_NOISE))
+        set_fields(self, sigma=rational("sigma", self.sigma, SMALLEST_NOISE, LARGEST_NOISE))
         RoundedGaussianNoise(sigma=self.sigma * self.per_item)  # raises InvalidParameter if this noise is too wide
 
     @property
@@ -123,7 +124,7 @@ class LaplaceCounts:
     scale: Fraction
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", rational("scale", self.scale, SMALLEST_NOISE, LARGEST_NOISE))
+        set_fields(self, scale=rational("scale", self.scale, SMALLEST_NOISE, LARGEST_NOISE))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +141,7 @@ class GaussianCounts:
     sigma: Fraction
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sigma", rational("sigma", self.sigma, SMALLEST_NOISE, LARGEST_NOISE))
+        set_fields(self, sigma=rational("sigma", self.sigma, SMALLEST_NOISE, LARGEST_NOISE))
 
 
 Counts: TypeAlias = LaplaceCounts | GaussianCounts

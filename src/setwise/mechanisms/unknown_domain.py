@@ -40,6 +40,7 @@ from setwise.mechanisms.randomness import Randomness
 from setwise.mechanisms.release import ErrorEstimate, Item, Release, Selection, ranked_items, with_noise
 from setwise.mechanisms.sampling.fixed_point import ceil_divide, exp_minus, ln
 from setwise.mechanisms.sampling.gumbel import gumbel_order
+from setwise.records import set_fields
 
 _TAIL_BITS = 512
 _LARGEST_MARGIN = 1 << 61
@@ -257,7 +258,7 @@ class TruncatedGaussian:
 
     def __post_init__(self) -> None:
         _check(self, "sigma")
-        object.__setattr__(self, "threshold", check_choice("threshold", self.threshold, Threshold))
+        set_fields(self, threshold=check_choice("threshold", self.threshold, Threshold))
         rational("per_item * sigma", self.sigma * self.per_item, SMALLEST_NOISE, LARGEST_NOISE)
 
     @property
@@ -441,8 +442,7 @@ class UnknownGumbel:
             positive_integer("contributions", self.contributions)
         positive_integer("per_item", self.per_item)
         epsilon = rational("epsilon", self.epsilon, SMALLEST_RATE, LARGEST_PICK_EPSILON)
-        object.__setattr__(self, "epsilon", epsilon)
-        object.__setattr__(self, "delta", probability("delta", self.delta))
+        set_fields(self, epsilon=epsilon, delta=probability("delta", self.delta))
         if self.offset > _LARGEST_OFFSET:
             raise InvalidParameter(f"epsilon must keep the threshold below 2^61 counts, not {self.epsilon}")
 
@@ -556,8 +556,8 @@ def _check(mechanism: _WithCounts, spread: str) -> None:
     positive_integer("contributions", mechanism.contributions)
     positive_integer("per_item", mechanism.per_item)
     stated_scale = getattr(mechanism, spread)
-    object.__setattr__(mechanism, spread, rational(spread, stated_scale, SMALLEST_NOISE, LARGEST_NOISE))
-    object.__setattr__(mechanism, "delta", probability("delta", mechanism.delta))
+    set_fields(mechanism, **{spread: rational(spread, stated_scale, SMALLEST_NOISE, LARGEST_NOISE)})
+    set_fields(mechanism, delta=probability("delta", mechanism.delta))
 
 
 def _release_above_cutoff(mechanism: _WithCounts, histogram: Histogram, randomness: Randomness) -> Release:

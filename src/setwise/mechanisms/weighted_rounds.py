@@ -29,6 +29,7 @@ from setwise.mechanisms.parameters import binary, positive_integer, probability,
 from setwise.mechanisms.randomness import Randomness
 from setwise.mechanisms.release import ErrorEstimate, with_noise
 from setwise.mechanisms.unknown_domain import SMALLEST_SHARE, gaussian_margin
+from setwise.records import set_fields
 
 WEIGHT_UNIT = 2**20
 """The weight of a user with one group; all weights are whole multiples of 1 / WEIGHT_UNIT of it."""
@@ -192,8 +193,11 @@ class WeightedRounds:
 
     def __post_init__(self) -> None:
         positive_integer("contributions", self.contributions)
-        object.__setattr__(self, "sigma", rational("sigma", self.sigma, SMALLEST_NOISE, LARGEST_NOISE))
-        object.__setattr__(self, "delta", probability("delta", self.delta))
+        set_fields(
+            self,
+            sigma=rational("sigma", self.sigma, SMALLEST_NOISE, LARGEST_NOISE),
+            delta=probability("delta", self.delta),
+        )
         if self.finding is not None and not LEAST_FINDING <= self.finding < 1:
             raise InvalidParameter(f"finding must be from {LEAST_FINDING} to 1, not {self.finding}")
         least = Fraction(1) if self.finding is None else LEAST_FINDING / self.finding
@@ -402,7 +406,7 @@ class DiscoveredCounts:
     def __post_init__(self) -> None:
         positive_integer("contributions", self.contributions)
         positive_integer("per_item", self.per_item)
-        object.__setattr__(self, "sigma", rational("sigma", self.sigma, SMALLEST_NOISE, LARGEST_NOISE))
+        set_fields(self, sigma=rational("sigma", self.sigma, SMALLEST_NOISE, LARGEST_NOISE))
         RoundedGaussianNoise(sigma=self.sigma * self.per_item)  # refuses noise that is too wide to draw
 
     def kept_contributions(self, discovery: Discovery) -> int:

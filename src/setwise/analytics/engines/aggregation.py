@@ -11,6 +11,7 @@ from setwise.errors import InvalidParameter, UnsuitableTable
 from setwise.mechanisms.labels import Cell, Label, cell_of, distinct_labels
 from setwise.mechanisms.parameters import positive_integer
 from setwise.mechanisms.weighted_rounds import MOST_GROUPS
+from setwise.records import set_fields
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +64,7 @@ class Aggregation:
                 if not isinstance(column, str | None) or column == "" or (column is None and name == "user"):
                     raise InvalidParameter(f"{name} must be the name of a column, not {column!r}")
         if self.domain is not None:
-            object.__setattr__(self, "domain", distinct_labels(self.domain))
+            set_fields(self, domain=distinct_labels(self.domain))
         if self.null_item is not None:
             distinct_labels([self.null_item])
         if self.item is None and (self.domain is not None or self.null_item is not None):
@@ -133,7 +134,7 @@ def check_suitable(aggregation: Aggregation, schema: Schema) -> None:
     if aggregation.where is not None:
         aggregation.where.check(schema)
     # The planner, the charge and the engine all call this function; only the first call checks.
-    object.__setattr__(aggregation, "suitable_for", schema)
+    set_fields(aggregation, suitable_for=schema)
 
 
 def with_filter(aggregation: Aggregation, where: Filter | None, schema: Schema) -> Aggregation:
@@ -147,7 +148,7 @@ def with_filter(aggregation: Aggregation, where: Filter | None, schema: Schema) 
     filtered = replace(aggregation, where=where)
     if where is not None and aggregation.suitable_for == schema:
         where.check(schema)
-        object.__setattr__(filtered, "suitable_for", schema)
+        set_fields(filtered, suitable_for=schema)
     check_suitable(filtered, schema)
     return filtered
 

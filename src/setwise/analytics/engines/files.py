@@ -36,6 +36,7 @@ from setwise.analytics.engines.object_store import (
 from setwise.analytics.engines.typed_cells import CellGrammar
 from setwise.analytics.schema import Kind
 from setwise.errors import InvalidParameter, UnsuitableTable
+from setwise.records import set_fields
 
 PARQUET_SUFFIXES = (".parquet", ".pq")
 CSV_SEPARATORS = {".csv": ",", ".tsv": "\t"}
@@ -352,7 +353,7 @@ class CsvOptions:
     null: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "null", tuple(self.null))
+        set_fields(self, null=tuple(self.null))
         self.cells  # noqa: B018 - evaluated because it raises for bad options of cells
         if self.header is not None and self.header == (self.columns is not None):
             raise InvalidParameter("a file without a header needs the names of its columns, and one with a header none")

@@ -10,7 +10,7 @@ from sqlglot import exp
 from setwise.analytics.bins import ConsecutiveTime, Width, parse_group
 from setwise.analytics.engines.joins import Join
 from setwise.analytics.filter.expression import Operator
-from setwise.analytics.query import AUTO, Contributions, Query, Statistic
+from setwise.analytics.query import Contributions, Query, Statistic
 from setwise.analytics.rows.derivation import Derivation
 from setwise.analytics.rows.expression import AllOf, ColumnValue, Compared, ConstantValue, RowExpression
 from setwise.analytics.schema import Kind, Schema
@@ -201,7 +201,7 @@ def with_contributions(query: Query) -> Query:
         return query
     if query.k is not None and query.counted is not None:
         return query  # a top-k alone needs no bound
-    return replace(query, contributions=AUTO)  # type: ignore[arg-type]
+    return replace(query, auto_contributions=True)
 
 
 def with_null_groups(query: Query) -> Query:

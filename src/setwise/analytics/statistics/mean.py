@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from setwise.analytics.measure import Measure
-from setwise.analytics.statistics.parameters import Number, check_column, set_fields
+from setwise.analytics.statistics.parameters import Number, check_column
 from setwise.analytics.statistics.statistic import (
     GROUP_BOUNDS,
     SOME_USERS,
@@ -21,6 +21,7 @@ from setwise.analytics.statistics.statistic import (
     scale_estimate,
 )
 from setwise.mechanisms.parameters import positive_integer
+from setwise.records import set_fields
 
 if TYPE_CHECKING:
     from setwise.mechanisms.release import Estimate

@@ -3,38 +3,15 @@
 import inspect
 import math
 from collections.abc import Callable
-from dataclasses import fields
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache
-from typing import Any, TypeAlias, TypeVar, get_args, get_type_hints
+from typing import Any, TypeAlias, get_args, get_type_hints
 
 from setwise.errors import InvalidParameter
 
 Number: TypeAlias = int | float | Fraction | Decimal
 """Any finite number. A float stands for the shortest decimal that rounds to it."""
-
-_Record = TypeVar("_Record")
-
-
-def set_fields(record: object, **values: object) -> None:
-    """Set the fields of `record`, a frozen dataclass, to `values`, the keyword arguments.
-
-    Constructors that are written by hand use it, because their parameters differ from the fields.
-    """
-    for name, value in values.items():
-        object.__setattr__(record, name, value)
-
-
-def copy_with(record: _Record, **values: object) -> _Record:
-    """Return a copy of the frozen dataclass `record` with the fields in `values` replaced.
-
-    The new values are not checked, because the constructor is not called.
-    """
-    copy = object.__new__(type(record))
-    names = [field.name for field in fields(record)]  # type: ignore[arg-type]  # every record is a dataclass
-    set_fields(copy, **{name: getattr(record, name) for name in names} | values)
-    return copy
 
 
 def plain(value: object) -> object:

@@ -11,9 +11,7 @@ from setwise.analytics.schema import Kind, Schema
 from setwise.analytics.statistics.parameters import (
     Number,
     check_column,
-    copy_with,
     exact_number,
-    set_fields,
     whole_or_float,
 )
 from setwise.analytics.statistics.statistic import (
@@ -29,6 +27,7 @@ from setwise.analytics.statistics.statistic import (
 )
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.parameters import FINEST_RANK, probability
+from setwise.records import copy_with, set_fields
 
 if TYPE_CHECKING:
     from setwise.mechanisms.release import Estimate

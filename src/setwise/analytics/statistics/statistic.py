@@ -16,7 +16,6 @@ from setwise.analytics.schema import Schema
 from setwise.analytics.statistics.parameters import (
     Number,
     build,
-    copy_with,
     exact_number,
     number_text,
     parameters_of,
@@ -26,6 +25,7 @@ from setwise.analytics.statistics.parameters import (
 )
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.parameters import LARGEST_TAU
+from setwise.records import copy_with
 
 if TYPE_CHECKING:
     from setwise.mechanisms.release import Estimate

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from setwise.analytics.measure import Measure
 from setwise.analytics.schema import Kind, Schema
 from setwise.analytics.statistics.count import noisy_total, total_radius
-from setwise.analytics.statistics.parameters import Number, check_column, number_text, set_fields
+from setwise.analytics.statistics.parameters import Number, check_column, number_text
 from setwise.analytics.statistics.statistic import (
     AUTO,
     GROUP_BOUNDS,
@@ -21,6 +21,7 @@ from setwise.analytics.statistics.statistic import (
     scale_estimate,
 )
 from setwise.mechanisms.parameters import LARGEST_TAU, positive_integer
+from setwise.records import set_fields
 
 if TYPE_CHECKING:
     from setwise.mechanisms.release import Estimate

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from setwise.analytics.measure import Measure
 from setwise.analytics.schema import Schema
-from setwise.analytics.statistics.parameters import Number, check_column, set_fields
+from setwise.analytics.statistics.parameters import Number, check_column
 from setwise.analytics.statistics.statistic import (
     ROW_BOUNDS,
     ROWS_BETWEEN,
@@ -25,6 +25,7 @@ from setwise.analytics.statistics.statistic import (
     read_bounds,
 )
 from setwise.mechanisms.parameters import positive_integer
+from setwise.records import set_fields
 
 if TYPE_CHECKING:
     from setwise.mechanisms.release import Estimate

@@ -20,6 +20,7 @@ from setwise.mechanisms.parameters import probability, rational
 from setwise.mechanisms.randomness import WORD, Randomness
 from setwise.mechanisms.sampling.fixed_point import exp_minus
 from setwise.mechanisms.sampling.inverse_cdf import OneSided, TwoSided, draw
+from setwise.records import set_fields
 
 SMALLEST_NOISE = Fraction(1, 100)
 LARGEST_NOISE = Fraction(10**9)
@@ -41,7 +42,7 @@ class LaplaceNoise:
     scale: Fraction
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", rational("scale", self.scale, SMALLEST_NOISE, LARGEST_NOISE))
+        set_fields(self, scale=rational("scale", self.scale, SMALLEST_NOISE, LARGEST_NOISE))
 
     def draw(self, count: int, randomness: Randomness, width: int = WORD) -> NDArray[np.int64]:
         """Return `count` independent exact draws of integer Laplace noise, made from random words of `width` bits.
@@ -119,7 +120,7 @@ class GaussianNoise:
     sigma: Fraction
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sigma", rational("sigma", self.sigma, SMALLEST_NOISE, LARGEST_NOISE))
+        set_fields(self, sigma=rational("sigma", self.sigma, SMALLEST_NOISE, LARGEST_NOISE))
 
     def draw(self, count: int, randomness: Randomness, width: int = WORD) -> NDArray[np.int64]:
         """Return `count` independent exact draws of discrete Gaussian noise, made from random words of `width` bits.

@@ -20,6 +20,7 @@ from setwise.mechanisms.parameters import probability, rational
 from setwise.mechanisms.randomness import WORD, Randomness
 from setwise.mechanisms.sampling.fixed_point import exp_minus
 from setwise.mechanisms.sampling.inverse_cdf import RoundedGaussian, draw
+from setwise.records import set_fields
 
 _SMALLEST_TABLE_SIGMA = Fraction(1, 4)
 """Smallest sigma for which a table is used. Below it the weights span so many orders of magnitude that their bounds
@@ -37,7 +38,7 @@ class RoundedGaussianNoise:
     sigma: Fraction
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sigma", rational("sigma", self.sigma, SMALLEST_NOISE, LARGEST_NOISE))
+        set_fields(self, sigma=rational("sigma", self.sigma, SMALLEST_NOISE, LARGEST_NOISE))
 
     def draw(self, count: int, randomness: Randomness, width: int = WORD) -> NDArray[np.int64]:
         """Return `count` independent exact draws of rounded Gaussian noise, made from random words of `width` bits.

@@ -27,6 +27,7 @@ from setwise.mechanisms.noise.discrete import LARGEST_NOISE, SMALLEST_NOISE
 from setwise.mechanisms.noise.rounded_gaussian import RoundedGaussianNoise
 from setwise.mechanisms.parameters import positive_integer, probability, rational
 from setwise.mechanisms.randomness import WORD, Randomness
+from setwise.records import set_fields
 
 _CLOSE_TO_BEST = 1.01
 """The denominator of theta is the smallest for which f is within this factor of its minimum, because a larger
@@ -56,7 +57,7 @@ class SharedGaussianNoise:
         positive_integer("labels", self.labels)
         positive_integer("denominator", self.denominator, _LARGEST_DENOMINATOR)
         for name in ("own", "common"):
-            object.__setattr__(self, name, rational(name, getattr(self, name), SMALLEST_NOISE, LARGEST_NOISE))
+            set_fields(self, **{name: rational(name, getattr(self, name), SMALLEST_NOISE, LARGEST_NOISE)})
 
     def draw(self, count: int, randomness: Randomness, width: int = WORD) -> NDArray[np.int64]:
         """Return one draw of noise for each count; all counts share a part of their noise.

@@ -27,6 +27,7 @@ from setwise.mechanisms.noise.discrete import (
 from setwise.mechanisms.parameters import positive_integer, rational
 from setwise.mechanisms.randomness import WORD, Randomness
 from setwise.mechanisms.sampling.inverse_cdf import draw, weights
+from setwise.records import set_fields
 
 _LARGEST_TABLE_BOUND = 1 << 15
 _LARGEST_BOUND = 1 << 62
@@ -46,8 +47,11 @@ class TruncatedGaussianNoise:
     bound: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sigma", rational("sigma", self.sigma, SMALLEST_NOISE, LARGEST_NOISE))
-        object.__setattr__(self, "bound", positive_integer("bound", self.bound, _LARGEST_BOUND))
+        set_fields(
+            self,
+            sigma=rational("sigma", self.sigma, SMALLEST_NOISE, LARGEST_NOISE),
+            bound=positive_integer("bound", self.bound, _LARGEST_BOUND),
+        )
         if self.sigma > LARGEST_TABLE_SCALE and self.bound > _LARGEST_TABLE_BOUND and 8 * self.bound < self.sigma:
             raise InvalidParameter(f"bound must be at least an eighth of sigma {self.sigma}, not {self.bound}")
 

@@ -8,6 +8,7 @@ from setwise.accounting.checks import check_choice
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.labels import Label, distinct_labels
 from setwise.mechanisms.parameters import positive_integer, probability, rational
+from setwise.records import set_fields
 
 LIMIT = 1000
 """Number of the highest labels that take part in the search of an unknown domain, unless `Bounds` says otherwise."""
@@ -72,7 +73,7 @@ class Bounds:
             if value is not None:
                 positive_integer(name, value)
         if self.domain is not None:
-            object.__setattr__(self, "domain", distinct_labels(self.domain))
+            set_fields(self, domain=distinct_labels(self.domain))
             if not self.domain:
                 raise InvalidParameter("domain must hold at least one label")
             if self.limit is not None:
@@ -109,7 +110,7 @@ class Bounds:
         return self.search_limit if self.domain is None else len(self.domain)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, init=False)
 class Total:
     """The (epsilon, delta) budget of one query, which the planner splits between finding labels and counting them.
 
@@ -122,17 +123,27 @@ class Total:
 
     epsilon: Fraction
     delta: Fraction
-    counts: CountNoise = CountNoise.BEST
-    mechanism: MechanismName | None = None
-    from_accuracy: bool = False
+    counts: CountNoise
+    mechanism: MechanismName | None
+    from_accuracy: bool
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", rational("epsilon", self.epsilon, Fraction(1, 10**6), LARGEST_TOTAL))
-        delta = Fraction(0) if self.delta == 0 else probability("delta", self.delta)
-        object.__setattr__(self, "delta", delta)
-        object.__setattr__(self, "counts", check_choice("counts", self.counts, CountNoise))
-        if self.mechanism is not None:
-            object.__setattr__(self, "mechanism", check_choice("mechanism", self.mechanism, MechanismName))
+    def __init__(
+        self,
+        *,
+        epsilon: float | Fraction,
+        delta: float | Fraction,
+        counts: str = CountNoise.BEST,
+        mechanism: str | None = None,
+        from_accuracy: bool = False,
+    ) -> None:
+        set_fields(
+            self,
+            epsilon=rational("epsilon", epsilon, Fraction(1, 10**6), LARGEST_TOTAL),
+            delta=Fraction(0) if delta == 0 else probability("delta", delta),
+            counts=check_choice("counts", counts, CountNoise),
+            mechanism=None if mechanism is None else check_choice("mechanism", mechanism, MechanismName),
+            from_accuracy=from_accuracy,
+        )
 
     def to_dict(self) -> dict[str, object]:
         """Return the query's budget as a JSON object with the keys kind (always "total"), epsilon, delta and counts.

@@ -371,11 +371,7 @@ class DrawsBody(Body):
 
         Raises `InvalidParameter` if they are not valid.
         """
-        return Draws(
-            discover=self.discover,  # type: ignore[arg-type]  # written forms do as well
-            counts=self.counts,  # type: ignore[arg-type]
-            threshold_delta=self.threshold_delta,
-        )
+        return Draws(discover=self.discover, counts=self.counts, threshold_delta=self.threshold_delta)
 
 
 class TotalBody(Body):
@@ -413,7 +409,7 @@ class TotalBody(Body):
         Raises `InvalidParameter` if it is not valid.
         """
         words = self.model_dump(exclude={"kind", "within"}) | {"delta": self.delta or 0.0}
-        return Total(**words) if self.within is None else Within(within=self.within, **words)  # type: ignore[arg-type]
+        return Total(**words) if self.within is None else Within(within=self.within, **words)
 
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from sqlalchemy.exc import IntegrityError
 
 from setwise.contract import PersonRecord, TokenRecord
 from setwise.errors import Forbidden, InvalidParameter, NameTaken, UnknownName
+from setwise.records import set_fields
 from setwise.service.problems import at_field
 from setwise.service.settings import Settings
 from setwise.service.storage import schema
@@ -41,7 +42,7 @@ class Person:
 
     def __post_init__(self) -> None:
         check_name(self.name, "the name of a person")
-        object.__setattr__(self, "role", Role(self.role))
+        set_fields(self, role=Role(self.role))
 
     def to_dict(self) -> PersonRecord:
         """Return the person's name and role as the JSON object of the API."""

@@ -12,6 +12,7 @@ from setwise.analytics.engines.files import CsvOptions
 from setwise.analytics.units import unit_column
 from setwise.errors import InvalidParameter, NameTaken, UnknownName
 from setwise.mechanisms.labels import Label
+from setwise.records import set_fields
 from setwise.service.settings import EngineKind
 from setwise.service.storage import schema
 from setwise.service.storage.database import Database
@@ -62,14 +63,17 @@ class Dataset:
 
     def __post_init__(self) -> None:
         check_name(self.name, "the name of a dataset")
-        object.__setattr__(self, "engine", EngineKind(self.engine))
+        set_fields(self, engine=EngineKind(self.engine))
         for name in ("items", "values", "filters"):
             columns = tuple(getattr(self, name))
-            object.__setattr__(self, name, columns)
+            set_fields(self, **{name: columns})
             if self.user in columns:
                 raise InvalidParameter(f"{name} must not hold the user column {self.user!r}: it says who is protected")
-        object.__setattr__(self, "types", tuple((str(name), str(kind)) for name, kind in self.types))
-        object.__setattr__(self, "public", tuple((str(name), str(table)) for name, table in self.public))
+        set_fields(
+            self,
+            types=tuple((str(name), str(kind)) for name, kind in self.types),
+            public=tuple((str(name), str(table)) for name, table in self.public),
+        )
         check_unit(self.unit)
         for name in ("contributions", "per_item"):
             bound = getattr(self, name)

@@ -1,0 +1,27 @@
+"""Frozen records whose constructors parse what people write: fields are set here and nowhere else.
+
+A field's type is that of the parsed value, for example `Fraction`. A constructor may take more, for example 0.5; it
+stores what its check returns.
+"""
+
+from dataclasses import fields
+from typing import TypeVar
+
+_Record = TypeVar("_Record")
+
+
+def set_fields(record: object, **values: object) -> None:
+    """Set the fields of `record`, a frozen dataclass whose constructor runs, to `values`, the keyword arguments."""
+    for name, value in values.items():
+        object.__setattr__(record, name, value)
+
+
+def copy_with(record: _Record, **values: object) -> _Record:
+    """Return a copy of the frozen dataclass `record` with the fields in `values` replaced.
+
+    The new values are not checked, because the constructor is not called.
+    """
+    copy = object.__new__(type(record))
+    names = [field.name for field in fields(record)]  # type: ignore[arg-type]  # every record is a dataclass
+    set_fields(copy, **{name: getattr(record, name) for name in names} | values)
+    return copy
