@@ -229,7 +229,7 @@ class CertifyBudget:
 
     - `analyst`: who may ask about `dataset` with the account, called `name`
     - `period`: the calendar period after which the budget is renewed, or None
-    - `rule`: how prices of mechanism uses add up: "wallet" (in mu squared), "zcdp" (as a sum of rho) or "menu"
+    - `rule`: how prices of mechanism uses add up: in mu squared (wallet), as a sum of rho (zcdp) or from a menu
     - `menu`: under the rule "menu", the account takes only mechanism uses that are no worse than one of these
     - `failure_share`: the share of delta for outright failures, in which everything may be revealed; None is the rule's
       default
