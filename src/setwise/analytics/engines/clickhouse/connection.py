@@ -48,7 +48,7 @@ _CANCELLED, _DENIED, _READ_ONLY, _CONSTRAINED = 394, 497, 164, 452
 class ClickHouseConnection:
     """A connection to the ClickHouse at the address `url`, which runs one statement after the other.
 
-    `is_embedded` is True for a chDB folder: that ClickHouse runs in this process and serves nobody else.
+    `is_embedded` is True for a chDB folder, which is a ClickHouse that runs in this process and serves nobody else.
 
     Raises: `EngineFailed` if no connection can be made.
     """
@@ -109,7 +109,7 @@ class ClickHouseConnection:
             self._client.raw_insert(table, list(columns), block, settings=settings, fmt="JSONEachRow")
 
     def kill(self, comment: str) -> None:
-        """Stop the running statement that was sent with the comment `comment`.
+        """Stop the running statements of this login (the database user) that were sent with the comment `comment`.
 
         The request goes over a new connection, because this one is waiting for the statement. Errors of ClickHouse are
         ignored.
@@ -241,8 +241,9 @@ _CHANGED = f"SELECT name, changed FROM system.settings WHERE changed OR name IN 
 def _settings_clause(settings: Mapping[str, bool], log_comment: str) -> str:
     """Return the SQL SETTINGS clause that makes a statement's result independent of the login's settings.
 
-    `settings` maps the name of each setting to whether the login (the database user) changed it. ClickHouse stores
-    `log_comment` with the statement. Limits on resources and settings of the connection stay as they are.
+    The clause resets every setting that the login (the database user) has changed, except for limits on resources and
+    settings of the connection, and fixes the settings that statements rely on. `settings` maps the names of settings to
+    whether the login changed them. ClickHouse stores `log_comment` with the statement.
     """
     relied_on = {name: value for name, value in _RELIED_ON.items() if name in settings}
     chosen = {name: f"'{value}'" for name, value in {**_SET_TO_LOOK, **relied_on}.items()}

@@ -50,7 +50,8 @@ def quoted(identifier: str) -> str:
 class ClickHouseDialect(Dialect):
     """ClickHouse's SQL dialect. All methods return SQL text.
 
-    Every parameter is sent as text, and the SQL around its placeholder converts it.
+    Every parameter is sent as text, and the SQL around its placeholder converts it. `collects_sets` is True because
+    ClickHouse collects each user's groups as a set faster than a window function ranks them.
     """
 
     collects_sets: ClassVar[bool] = True

@@ -195,8 +195,8 @@ class ClickHouseCatalogue:
     def _is_total(self, expression: str, native: str, natives: Mapping[str, str]) -> bool:
         """Return whether `expression`, the default value of a column of type `native`, cannot fail on any row.
 
-        Only constants and a few functions of times are known not to fail. `natives` maps each column of the table to
-        its type.
+        Only constants of the type `native`, and a few functions of times that return it, are known not to fail.
+        `natives` maps each column of the table to its type.
         """
         # ClickHouse computes the default as it reads parts written before the column was added. Whether there are such
         # parts depends on rows, so it is not checked.

@@ -24,7 +24,7 @@ class CellCount:
     """Exact counts (no noise) of the cells of the column `name`, which is read as the type `kind`.
 
     - `from_text` says whether the source stores the column as text.
-    - `filled` is the number of cells that are not null.
+    - `filled` is the number of cells that are neither null nor a word that stands for an empty cell, such as NA.
     - `readable` is the number of cells that can be read as `kind`.
     - `line_feeds` is the number of line feed characters in all cells.
     """
@@ -101,9 +101,10 @@ def count_users(
 def count_spellings(table: DuckDBTable, user: str) -> tuple[int, str, str, bool]:
     """Return (users, first, second, all_numbers) for the text column `user`; (0, "", "", False) for other columns.
 
-    - `users` is the exact number of whole numbers that are written in several ways, as 7, 7.0 and 00007 are.
+    - `users` is the exact number of whole numbers that are written in several ways, as 7, 7.0 and 00007 are. As text,
+      each of them would be several users.
     - `first` and `second` are two ways to write one of them, or "".
-    - `all_numbers` says whether every cell is a whole number.
+    - `all_numbers` says whether every cell that is not empty is a whole number.
 
     Raises: `UnknownColumn` if `user` is not a column.
     """
@@ -183,11 +184,11 @@ def count_cells(
 ) -> TableCount:
     """Return the exact numbers (no noise) of rows, of filled cells and of readable cells of `table`.
 
-    - `types` maps text columns to the types as which their cells are to be readable. Other types are guessed from the
-      first 20,000 rows.
+    - `types` maps text columns to the types as which their cells are to be read. The types of other text columns are
+      guessed from the first 20,000 rows.
     - `user` is the column whose distinct values are counted, or None.
     - `grammar` says how cells are written.
-    - `columns` are the only columns to count, without guesses of types. None means all columns.
+    - `columns` are the only columns to count, and no types are guessed. None means all columns.
 
     Raises: `UnknownColumn` if `user` is not a column.
     """

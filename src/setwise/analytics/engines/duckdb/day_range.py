@@ -55,8 +55,8 @@ def batches_in_range(
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Yield (position, batch) for the columns `names` of the Parquet file `opened`; a batch has at most `rows` rows.
 
-    `position` is the number of the batch's first row in the file. A row group is left out if the statistics of its
-    column `at` show that it has no row in the range `days`.
+    `position` is the number of the batch's first row in the file, from 0. A row group (a part of the file) is skipped
+    if the statistics of its column `at`, in the file's footer, show that it has no time in the range `days`.
     """
     start = 0
     for group in range(opened.metadata.num_row_groups):

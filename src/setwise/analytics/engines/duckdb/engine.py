@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 class SpillDirectory:
     """A new temporary directory for data that does not fit into DuckDB's memory; `remove` deletes the directory.
 
-    Only the current user of the operating system can read it. `parent` is the folder in which it is made (None: the
-    system's folder for temporary files). `limit` is the number of bytes that DuckDB may write there (None: half of the
-    free space).
+    Only the current user of the operating system can read it. `parent` is the folder in which it is made; None means
+    the system's folder for temporary files. `limit` is the number of bytes that DuckDB may write there; None means half
+    of the free space.
     """
 
     def __init__(self, parent: Path | None, limit: int | None) -> None:
@@ -79,7 +79,7 @@ _PROGRESS = {"enable_progress_bar": "true", "enable_progress_bar_print": "false"
 
 
 class DuckDBEngine(Engine):
-    """A table that DuckDB reads inside this process.
+    """Engine for `table`, a table or join of tables that DuckDB reads inside this process.
 
     - `memory` is DuckDB's memory limit, as in "4GiB", and `threads` its number of threads. None means DuckDB's default.
     - `scratch` is the folder for a private directory with data that does not fit into memory, and `spill` the number of
@@ -184,7 +184,7 @@ class DuckDBEngine(Engine):
     def _estimated_rows(self) -> int:
         """Return the number of rows of the table from metadata, or else an estimate from the sizes of its files.
 
-        The estimate is always more than `SMALL_ROWS`, so that a table of unknown size is treated as large.
+        An estimate is always more than `SMALL_ROWS`, so that a table of unknown size is treated as large.
         """
         rows = self.rows()
         if rows is not None:
@@ -236,8 +236,9 @@ class DuckDBEngine(Engine):
     def _parts(self, aggregation: Aggregation, rows: int) -> int:
         """Return the number of parts, 1 to 1024, into which the users are split; one query runs for each part.
 
-        With this number, a query needs at most half of DuckDB's memory, unless 1024 parts are too few. `rows` is the
-        approximate number of rows of the table. The result is 1 if `aggregation` counts distinct values.
+        The number is chosen so that a query needs about half of DuckDB's memory, if 1024 parts suffice for that. `rows`
+        is the approximate number of rows of the table. The result is 1 if `aggregation` counts distinct values, because
+        the counts of parts would not add up.
         """
         if any(measure.distinct for measure in aggregation.measures):
             return 1  # two users in different parts may have the same value, so distinct counts of parts do not add up

@@ -40,7 +40,7 @@ MOST_ROWS = 100_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleasedTable:
-    """A table of released (no longer private) `rows`; `columns` maps the name of each column to its Python type."""
+    """A table of released rows, which are no longer private; `columns` maps each column name to its Python type."""
 
     columns: Mapping[str, type]
     rows: Sequence[Sequence[object]] = ()
@@ -48,7 +48,7 @@ class ReleasedTable:
 
 @dataclass(frozen=True, slots=True)
 class ShellResult:
-    """The result of a SQL statement: `names` of its columns, and its `rows`."""
+    """The result of the part of a SQL statement over released rows: `names` of its columns, and its `rows`."""
 
     names: tuple[str, ...]
     rows: list[tuple[ShellCell, ...]]
@@ -114,7 +114,11 @@ def run_scalar(statement: str, public: "Mapping[str, pa.Table]") -> ShellValue:
 def _shell_result(
     connection: duckdb.DuckDBPyConnection, statement: str, public: "Mapping[str, pa.Table]"
 ) -> ShellResult:
-    """Run the SQL `statement` on `connection`, which has the released tables; raise as `run_shell` says."""
+    """Run the SQL `statement` on `connection` and return its result.
+
+    `connection` has the released tables, and `public` are the public tables by name.
+    Raises: the errors of `run_shell`.
+    """
     part = "the part over released rows"
     columns, rows = _run(connection, statement, public, MOST_ROWS + 1, part)
     if len(rows) > MOST_ROWS:

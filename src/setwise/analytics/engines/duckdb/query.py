@@ -1,4 +1,4 @@
-"""One aggregation on DuckDB: takes the faster of two equivalent SQL forms, and splits users to save memory."""
+"""One aggregation on DuckDB, by the faster of two equivalent SQL forms, with users split into parts to save memory."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -140,8 +140,9 @@ class DuckDBEngineQuery(SqlEngineQuery):
     def _run_parts(self, name: str, build: Callable[[], str], merged: str) -> str:
         """Return a SQL statement for the result over all users, who may be split into parts to save memory.
 
-        `build` returns the statement for the current part of the users. If there are several parts, their results are
-        stored in the temporary table `name`, and the statement `merged`, which adds them up, is returned.
+        `build` returns the statement for the current part of the users. If there are several parts, their statements
+        are run now, and their results are stored in the temporary table `name`. The statement `merged`, which adds up
+        the rows of that table, is then returned.
         """
         if self._parts == 1:
             self._begin_statement()
@@ -207,10 +208,10 @@ class DuckDBEngineQuery(SqlEngineQuery):
         return statement if self._codes is None else self._codes.decode(statement)
 
     def _choose_form(self, *, summed: bool) -> None:
-        """Choose the fastest SQL for this query: number rows or group them, and replace texts by hashes or not.
+        """Set, for this query, whether SQL numbers rows or groups them, and whether it replaces texts by hashes.
 
-        `summed` says that the query also sums values of rows, which makes numbering slower. Only the speed differs, not
-        the result.
+        Both are chosen for speed, from a sample of the users, and change no result. `summed` says that the query also
+        sums values of rows, which makes numbering slower.
         """
         # Numbering (window functions) is faster if few rows repeat a pair of user and item.
         self._numbers_rows = self._sample_rarely_repeats(summed=summed)
@@ -229,8 +230,9 @@ class DuckDBEngineQuery(SqlEngineQuery):
     def _text_codes(self) -> TextCodes | None:
         """Return the `TextCodes` by which hashes replace texts while a window function sorts rows, or None.
 
-        None means that texts themselves are sorted. This is so if nothing need be sorted, no column is text, two
-        distinct texts have the same hash, or the table is small or costly to read twice.
+        None means that no text is replaced by a hash. This is so in each of these cases: users keep all their items, so
+        that nothing is sorted; no column is text; two distinct texts have the same hash; the table is small or costly
+        to read twice.
         """
         ranks = self._aggregation.items_kept_per_user is not None
         if not ranks or not self._table.columnar or self._table_rows <= UNPROBED_ROWS:

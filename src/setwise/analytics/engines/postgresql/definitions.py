@@ -61,9 +61,10 @@ _RULE = "SELECT ev_action::text FROM pg_rewrite WHERE ev_class = %(oid)s AND ev_
 
 
 def computed_columns(connection: psycopg.Connection[Any], oid: int, table: str) -> tuple[str, ...]:
-    """Return the names of a table's virtual columns, which the server computes while it reads; queries leave them out.
+    """Return the names of a table's virtual columns, which the server computes while it reads; () for a view.
 
-    `oid` identifies the table or view in the catalogue that `connection` reads, and `table` is its name for messages.
+    Queries must leave these columns out, because computing them could fail on a row. `oid` identifies the table or view
+    in the catalogue that `connection` reads, and `table` is its name for messages.
     Raises: `UnsuitableTable` if rows cannot be read without an expression that could fail.
     """
     kind, _, _ = _catalogue_row(connection, _RELATION, oid)

@@ -81,7 +81,10 @@ class PostgresqlEngine(Engine):
         self._origin = self._relation.origin
 
     def rows(self) -> int | None:
-        """Return PostgreSQL's estimate of the table's number of rows, or None if the table was never analysed."""
+        """Return PostgreSQL's estimate of the table's number of rows, or None if the table was never analysed.
+
+        For a join it is the estimate for the private table.
+        """
         return self._relation.rows
 
     @without_driver_error
@@ -221,9 +224,9 @@ class PostgresqlEngineQuery(SqlEngineQuery):
         return f"{self._secret} {statement}", values
 
     def make_pairs_table(self) -> None:
-        """Create the empty temporary table for the (labels, u) pairs of groups and users.
+        """Create an empty temporary table for pairs (labels, u) of a group and a user u who keeps the group.
 
-        Each user has a bounded number of groups in it, chosen at random.
+        `_keep_pairs` fills the table in the first round of the private search for groups, and later rounds read it.
         """
         # CREATE TABLE takes no parameters, and constants of a filter must not become part of its text. So the columns
         # come from a SELECT without the filter, which is not run.
@@ -286,10 +289,10 @@ class PostgresqlEngineQuery(SqlEngineQuery):
 
 @contextmanager
 def _failures(sentence: str) -> Iterator[None]:
-    """Context manager that replaces psycopg's errors by `EngineFailed` with fixed messages.
+    """Context manager that replaces psycopg's errors, which quote rows, statements and addresses, by `EngineFailed`.
 
-    psycopg's messages quote rows, statements and addresses. A cancelled query and a missing privilege have messages of
-    their own; `sentence` is the message for all other errors.
+    The new errors have fixed messages: one for a cancelled query, one for a missing privilege, and `sentence` for all
+    other errors.
     """
     try:
         yield

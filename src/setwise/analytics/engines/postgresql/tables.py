@@ -65,7 +65,7 @@ def _undefined_bytes(connection: psycopg.Connection[Any]) -> bytes:
 def _sound_cell(column: Column, undefined: bytes) -> str:
     """Return SQL for `column` in a SELECT list, with null for text that contains one of the bytes `undefined`.
 
-    These bytes are no characters in the database's encoding, so the server fails when it sends text with them.
+    These bytes are no characters in the database's encoding, so the server would fail when it sends text with them.
     """
     name = PostgresqlDialect().name(column.name)
     if column.kind is not Kind.TEXT:
@@ -92,7 +92,7 @@ def stored_manifest(connection: psycopg.Connection[Any], name: str) -> Manifest 
 
 
 def table_fingerprint(connection: psycopg.Connection[Any], table: str, name: str) -> str:
-    """Return a digest that changes when the rows of a PostgreSQL table change, with a delay of up to some seconds.
+    """Return a digest that changes when the rows of a PostgreSQL table change, at most some seconds later.
 
     `table` is the table's name for messages, and `name` its quoted form.
 

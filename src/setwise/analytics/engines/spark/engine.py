@@ -203,7 +203,11 @@ class SparkEngineQuery(SqlEngineQuery):
         return f"(SELECT salt FROM {self._views.add('secret', salt)})"
 
     def _hint(self) -> str:
-        """Return the optimizer hint (SQL text) that sends all rows of a user to one partition."""
+        """Return the optimizer hint (SQL text) that sends all rows of a user to one partition.
+
+        The hint asks for partitions of at most about 16 MiB, which Spark sorts quickly. It leaves the number of
+        partitions to Spark if the table is larger than 256 GiB or Spark does not know its size.
+        """
         size = int(str(self._table.sized_like._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
         # In a partition that is too large, grouping and sorting take longer for each row, and data spills to disk.
         parts = max(PARTS_PER_CORE * self._session.sparkContext.defaultParallelism, size // PART_BYTES)
@@ -246,7 +250,8 @@ def _version(session: SparkSession) -> tuple[int, int]:
 class SharedSession:
     """The Spark session of this process and, if Setwise started the session, a count of the engines that use it.
 
-    A process has one session, and stopping it stops every query, so it is stopped when the last engine is closed.
+    A process has one session, and stopping the session stops every query. So a session that Setwise started is stopped
+    when the last engine that uses it is closed.
     """
 
     def __init__(self) -> None:
@@ -284,8 +289,8 @@ class SharedSession:
 def _default_driver_memory() -> Iterator[None]:
     """Context manager: a Spark driver that is started in its `with` block may use a quarter of the machine's memory.
 
-    It sets the environment variable SPARK_DRIVER_MEMORY, unless the operator has set it. Spark's own configuration
-    overrides it.
+    It sets the environment variable SPARK_DRIVER_MEMORY to that, or to 1 GiB if that is more, unless the operator has
+    set the variable. Spark's own configuration overrides it.
     """
     if "SPARK_DRIVER_MEMORY" in os.environ:
         yield
@@ -331,7 +336,10 @@ def open_tables(request: OpenRequest) -> SparkEngine:
 
 
 def _spark_source(table: TableSource) -> SparkSource:
-    """Return `table` as a `SparkSource`; a description file beside its files supplies missing types and CSV options."""
+    """Return `table` as a `SparkSource` with the types and CSV options that a description file beside its files states.
+
+    Types of `table` override the file's. If `table` sets a CSV option, the description file is not used.
+    """
     types, csv = apply_description(table.source, table.types, table.csv)
     return SparkSource(source=table.source, types=types, csv=csv)
 

@@ -264,9 +264,10 @@ def _text_partitions(session: SparkSession) -> Iterator[None]:
 
 @contextmanager
 def _python_of_this_machine(session: SparkSession) -> Iterator[None]:
-    """Return a context manager in which executors of `session` on this machine run this process's Python interpreter.
+    """Return a context manager in which Spark's Python workers on this machine run this process's Python interpreter.
 
-    It changes nothing if another Python is configured, or if the executors run on other machines.
+    They then find the packages that Setwise needs. Nothing changes if a Python is configured for `session`, or if its
+    executors run on other machines.
     """
     context = session.sparkContext
     named = "PYSPARK_PYTHON" in os.environ or context.getConf().get("spark.pyspark.python") is not None

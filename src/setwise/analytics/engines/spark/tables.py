@@ -50,9 +50,11 @@ class SparkTable:
 
     - `narrowed` returns the frame with only the columns whose names it is given. None if Spark itself skips unused
       columns.
-    - `named` is the name under which the session finds the source again, or None.
+    - `named` is the path or table name under which the session finds the source again. None for a frame, a join or a
+      derived table.
     - `manifest` describes a prepared dataset (random ranks of users' items). None for other tables.
-    - `bytes_of` is another frame of about the same size if Spark cannot estimate the size of `frame`. Otherwise None.
+    - `bytes_of` is a frame whose size in bytes stands for that of `frame`, which Spark cannot estimate for a join. None
+      if Spark can estimate it.
     """
 
     frame: DataFrame
