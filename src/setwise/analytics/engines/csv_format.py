@@ -37,7 +37,8 @@ class CsvFormat:
     - `encoding` is UTF-8, UTF-16, or an encoding of one byte per character that contains ASCII.
     - `skip_lines` is the number of lines above the header or, in files without one, above the first row.
     - `certain` says that the first line is a header even if it looks like a row.
-    - `compression` is the compression of every file. None means that the ending of each file's name decides.
+    - `compression` is the compression of every file, such as gzip; "" means none. If it is None, the ending of each
+      file's name decides.
 
     Raises: ValueError for bad values.
 
@@ -83,10 +84,10 @@ class CsvFormat:
         return self.separator if len(self.separator) == 1 else UNIT_SEPARATOR
 
     def decompress(self, file: BinaryIO, name: str) -> BinaryIO:
-        """Return a stream of the decompressed bytes of `file`.
+        """Return a stream of the decompressed bytes of `file`, or `file` itself if it is not compressed.
 
-        If this format names no compression, the ending of the file's name `name`, such as .gz, decides; without a known
-        ending `file` is returned unchanged.
+        If the `compression` of this format is None, the ending of the file's name `name`, such as .gz, shows how the
+        file is compressed.
         """
         compression = (
             COMPRESSIONS.get(os.path.splitext(name)[1].lower()) if self.compression is None else self.compression

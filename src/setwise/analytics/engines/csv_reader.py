@@ -1,4 +1,4 @@
-"""CSV files as Arrow batches of text, read by the same rules on every engine, so that no line affects another.
+"""CSV files as Arrow batches of text, read by the same rules on every engine. No line affects how others are read.
 
 Empty cells, quoted or not, are null, and so are cells that are not text in the file's encoding. `csv_records` says how
 a file is split into records.
@@ -51,8 +51,8 @@ class UnreadableHeader(ValueError):
 class Header:
     """The header of a CSV file: its column `names`, and how the lines after it are read.
 
-    `start` is the byte offset of the first row. `crlf` says whether a carriage return before a line feed belongs to the
-    line end.
+    `start` is the byte offset of the first row. `crlf` says that lines end in CR LF, so that a carriage return before a
+    line feed is no part of a cell.
     """
 
     names: tuple[str, ...]
@@ -63,9 +63,10 @@ class Header:
 def read_header(file: BinaryIO, form: CsvFormat) -> Header:
     """Return the header of a CSV file in the format `form`, read from `file` (see `CsvFormat.open_converted`).
 
-    An empty file has a header without names. If `form` names the columns, these are the names of the header.
+    If `form` names the columns, the file has no header line, and the result has these names. Otherwise the first line
+    after the skipped ones has the names, and the result of an empty file has no names.
 
-    Raises: `UnreadableHeader` if the first line is not a header of distinct names.
+    Raises: `UnreadableHeader` if that line is not a header of distinct names.
     """
     start = _start_of(file, form.skip_lines + (form.columns is None))
     place = _line_end(start, form.skip_lines)
@@ -206,7 +207,7 @@ def _bad_names_message(names: tuple[str, ...], form: CsvFormat) -> str:
 def _start_of(file: BinaryIO, lines: int) -> bytes:
     """Return the first bytes of `file`: at least `lines` lines, or the whole file if it has fewer lines.
 
-    Reading stops after `LONGEST_HEADER` bytes or up to 8 KiB more, even if they have fewer lines.
+    Reading stops once `LONGEST_HEADER` bytes are read, at most 8 KiB later, even if they have fewer lines.
     """
     start = b""
     while len(start) < LONGEST_HEADER and start.count(b"\n") < lines and (read := file.read(2**13)):
@@ -235,10 +236,10 @@ OpenFile = Callable[[], BinaryIO]
 class CsvFile:
     """One CSV file: its header is read when the object is made, and its records can be read any number of times.
 
-    `open_file` opens the file from its beginning, decompressed and in UTF-8, and `form` is its CSV format. An empty
-    file has no names.
+    `open_file` opens the file from its beginning, decompressed and in UTF-8. `form` is its CSV format, which may name
+    the columns of a file without a header.
 
-    Raises: `UnreadableHeader` unless the file is empty or begins with a header of distinct names.
+    Raises: `UnreadableHeader` if the file has a header line that is not a list of distinct names.
     """
 
     def __init__(self, open_file: OpenFile, form: CsvFormat) -> None:
@@ -249,7 +250,7 @@ class CsvFile:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the CSV file's columns, in order; empty for an empty file."""
+        """The names of the CSV file's columns, in order; empty for an empty file whose format names no columns."""
         return self._header.names
 
     def batches(self, columns: Sequence[str], layout: Layout | None = None) -> Iterator[pa.RecordBatch]:
@@ -290,9 +291,10 @@ class CsvFile:
         return pa.RecordBatch.from_arrays(cells, names=batch.schema.names)
 
     def _parse(self, block: bytes, columns: Sequence[str]) -> pa.Table | None:
-        """Return the columns named `columns` of a block of CSV lines, as a table of text.
+        """Return the columns named `columns` of `block`, whole lines of CSV, as a table of text.
 
-        Returns None if a line has another number of cells than the header, or a cell is not UTF-8.
+        Returns None if a line has another number of cells than the header, or if a cell is not UTF-8: the caller then
+        looks for the malformed records.
         """
         try:
             return self._table(block, columns, pa.string())

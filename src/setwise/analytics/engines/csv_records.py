@@ -77,8 +77,9 @@ class Records:
     def blocks(self, parse: Callable[[bytes], T | None], parse_kept: Callable[[bytes], T]) -> Iterator[T]:
         """Yield the results of parsing the file's well-formed records, block by block in the order of the file.
 
-        `parse` parses a block of whole lines. It must return None if a line has a wrong number of cells, or a cell is
-        not UTF-8. Malformed records are then removed, and `parse_kept` parses the remaining records of the block.
+        `parse` parses a block of whole lines, and must return None if a line has a wrong number of cells, or a cell is
+        not UTF-8. If it returns None, or quotes or carriage returns of the block seem misplaced, the block's malformed
+        records are removed, and `parse_kept` parses the remaining records.
         """
         layout = self._layout
         with _ForwardReader(self._open) as file, _ForwardReader(self._open) as ahead:
@@ -130,8 +131,8 @@ class Records:
     def keep_well_formed(self, block: bytes) -> tuple[bytes, int | None]:
         """Return (records, position): the well-formed records of `block`, and the byte position of its undecided line.
 
-        A line is undecided if its number of quotes is odd, so that its record may end after the block. `position` is
-        None if no line is undecided.
+        The undecided line begins a quoted cell that may end after the block, so that it is not known yet whether its
+        record is well-formed. `position` is None if there is no such line.
         """
         if not block:
             return b"", None
@@ -149,7 +150,7 @@ class Records:
         return b"".join(pieces), None if opened is None else int(starts[opened])
 
     def _is_regular(self, block: bytes) -> bool:
-        """Return whether a wrong number of cells is the only way in which a line of `block` can be malformed.
+        """Return whether a line of `block` can be malformed only by its number of cells, which Arrow's parser detects.
 
         False if a quote is misplaced, a quoted cell goes on after the block, a carriage return does not end a line, or
         the block is longer than a record may be.
@@ -249,7 +250,7 @@ class _ForwardReader:
         return read
 
     def skip_to(self, place: int) -> None:
-        """Move to the byte offset `place`; to move backwards, the file is read again from the start."""
+        """Move to the byte offset `place`; to move backwards, the file is opened again and read from its start."""
         if place < self.place:
             self._close()
         while self.place < place and self.read(min(2**23, place - self.place)):
@@ -324,9 +325,9 @@ class _Lines:
         """Return (kept, bare, undecided): two arrays with a flag for each line of the block, and a line number or None.
 
         - `kept` flags the lines of well-formed records.
-        - `bare` flags the lines of kept records that have a carriage return inside a line, so that cells must be
-          quoted.
-        - `undecided` is the line with an odd number of quotes whose record may end after the block.
+        - `bare` flags the lines of kept records that have a carriage return inside a cell without quotes, so that
+          quotes must be added for Arrow's parser.
+        - `undecided` is the line that begins a quoted cell which may end after the block.
         """
         wanted, longest = self._layout.width - 1, self._layout.longest
         starts = np.concatenate(([0], self.ends[:-1]))
@@ -402,10 +403,10 @@ def count_filled_lines(pieces: Iterable[bytes]) -> int:
 
 
 def _in_context(pieces: Iterable[bytes]) -> Iterator[tuple[Bytes, int, int]]:
-    """Yield (block, first, last): bytes as an array, and the range of positions in it that the caller is to examine.
+    """Yield (block, first, last): an array of bytes, and the range from `first` to `last` - 1 that the caller examines.
 
     The ranges cover all bytes of `pieces`, the contents of a file, in order. A block also has one byte before its range
-    and two after it. At the ends of the file these are line feeds.
+    and two after it, which decide what a quote in the range means. At the ends of the file these are line feeds.
     """
     # The bytes beside a quote decide what it means.
     before, remaining = b"\n", b""

@@ -52,10 +52,11 @@ def files_of(path: str) -> tuple[TableFile, ...]:
     """Return the files that a path, a glob, a directory or an address in an object store names, sorted.
 
     A directory or prefix gives its Parquet files, or its CSV files if it has no Parquet files. An address may name a
-    version, as in `s3://lake/events@0123456789abcdef`.
+    version, as in `s3://lake/events@0123456789abcdef`. The folder of a lake table (Delta, Iceberg or Hudi) gives all
+    its Parquet files, also those that the table has removed.
 
-    Raises: `UnsuitableTable` if there is no such file, if the path names files inside the folder of a lake table
-    (Delta, Iceberg or Hudi) instead of the folder, or if the objects no longer have the named version.
+    Raises: `UnsuitableTable` if there is no such file, if the path names files inside a lake table's folder instead of
+    the folder, or if the objects no longer have the named version.
     """
     # The folder of a lake table gives all its Parquet files. The table's metadata decides which of them are read.
     return stored_files(path) if is_stored(path) else local_files(path)
@@ -198,9 +199,9 @@ class LakeFolder:
 
 
 def lake_folder(path: str) -> LakeFolder | None:
-    """Return the lake table's folder at a path or address such as `events` or `events@7` (version 7).
+    """Return the folder, format and version of the lake table at a path or address, such as `events` or `events@7`.
 
-    None if no lake table is there.
+    The number after @ is the version. None if no lake table (Delta, Iceberg or Hudi) is at this path.
     """
     if is_stored(path):
         place, named = split_version(path)
@@ -414,8 +415,8 @@ def open_csv(files: Sequence[TableFile], form: CsvFormat) -> tuple[CsvFile, ...]
 def check_headers(files: Sequence[str], headers: Sequence[tuple[str, ...] | str]) -> tuple[str, ...]:
     """Return the column names that all files share, in the order of the first file that is not empty.
 
-    `files` are the names of the files, for messages. `headers` has, for each file, its column names, () if it is empty,
-    or a text that says why they cannot be read.
+    `files` are the names of the files, for messages. `headers` has one entry per file: its column names, () if the file
+    is empty, or a text that says why its header cannot be read.
     Raises: `UnsuitableTable` if a header cannot be read, headers have different names, or all files are empty.
     """
     named = [(file, header) for file, header in zip(files, headers, strict=True) if header != ()]
@@ -487,8 +488,9 @@ def apply_description(
 ) -> tuple[Mapping[str, Kind], CsvOptions]:
     """Return (types, options): the column types and CSV options with which `source` is to be read.
 
-    They come from a description file (FILE.toml beside the first file of `source`), but a type in `types` overrides the
-    file's. Without such a file, or if `csv` sets an option, `types` and `csv` are returned.
+    They come from the description file of `source` (FILE.toml beside its first file or lake folder), and types in
+    `types` override the file's. If there is no such file, or if `csv` sets any option, `types` and `csv` are returned
+    unchanged.
     Raises: the errors of `read_description`.
     """
     if csv != CsvOptions() or not isinstance(source, str | Path) or "://" in str(source):
