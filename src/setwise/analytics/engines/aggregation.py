@@ -21,9 +21,9 @@ class Aggregation:
     - `user` is the column that identifies users. Rows without a user are not counted.
     - `item` is the column, or the `Group` with bins, that gives the group of a row. A tuple groups by several of them.
       None makes all rows one group, labelled `EVERYTHING`.
-    - `value` is a column whose values are summed. None counts rows.
+    - `value` is a column whose values are summed per user and group; a sum of 0 or less is left out. None counts rows.
     - `contributions` is the number of groups, drawn at random, in which a user is counted. None means all groups.
-    - `per_item` is the most that one user adds to one group. Negative sums are clipped to 0.
+    - `per_item` is the most that one user adds to one group.
     - `where` filters the rows. None reads all rows.
     - `domain` lists public labels, the only groups that are counted. None counts every group.
     - `null_item` is the label of rows whose group is null. None leaves these rows out.
@@ -71,10 +71,10 @@ class Aggregation:
             raise InvalidParameter("a domain or a label for missing items needs an item column: give item")
 
     def for_discovery(self) -> "Aggregation":
-        """Return a copy of this aggregation that finds which group labels occur in the table.
+        """Return the aggregation by which the private search for groups finds the labels that occur in the table.
 
-        The copy has the same user and group columns, but each user adds 1 to each of at most 200 (`MOST_GROUPS`)
-        groups. It has no measures (numbers that users add) and no domain (public labels).
+        It has the same user, group columns and filter, but no measures (numbers that users add) and no domain (public
+        labels). A user counts in at most 200 (`MOST_GROUPS`) groups, and at most once in each.
         """
         return replace(self, contributions=MOST_GROUPS, per_item=1, measures=(), domain=None)
 
@@ -112,7 +112,8 @@ class Aggregation:
 def check_suitable(aggregation: Aggregation, schema: Schema) -> None:
     """Raise unless the columns that `aggregation` names exist in `schema` and have types that can be counted exactly.
 
-    Only types are checked, never values, so an error reveals nothing about the rows.
+    Only types are checked, never values, so an error reveals nothing about the rows. A successful check is stored in
+    `aggregation.suitable_for`, so that further checks with the same `schema` take no time.
 
     Raises: `UnknownColumn` for a missing column, `UnsuitableTable` for a column of the wrong type, `InvalidParameter`
     for labels whose type differs from their column's.
@@ -140,8 +141,8 @@ def check_suitable(aggregation: Aggregation, schema: Schema) -> None:
 def with_filter(aggregation: Aggregation, where: Filter | None, schema: Schema) -> Aggregation:
     """Return a copy of `aggregation` with the filter `where` (None for no filter), checked against `schema`.
 
-    The filter that `aggregation` had is replaced. If `aggregation` has passed `check_suitable` for `schema`, only the
-    new filter is checked; otherwise all columns are.
+    The filter that `aggregation` had is replaced. All columns are checked, unless `aggregation` has passed
+    `check_suitable` for `schema`: then only the new filter is.
 
     Raises: the errors of `check_suitable`.
     """
@@ -259,10 +260,10 @@ def check_distinct(column: Column) -> None:
 
 
 def _integers_from_text(column: Column) -> dict[str, str]:
-    """Return {name of `column`: integer} if the column's cells are text that is parsed as floats; otherwise {}.
+    """Return {name of `column`: integer} if the column holds text cells that are read as floats; otherwise {}.
 
-    The result is a suggestion for an error message: parsed as integers, the cells could be grouped by, counted and
-    summed exactly.
+    The result goes into an error message, which suggests to read the cells as integers instead: integers can be grouped
+    by, counted and summed exactly.
     """
     return {column.name: Kind.INTEGER} if column.kind is Kind.FLOAT and column.from_text else {}
 

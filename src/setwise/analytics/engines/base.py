@@ -68,13 +68,13 @@ class EngineQuery(Protocol):
     def histogram(self, most: int | None) -> Histogram:
         """Return the exact count (no noise) of every group whose count is positive.
 
-        The aggregation bounds how much one user adds to the counts. If `most` is not None, return only the `most`
-        groups with the highest counts, highest first.
+        How much one user adds to the counts is limited, as the query's aggregation says. If `most` is not None, return
+        only the `most` groups with the highest counts, highest first.
         """
         ...
 
     def statistics(self) -> GroupTable:
-        """Return for every group the exact value of every measure, such as a sum of a column, of the aggregation."""
+        """Return the exact value (no noise) of every measure of this query, such as the sum of a column, per group."""
         ...
 
     def user_groups(self) -> "pa.Table":
@@ -85,11 +85,11 @@ class EngineQuery(Protocol):
         ...
 
     def group_weights(self, found_labels: Sequence[Label]) -> GroupWeights:
-        """Return exact sums of users' weights (see `GroupWeights`) for the groups that are not in `found_labels`.
+        """Return exact sums of users' weights per group, for the private search for groups.
 
-        A user who has n such groups gives a weight of about 1/sqrt(n) to each. `found_labels` are the groups that the
-        private search for groups has found so far.
-        Raises: the errors of `Engine`, which carry no error of the driver as their cause.
+        `found_labels` are the groups that the search has found so far; they are left out. A user who has n other groups
+        adds about 1/sqrt(n), in the integer units of `GroupWeights`, to each.
+        Raises: `EngineFailed` or `UnsuitableTable` with a fixed message, because the driver's may quote private rows.
         """
         # A query may store the (user, group) pairs in the first round instead of reading the table in each.
         ...
@@ -98,8 +98,8 @@ class EngineQuery(Protocol):
 class WeightReader:
     """Context manager that reads sums of users' weights per group (no noise) for the private search for groups.
 
-    A user with n groups gives about 1/sqrt(n) to each. All rounds of the search share one query of `aggregation` on
-    `engine`.
+    A user with n groups adds about 1/sqrt(n) to each. `aggregation` names the user and group columns of the table that
+    `engine` has open. All rounds of the search share one query, which may store rows for later rounds.
     """
 
     def __init__(self, engine: "Engine", aggregation: Aggregation) -> None:
@@ -325,9 +325,9 @@ class Engine(ABC):
                 self._running.discard(stop)
 
     def _check_definition(self) -> None:  # noqa: B027 - nothing to check by default
-        """Raise `UnsuitableTable` if the table was redefined since the engine was opened.
+        """Raise `UnsuitableTable` if the table was redefined since it was opened. By default nothing is checked.
 
-        A new definition could fail on some row. Engines whose tables cannot be redefined while open check nothing.
+        Under a new definition some row could make the query fail, and the failure would reveal a private value.
         """
 
     @abstractmethod
@@ -351,7 +351,7 @@ class Engine(ABC):
     def _fingerprint(self, origin: str) -> str:
         """Return a digest of the table or file `origin` (name or path) that changes whenever its rows change.
 
-        A prepared dataset (random ranks of users' items) stores the digest; by it a change of the source is noticed.
+        A prepared dataset stores the digest of its source, and is refused once the source has another digest.
         """
 
     @abstractmethod
@@ -383,7 +383,7 @@ class SqlEngineQuery(ABC):
         self._builder = StatementBuilder(dialect, relation, schema, Parameters(dialect))
 
     def histogram(self, most: int | None) -> Histogram:
-        """Return the exact bounded counts of all groups, or of the `most` highest, highest first; None means all."""
+        """Return the exact count, bounded per user, of each group; only the `most` highest ones unless it is None."""
         if self._manifest is None:
             statement = self._decode(self._all_counts())
         else:
@@ -393,7 +393,7 @@ class SqlEngineQuery(ABC):
         return self._fetch_counts(statement)
 
     def statistics(self) -> GroupTable:
-        """Return for every group the exact value of every measure, such as a sum of a column, of the aggregation."""
+        """Return the exact value (no noise) of every measure of this query, such as the sum of a column, per group."""
         statement = self._all_statistics()
         if not self._aggregation.pooled:
             statement = self._decode(statement)
@@ -407,7 +407,7 @@ class SqlEngineQuery(ABC):
         """Return, for each group not in `found_labels`, the exact sum of the weights of the users who have the group.
 
         `found_labels` are the groups that the private search for groups has found so far. A user who has n other groups
-        gives each of them the weight 1/sqrt(n).
+        adds about 1/sqrt(n), in the integer units of `GroupWeights`, to each of them.
         """
         with self._fixed_errors():
             columns = label_columns(self._aggregation)
@@ -458,9 +458,9 @@ class SqlEngineQuery(ABC):
         return nullcontext()
 
     def prepared_statement(self) -> tuple[str, dict[str, object]]:
-        """Return SQL, with its parameters, for the rows (item, n, rank, users) that a prepared dataset stores.
+        """Return (SQL, parameters): the statement whose rows (item, n, rank, users) a prepared dataset stores.
 
-        A row says that `users` users have the item at this random rank and add n to it.
+        A row says that `users` users have `item` at this random rank, and add n to its count.
         """
         pairs = self._builder.pairs(self._aggregation, self._rows(hint=self._hint()))
         ranked = self._builder.rank_items(self._aggregation, pairs, self._salt())
@@ -523,8 +523,8 @@ class SqlEngineQuery(ABC):
     def _probe(self, some_users: str) -> str:
         """Return a SQL statement that shows, for a sample of users, how often their rows repeat a (user, item) pair.
 
-        Its result is one row (found, pairs): found is the number of rows of these users, and pairs the number of
-        distinct (user, item) pairs in them. `some_users` is the SQL condition that selects the users.
+        Its result is one row: `found` counts the rows of these users, and `pairs` the distinct (user, item) pairs in
+        them. `some_users` is the SQL condition that selects the users.
         """
         return bounding.probe(self._builder, self._aggregation, self._rows(some_users))
 
@@ -544,15 +544,15 @@ class SqlEngineQuery(ABC):
         return ""
 
     def _rows_rarely_repeat(self) -> bool:
-        """Return whether few users have several rows of one item: SQL that numbers the rows is then faster.
+        """Return whether few users have several rows of one item, so that numbering rows is faster than grouping them.
 
-        False by default; an engine that can estimate how often rows repeat a (user, item) pair overrides this method.
+        By default False. An engine that can estimate how often rows repeat a (user, item) pair overrides this method.
         """
         return False
 
     @abstractmethod
     def _salt(self) -> str:
-        """Return the SQL of a new secret number for random choices, with one value throughout a statement."""
+        """Return SQL text of a new secret number for random choices; its value is the same throughout a statement."""
 
     @abstractmethod
     def _membership(self, labels: Sequence[str], columns: Sequence[Column], rows: Sequence[tuple[Cell, ...]]) -> str:
@@ -564,7 +564,7 @@ class SqlEngineQuery(ABC):
 
     @abstractmethod
     def _fetch(self, statement: str, numbers: Sequence[str]) -> "pa.Table":
-        """Run the SQL `statement`; return an Arrow table of its label columns and the columns named in `numbers`."""
+        """Run the SQL `statement`; return an Arrow table of its label columns and of the columns named in `numbers`."""
 
     def _fetch_counts(self, statement: str) -> Histogram:
         """Run the SQL `statement`, whose rows are (labels, count), and return them as a histogram."""
@@ -577,7 +577,7 @@ INTERVAL = 0.1
 
 
 class Poller:
-    """Context manager to watch a query: a thread calls `look` every 0.1 s until the block ends or `look` is True."""
+    """Context manager: while its block runs, a thread calls `look` every 0.1 s until `look` returns True."""
 
     def __init__(self, look: Callable[[], bool]) -> None:
         self._look = look

@@ -87,7 +87,7 @@ def _constant(column: Column, value: Value, dialect: Dialect, parameters: Parame
 
 
 def _parameter_value(value: Value) -> Bound:
-    """Return the filter constant `value` as it is sent to the engine: dates, times and decimals become text."""
+    """Return the filter constant `value` as an engine gets it: dates, times and decimals as text, for SQL to cast."""
     match value:
         case datetime():
             return value.isoformat(sep=" ", timespec="microseconds")
@@ -163,10 +163,10 @@ class StatementBuilder:
         return f"COALESCE({label}, {self.dialect.label_constant(group.labels(self.schema), missing)})"
 
     def bounded_pairs(self, aggregation: Aggregation, rows: str) -> str:
-        """Return SQL for one row (u, labels, n) per user u and item of `aggregation` in the rows of the SQL `rows`.
+        """Return SQL for one row (u, labels, n) per user u and item of `aggregation`; `rows` is the SQL of the rows.
 
-        n is the number of the user's rows of the item or, if `aggregation.value` is set, the sum of its values. If
-        `per_item` limits a number of rows to 1, n is the constant 1.
+        If `aggregation.value` is set, n is the sum of its values in the user's rows of the item. Otherwise n counts
+        these rows, or is just 1 where `per_item` is 1, because a user then adds no more than 1 to an item.
         """
         if aggregation.value is None and aggregation.per_item == 1:
             # the engine need not count the rows
@@ -177,9 +177,8 @@ class StatementBuilder:
     def pairs(self, aggregation: Aggregation, rows: str) -> str:
         """Return SQL that groups the rows of the statement `rows` by user and item: one row (u, labels, n) per pair.
 
-        An item is a combination of group labels. n is the number of the pair's rows. If `aggregation.value` is set, n
-        is instead the sum of that column over the pair's rows, at most 2^62, and pairs with a sum of 0 or less are left
-        out.
+        An item is a combination of group labels. n is the number of the pair's rows or, if `aggregation.value` is set,
+        the sum of that column over them, at most 2^62. Pairs whose sum is 0 or less are left out.
         """
         by = f"u, {label_columns(aggregation)}"
         if aggregation.value is None:
@@ -229,7 +228,7 @@ class StatementBuilder:
         """Return SQL for the labels and `columns` of the items that users keep, one row per user and item.
 
         `pairs` is the SQL of all pairs of user and item. A user keeps the `aggregation.contributions` items with the
-        smallest hashes, which the SQL expression `salt` makes random. n may be left out if `per_item` is 1.
+        smallest hashes, which the SQL expression `salt` makes random. The column n may be missing if `per_item` is 1.
         """
         labels = label_columns(aggregation)
         hashed = self.dialect.rank_hash("u", labels.split(", "), salt)
@@ -245,11 +244,11 @@ class StatementBuilder:
         return f"SELECT {rows} FROM ({pairs}) AS pairs GROUP BY u"
 
     def weights(self, aggregation: Aggregation, pairs: str) -> str:
-        """Return SQL for three sums per group, (labels, weight, root, share), for the private search for groups.
+        """Return SQL for (labels, weight, root, share): three sums per group, for the private search for groups.
 
-        The SQL `pairs` has one row (labels, u) per user u and group of `aggregation`. A user with k groups adds to each
-        about 2^20/sqrt(k) as weight (`user_weight`), 2^14/sqrt(k) as root (`user_root`) and 2^14/k as share
-        (`user_share`).
+        `pairs` is SQL for one row (labels, u) per user u and group. A user with k groups adds to each about
+        2^20/sqrt(k) as weight (`user_weight`), 2^14/sqrt(k) as root (`user_root`) and 2^14/k as share (`user_share`),
+        rounded down.
         """
         labels = label_columns(aggregation)
         counted = f"SELECT {labels}, COUNT(*) OVER (PARTITION BY u) AS n FROM ({pairs}) AS pairs"
@@ -332,12 +331,12 @@ class StatementBuilder:
         return (f"WITH {', '.join(parts)} " if parts else "") + " UNION ALL ".join(lines)
 
     def _spread_measure(self, aggregation: Aggregation, place: int, salt: str | None, sums: Sequence[str]) -> str:
-        """Return a SELECT for a measure by which a user adds several integers, called cells, to a group.
+        """Return a SELECT for one measure by which a user adds several integers, called cells, to a group.
 
-        `place` is the measure's position in `aggregation`, and `salt` the SQL expression for random choices. `sums`
-        names the columns of other measures, which are 0 here. The result has the number of distinct cells of each
-        group. If the measure has a `weight`, each user divides that many votes among their cells, and the result has
-        the sum of the votes of each cell instead.
+        If the measure has a `weight`, each user divides that many votes among their cells, and a row has the votes of
+        one cell. Otherwise a row has a group's number of distinct cells. `place` is the measure's position in
+        `aggregation`, and `salt` the SQL expression for random choices. `sums` names columns for other measures, which
+        are 0 here, so that UNION ALL can join the SELECTs of all measures.
         """
         measure = aggregation.measures[place]
         labels, value = label_columns(aggregation), self._measures(aggregation).row_name(measure)
@@ -421,11 +420,11 @@ class StatementBuilder:
     def _one_number_parts(
         self, kept: str, labels: str, sums: Mapping[str, str], celled: Sequence[str]
     ) -> tuple[dict[str, str], list[str]]:
-        """Return SQL parts of `statistics`: a dict of common table expressions by name, and SELECTs for UNION ALL.
+        """Return SQL parts of `statistics` for the measures by which each user adds one number to a group.
 
-        They are for measures by which each user adds one number to a group. `kept` is the SQL with one row per user and
-        group, and `labels` its label columns. `sums` maps column names to SQL sums. `celled` names columns of which
-        each value's users are counted.
+        The parts are common table expressions by name, and SELECTs for UNION ALL. `kept` is the SQL with one row per
+        user and group, `labels` its label columns, and `sums` maps result columns to SQL sums over users. For each
+        value of the columns of `kept` that `celled` names, the users who have the value are counted.
         """
         added = "".join(f", {value} AS {name}" for name, value in sums.items())
         users = self.dialect.int64("COUNT(*)")
@@ -540,8 +539,8 @@ def label_columns(aggregation: Aggregation) -> str:
 def _counted_groups(aggregation: Aggregation, columns: Iterable[str]) -> list[str]:
     """Return the SQL text of each of `columns` for a SELECT that has one row per user and group.
 
-    w<i> is the number that a user adds by measure i of `aggregation`. If this number depends on all groups of a user,
-    the text is a window function. Any other text is the column's name.
+    Column w<i> is the number that a user adds to the group by measure i of `aggregation`. A measure that depends on all
+    groups of the user (how many they are, or the largest number) is a window function. Other columns are just named.
     """
     spanning = {}
     for place, measure in enumerate(aggregation.measures):
@@ -555,8 +554,9 @@ def _counted_groups(aggregation: Aggregation, columns: Iterable[str]) -> list[st
 def _cell_columns(celled: Sequence[str]) -> str:
     """Return the SQL text of two columns, cell and measure, for a SELECT with GROUPING SETS.
 
-    Rows of the first set, the labels alone, have measure = -1. Each other set adds a column w<i> of `celled`, the
-    integer that a user adds by measure i: it becomes the cell, and i the measure (-2 for users who add nothing).
+    `celled` names columns w<i>, the integer that a user adds by measure i. Rows that are grouped by labels alone have
+    measure -1 and cell 0. Rows grouped by labels and w<i> have measure i, or -2 for users who add nothing, and cell
+    w<i>.
     """
     cell = " ".join(f"WHEN GROUPING({name}) = 0 THEN COALESCE({name}, 0)" for name in celled)
     places = [(name, f"CASE WHEN {name} IS NULL THEN -2 ELSE {name[1:]} END") for name in celled]
@@ -583,7 +583,7 @@ MOST_ADDED_ROWS_PER_PAIR = 4 / 3
 
 
 def probe(builder: StatementBuilder, aggregation: Aggregation, sample_rows: str) -> str:
-    """Return SQL of `builder` that counts how often rows of a sample repeat a (user, item) pair of `aggregation`.
+    """Return a SQL statement that counts how often rows of a sample repeat a (user, item) pair of `aggregation`.
 
     The SQL statement `sample_rows` selects all rows of some users. The result is one row (found, pairs): found is the
     number of selected rows, and pairs the number of distinct (user, item) pairs in them.

@@ -158,7 +158,9 @@ def _all_tables(main: TableSource, joined: Joined) -> list[NamedTable[TableSourc
 
 
 def types_of_joined(types: Mapping[str, Kind], table: str) -> dict[str, Kind]:
-    """Return those of `types` that are for columns of the joined table called `table`, by the names of the columns.
+    """Return the types, by column name, of the columns of the joined table called `table`.
+
+    They are the entries of `types` whose names have the form TABLE.COLUMN.
 
     >>> types_of_joined({"rating": Kind.INTEGER, "films.year": Kind.INTEGER}, "films")
     {'year': <Kind.INTEGER: 'integer'>}
@@ -243,8 +245,8 @@ IN_MEMORY = Location(name="")
 def location_of(source: Source, engine: str = "duckdb", table: str | None = None) -> Location:
     """Return the name and the local files of the table that `open_engine` would open with these arguments.
 
-    A file has its name without endings, and a folder or glob the name of the folder. A table in an object store has no
-    local files.
+    A file has its name without endings, and a folder or glob the name of the folder. A table on a server or in an
+    object store has no local files. A table in memory has neither a name nor files.
 
     >>> [location_of(path).name for path in ("shop.duckdb::main.visits", "logs/visits.csv.gz", "visits/*.csv")]
     ['visits', 'visits', 'visits']

@@ -122,9 +122,9 @@ def parsed_condition(condition: str, dialect: str) -> exp.Expression | None:
 def cannot_fail(condition: exp.Expression, kinds: ColumnKinds) -> bool:
     """Return whether `condition` gives true, false or null, and never an error, on every possible row.
 
-    Only simple conditions are known not to fail: a boolean column, a comparison of a column with a constant that leaves
-    the column's values unconverted, and combinations of these by AND, OR and NOT. `kinds` maps the table's columns to
-    their types.
+    Only simple conditions are known not to fail: a boolean column, a comparison of a column with a constant for which
+    the database need not convert the column's values, and combinations of these by AND, OR and NOT. `kinds` maps the
+    table's columns to their types.
     """
     match condition:
         case exp.And() | exp.Or():

@@ -82,8 +82,8 @@ class DerivedTable:
     def _schema_after(self, step: Step, observed: set[str], schema: Schema, source: Schema) -> Schema:
         """Return the columns that the table has after `step` (such as a filter), one of the steps that derive it.
 
-        `schema` has all columns before `step`. `observed` names those of them that `step` or a later step reads.
-        `source` has the columns of the source table, to which the first step was applied.
+        `schema` has all columns before `step`, and `observed` the names of those that `step` or a later step reads (see
+        `_visible`). `source` has the columns of the source table, to which the first step was applied.
         """
         joined = self._second_table(step)._schema_from(source) if isinstance(step, JoinUserRows) else None
         return _step_schema(step, _visible(step, observed, schema), joined, self.dialect)
@@ -94,10 +94,10 @@ class DerivedTable:
         return replace(self, derivation=step.rows, outputs=frozenset({step.user, *outputs}))
 
     def _observed_columns(self) -> list[set[str]]:
-        """Return a list with one set of column names for each derivation step: what this step or a later one reads.
+        """Return, for each derivation step, the names of the columns before it that this step or a later one reads.
 
-        A set names columns of the table before its step, and may have names that this table lacks. If `outputs` (the
-        columns that a query reads) is None, a column that the analyst's statement does not name is in no set.
+        They include the columns that a query reads at the end: `outputs` or, if that is None, those that the analyst's
+        statement names. A set may have names that its table lacks.
         """
         observed = set(self.outputs) if self.outputs is not None else self._named_columns()
         before = []
@@ -185,15 +185,15 @@ class DerivedTable:
 
 
 def _expanded_lengths(step: Step, lengths: dict[str, int], schema: Schema, dialect: Dialect) -> dict[str, int]:
-    """Return how many characters the SQL of each column after `step` has once an engine has expanded it.
+    """Return how many characters the SQL of each computed column after `step` has once an engine has expanded it.
 
-    An engine expands it by replacing names of computed columns by their SQL. `lengths` has the expanded lengths before
-    `step` (an operation such as a filter), and `schema` all columns before it.
+    Engines replace the name of a computed column by its SQL, but not after an aggregation, window or join: then the
+    result is {}. `lengths` has the expanded lengths before `step`, and `schema` all columns before it.
     Raises: `InvalidParameter` if a text becomes too long for engines.
     """
 
     def length(expression: RowExpression) -> int:
-        """Return the length of the SQL of `expression`, a value computed from each row of the outer `schema`."""
+        """Return the number of characters of the SQL of `expression`, over the outer `schema`, once it is expanded."""
         return expanded_length(_column_sql(expression, schema, dialect), lengths, dialect)
 
     match step:
@@ -220,10 +220,10 @@ _SOURCE_ROWS = "source_rows"
 
 
 def _visible(step: Step, observed: set[str], schema: Schema) -> Schema:
-    """Return those columns of `schema`, the table before `step`, that the step may read and pass on.
+    """Return the columns of `schema`, the table before `step`, that the step passes on: all, or those in `observed`.
 
-    These are all columns, unless values that `step` computes depend on the order of tied rows (rows that are equal in
-    an ORDER BY). Then these are only the columns in `observed`, which this step or a later one reads.
+    Only `observed` columns (read by this step or a later one) are passed on if `step` sorts rows that are equal in an
+    ORDER BY by all of their columns. The order of rows that differ only in other columns then changes no result.
     """
     if not _sorts_ties(step):
         return schema
@@ -232,14 +232,14 @@ def _visible(step: Step, observed: set[str], schema: Schema) -> Schema:
 
 
 def _sorts_ties(step: Step) -> bool:
-    """Return whether the values that `step` computes depend on the order of rows that are equal in an ORDER BY."""
+    """Return whether values that `step` computes depend on the order of rows that are equal in an ORDER BY (ties)."""
     return isinstance(step, AddWindows) and any(map(_depends_on_ties, step.windows))
 
 
 def _columns_before(step: Step, wanted: set[str]) -> set[str]:
-    """Return the names of the columns before `step` (such as a filter) from which it can compute the columns `wanted`.
+    """Return the names of the columns that are read before `step` (such as a filter) if `wanted` are read after it.
 
-    `wanted` names the columns that are read after the step.
+    They are the columns that the step itself reads, and those of `wanted` that it does not compute.
     """
     match step:
         case AddColumns(columns):

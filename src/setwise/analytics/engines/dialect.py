@@ -22,7 +22,8 @@ class Dialect(ABC):
 
     - `types` has the engine's type names of each kind; constants are cast to the first.
     - `materializes` says that the engine can materialise a common table expression.
-    - `hashes_integers_apart` says that `rank_hash` never gives two integer labels of one user equal hashes.
+    - `hashes_integers_apart` says that `rank_hash` never gives two integer labels of one user equal hashes, so that no
+      label need be compared after the hash.
     - `collects_sets` says that collecting each user's groups as a set is faster than a window function.
     - `underflow_fails` says that an underflow of a product or quotient makes the statement fail.
     - `iso_weekday` is the field of EXTRACT for the weekday (1 for Monday).

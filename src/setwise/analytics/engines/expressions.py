@@ -184,10 +184,11 @@ class Measures:
         return self.dialect.int64(f"LEAST(c{self._place(measure)}, {measure.rows})")
 
     def _sources(self) -> dict[Hashable, list[Measure]]:
-        """Return lists of measures: for each SQL column v<i> of row values, the measures that read this column.
+        """Return, for each SQL column v<i> of numbers of a row, the measures that are computed from this column.
 
-        A measure is a number that each user adds to a group, computed from row values. The lists are in the order of
-        v0, v1, ..., and their keys are arbitrary. Measures that read no column of the table are left out.
+        A measure is the number that each user adds to a group. The lists of measures are in the order of v0, v1, ...,
+        and their keys are arbitrary. A measure that reads no column of the table (a number of rows or of groups) is
+        left out.
         """
         sources: dict[Hashable, list[Measure]] = {}
         for measure in self.measures:
@@ -196,22 +197,24 @@ class Measures:
         return sources
 
     def _excess_places(self) -> list[int]:
-        """Return the i of the columns v<i> for which a second column has the part of each number beyond `_FINE_END`.
+        """Return the i of each SQL column v<i> that has a second column, which holds the excess of the row's number.
 
-        A search for clipping bounds reads these columns. Integers of the table need no second column.
+        The excess is the part of the number beyond -2^40 or 2^40, and would overflow the fine units of v<i>. Only a
+        search for clipping bounds sums such large numbers. Integer columns of the table need no second column.
         """
         sources = [measures[0] for measures in self._sources().values()]
         return [place for place, first in enumerate(sources) if first.doubling and not self._is_whole(first)]
 
     def _excess_column(self, place: int) -> list[int]:
-        """Return the j of the column v<j> with the part beyond `_FINE_END` of the numbers in v<place>; [] if none."""
+        """Return [j] if column v<j> holds the excess of v<place> (the part of its numbers beyond 2^40), else []."""
         places = self._excess_places()
         return [len(self._sources()) + places.index(place)] if place in places else []
 
     def _excess(self, measure: Measure) -> str:
-        """Return SQL for the part of a row's number beyond `_FINE_END`, as an integer in units of `_COARSE_UNIT`.
+        """Return SQL for the excess of a row's number, the part beyond -2^40 or 2^40, in integer units of 2^8.
 
-        `measure` says which column has the number. The part is 0 for numbers from -`_FINE_END` to `_FINE_END`.
+        `measure` says which column has the number. The excess is 0 for numbers from -2^40 to 2^40, and negative for
+        smaller ones.
         """
         column = self.schema.column(str(measure.column))
         reach, end = (real_constant(size) for size in (Fraction(LARGEST_UNITS * _COARSE_UNIT), Fraction(_FINE_END)))
@@ -222,7 +225,7 @@ class Measures:
         return self.dialect.int64(f"FLOOR(({beyond}) / {real_constant(_COARSE_UNIT)} + 0.5)")
 
     def _is_whole(self, measure: Measure) -> bool:
-        """Return whether `measure` adds up the unchanged integers of a column: no row's integer is clipped."""
+        """Return whether `measure` reads the integers of a column as they are, without a unit and without clipping."""
         return self.schema.column(str(measure.column)).kind is Kind.INTEGER and measure.rows is None
 
     def _place(self, measure: Measure) -> int:
@@ -260,7 +263,10 @@ class Measures:
         return self.dialect.int64(units)
 
     def _user_value(self, measure: Measure) -> str:
-        """Return SQL for the integer that a user adds to a group by `measure`; null if the user adds nothing."""
+        """Return SQL for the integer that a user adds to a group by `measure`; null if the user adds nothing.
+
+        The SQL refers to the columns of `user_sums`. The integer is rounded and clipped as `Measure` says.
+        """
         if measure.column is None:  # for a number of groups only the least is known here; `_counted_groups` replaces it
             return self.dialect.int64(str(measure.least) if measure.groups else f"LEAST(n, {measure.most})")
         total, values = (f"{name}{self._place(measure)}" for name in (_EXTREMES.get(measure.extreme, "t"), "c"))
@@ -318,9 +324,9 @@ def _doubling_bin(number: str) -> str:
 
 
 def _needs_every_digit(measures: Sequence[Measure]) -> bool:
-    """Return whether sums must be computed in integers, because a bound of one of `measures` is beyond 2^53.
+    """Return whether sums must be computed in integers, because a clipping bound of one of `measures` is beyond 2^53.
 
-    Beyond 2^53 a float does not hold every integer.
+    A 64-bit float does not hold every integer beyond 2^53, so a sum in floats could be off by more than rounding.
     """
     return any(max(abs(each.least), abs(each.most)) > LARGEST_REAL_WHOLE for each in measures)
 
@@ -339,9 +345,9 @@ def _source(measure: Measure) -> Hashable:
 
 
 def _units(measures: Sequence[Measure]) -> tuple[Fraction, Fraction]:
-    """Return (origin, unit), by which a cell x of the table becomes the integer (x - origin) / unit, rounded.
+    """Return (origin, unit): a number x of the table is summed as the integer (x - origin) / unit, rounded.
 
-    `measures` (numbers that a user adds to a group) are all that are computed from this integer.
+    `measures` are all measures (numbers that a user adds to a group) that are computed from the sum of this integer.
     """
     # integers have exact sums
     origin = measures[0].origin if all(each.averaged for each in measures) else Fraction(0)
@@ -349,7 +355,11 @@ def _units(measures: Sequence[Measure]) -> tuple[Fraction, Fraction]:
 
 
 def _reachable_end(origin: Fraction, unit: Fraction, units: int) -> float:
-    """Return the float of `origin` + `units` * `unit`, moved towards `origin` until it is less than 2^63 units away."""
+    """Return `origin` + `units` * `unit` as a float, the end of the range to which the SQL clips a number of the table.
+
+    The float is moved towards `origin` until it is less than 2^63 units away. Otherwise its conversion from units in
+    floats to a 64-bit integer would fail.
+    """
     start, end = float(origin), float(origin + units * unit)
     # Engines compute a number of units in floats and convert it to 64 bits, which would fail at 2^63.
     while abs(end - start) / float(unit) >= 2 * LARGEST_UNITS:

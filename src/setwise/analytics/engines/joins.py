@@ -68,9 +68,10 @@ class Join:
         return self.table if self.alias is None else self.alias
 
     def to_record(self) -> dict[str, object]:
-        """Return the join as a dictionary, for a text that identifies requests; equal joins have equal dictionaries.
+        """Return the join as a dictionary, which becomes part of a text that identifies a request.
 
-        Optional fields that are not set are left out, so that the texts that older versions stored stay valid.
+        Equal joins have equal dictionaries. Optional fields that are not set are left out, so that the texts that older
+        versions stored stay valid.
         """
         keys = [{"column": key.column, "joined": key.joined, "earlier": key.earlier} for key in self.keys]
         more = {
@@ -235,9 +236,9 @@ class JoinedTables:
         return f"(SELECT {listed} FROM {text}) AS joined"
 
     def check_conditions(self, dialect: Dialect) -> None:
-        """Raise `InvalidParameter` if a condition on the rows of a joined table (`Join.where`) has unsuitable types.
+        """Raise `InvalidParameter` if the types of a condition on a joined table's rows (`Join.where`) do not fit.
 
-        `dialect` writes the SQL of the engine.
+        `dialect` writes the engine's SQL, which decides the type of an expression.
         """
         for place, join in enumerate(self._joins, 1):
             if join.where is not None:
@@ -403,8 +404,8 @@ class ServerJoin:
 def _key_sql(column: Column, dialect: Dialect, private: bool) -> str:
     """Return a SQL expression for the key `column` in the form in which the two sides of a join are compared.
 
-    `private` says that the joined table is private. Its key is the user column, and two values are equal only for the
-    same user.
+    `private` says that the joined table is private. Its key is then the user column, in a form in which two values are
+    equal only for the same user.
     """
     if private:
         return dialect.user(column)
@@ -412,12 +413,12 @@ def _key_sql(column: Column, dialect: Dialect, private: bool) -> str:
 
 
 def types_of_keys(join: Join, earlier: Sequence[JoinInput], schema: Schema) -> dict[str, Kind]:
-    """Return the types, by column, to which text key columns of the public table of `join` are converted.
+    """Return the types to which text key columns of `join`'s public table are converted, as a dict by column name.
 
-    The type (integer, date or timestamp) is that of the earlier column with which the key is compared. `earlier` are
-    the tables before the joined one, and `schema` has the columns of the joined table.
+    All columns of a CSV file are text, so its keys could not be compared otherwise. The type (integer, date or
+    timestamp) is that of the earlier column with which the key is compared. `earlier` are the tables before the joined
+    one, and `schema` has the columns of the joined table.
     """
-    # All columns of a CSV file are text, so its keys could not be compared otherwise.
     types: dict[str, Kind] = {}
     for key in join.keys:
         kinds = {

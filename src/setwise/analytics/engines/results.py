@@ -1,4 +1,4 @@
-"""Conversion of labels to the rows that engines compare with, and of Arrow results to histograms and statistics."""
+"""Conversion of public labels to rows for engines, and of engines' Arrow results to histograms and statistics."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ def domain_rows(aggregation: Aggregation, schema: Schema) -> tuple[list[Column],
     """Return (columns, rows): the columns by which rows are grouped, and the public labels as tuples of cells.
 
     A tuple has one cell per column. `rows` is empty if `aggregation` has no domain (list of public labels). `schema`
-    has the table's columns. Labels with an integer beyond 64 bits are left out.
+    has the table's columns. Labels with an integer beyond 64 bits are left out, because no row can have them.
     """
     columns = [group.labels(schema) for group in aggregation.groups]
     whole = [place for place, column in enumerate(columns) if label_kind(column) is int]

@@ -221,7 +221,7 @@ class _Compiler:
                 raise InvalidParameter(f"a constant must be a number, text, a date or a time, not {value!r}")
 
     def _text(self, value: str) -> str:
-        """Return the SQL expression of the text constant `value`, in hexadecimal digits."""
+        """Return the SQL of the text constant `value` in hexadecimal digits, so that no typed text becomes SQL."""
         return self._dialect.text_constant(value)
 
     def _arithmetic(self, expression: Arithmetic) -> Value:
@@ -323,10 +323,10 @@ class _Compiler:
         return f"({left.sql} {expression.operator} {right.sql})"
 
     def _time_comparison(self, expression: Compared) -> str | None:
-        """Return the SQL condition of `expression` if it compares dates or times in a common form, otherwise None.
+        """Return the SQL condition of `expression` if it compares a date or time with a date, time or text constant.
 
-        One side must be a date or time, and the other a date, a time or a text constant. Two columns of one type need
-        no common form, so the result is None for them, too.
+        Both sides are converted to one form, dates or microseconds. Returns None for all other comparisons, and for two
+        columns of one type, which are compared without a conversion.
         """
         sides = (expression.left, expression.right)
         kinds = [self._times.kind(side) for side in sides]
@@ -465,7 +465,8 @@ class _Compiler:
     ) -> Value:
         """Return the SQL and the type of `function` (ABS, SIGN, FLOOR, CEIL or ROUND) of `argument`.
 
-        `places` is the number of decimals of ROUND; None means 0. ROUND to 0 or fewer decimals gives integers.
+        `places` is the number of decimals of ROUND; None means 0. Results are integers, except for ABS of a float and
+        for ROUND to 1 or more decimals.
         Raises: `InvalidParameter` if the argument is not a number.
         """
         value = self.value(argument)
@@ -494,7 +495,7 @@ class _Compiler:
     def _conversion(self, function: Function, argument: RowExpression) -> Value:
         """Return the SQL and the type of `argument` converted to an integer, a float, a date or text by `function`.
 
-        A condition that is converted to a number becomes 1 or 0.
+        A condition converted to an integer or a float becomes the integer 1 or 0.
         Raises: `InvalidParameter` for values that cannot be converted.
         """
         if function is Function.TO_DATE:

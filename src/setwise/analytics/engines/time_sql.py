@@ -82,8 +82,8 @@ _NO_TIME = (
 class TimeCompiler:
     """Compiles dates, times and their parts, computed from each row of a table, to SQL in one engine's `dialect`.
 
-    `schema` has the columns of the table. `condition` returns the SQL of a condition. Methods raise `InvalidParameter`
-    for a value that is neither a date nor a time.
+    `schema` has the columns of the table. `condition` is the function that returns the SQL of a condition, such as one
+    in a CASE. Methods raise `InvalidParameter` for a value that is neither a date nor a time.
     """
 
     def __init__(self, schema: Schema, dialect: Dialect, condition: Callable[[RowExpression], str]) -> None:
@@ -266,7 +266,8 @@ class TimeCompiler:
     def _whole_months(self, period: Start, start: RowExpression, end: RowExpression) -> str:
         """Return SQL for how many complete months, quarters or years (`period`) have passed from `start` to `end`.
 
-        The number is negative, or 0, if `end` is before `start`.
+        A month is complete once the day and time of day of `start` are reached. The number is negative or 0 if `end` is
+        before `start`.
         """
         months = f"({self._period_number(Start.MONTH, end)} - {self._period_number(Start.MONTH, start)})"
         in_month = [
@@ -280,9 +281,10 @@ class TimeCompiler:
         return self._dialect.int64(self._dialect.quotient(self._dialect.int64(f"({months} - {later})"), size))
 
     def _period_number(self, period: Start, moment: RowExpression) -> str:
-        """Return SQL for the number of the year, quarter or month (`period`) that holds the date or time `moment`.
+        """Return SQL for a running number of the `period` (year, quarter or month) that holds the time `moment`.
 
-        Numbers of consecutive periods differ by 1; month m of year y has the number 12 y + m.
+        Numbers of consecutive periods differ by 1, so that a difference of two numbers counts periods. Year y has the
+        number y, its quarter q the number 4 y + q, and its month m the number 12 y + m.
         """
         year = self.part(TimePart(TimeField.YEAR, moment))[0]
         match period:
@@ -398,9 +400,10 @@ class TimeCompiler:
         return f"CASE {self.part(TimePart(field, moment))[0]} {branches} END"
 
     def _choice(self, expression: Case | Call, compile_value: Callable[[RowExpression], str]) -> str:
-        """Return the SQL expression of CASE, COALESCE, NULLIF, LEAST or GREATEST over dates or times.
+        """Return the SQL of `expression`: CASE, COALESCE, NULLIF, LEAST or GREATEST, which choose among dates or times.
 
-        `compile_value` returns the SQL of each date or time among which the expression chooses.
+        `compile_value` returns the SQL of each of these dates or times. LEAST and GREATEST are null if one of them is
+        null.
         """
         if isinstance(expression, Case):
             branches = " ".join(
@@ -459,7 +462,7 @@ def _first_of_month(number: int) -> date:
 
 
 def _is_text(expression: RowExpression) -> bool:
-    """Return whether `expression`, a value of each row, is a text constant, which may state a date or time."""
+    """Return whether `expression` is a text constant, which may state a date or time, as in '2026-01-31'."""
     return isinstance(expression, ConstantValue) and isinstance(expression.value, str)
 
 
