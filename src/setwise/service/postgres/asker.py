@@ -1,4 +1,7 @@
-"""Asks the questions of one PostgreSQL connection, with the same checks, charges, response times and limits as REST."""
+"""Answers the SQL statements of one client of PostgreSQL's protocol.
+
+The statements pass the same checks, charges, padded response times and limits as questions over REST.
+"""
 
 import asyncio
 import hashlib
@@ -43,9 +46,12 @@ They are searched one after the other, because one pattern for both takes quadra
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connected:
-    """One PostgreSQL connection: the person's `token` and network `address`, the paying `account`, and its `dataset`.
+    """What is known about one PostgreSQL connection after the sign-in.
 
-    `shown` are the tables that the client sees, and `readers` the worker processes that parse its SELECTs.
+    - `token`, `address`: the person's token, and the network address of the client
+    - `account`, `dataset`: the account that pays for questions, and the dataset that it is for
+    - `shown`: the names and columns of the tables that the client sees
+    - `readers`: the worker processes that parse the client's SELECTs
     """
 
     token: str
@@ -57,7 +63,7 @@ class Connected:
 
 
 class ServiceAsker:
-    """Asks the questions of one PostgreSQL connection, one at a time."""
+    """Parses, previews and answers the SQL statements of one PostgreSQL connection, one statement at a time."""
 
     def __init__(self, service: Service, connected: Connected) -> None:
         self._service = service
@@ -66,11 +72,11 @@ class ServiceAsker:
         self._cancelled = False
 
     async def read(self, sql: str) -> ReadSelect:
-        """Parse the SELECT `sql`, and answer it if it reads only PostgreSQL's catalogue. Nothing is charged.
+        """Return the SELECT `sql` parsed, with its rows if it reads only PostgreSQL's catalogue. Nothing is charged.
 
-        The statement counts against the person's rate limit. Raises `Rejected` if the client cancels it,
-        `InvalidParameter` if the catalogue cannot answer it, and `Unattainable` if that takes more time or memory than
-        is allowed.
+        The statement counts against the person's rate limit. Raises `Rejected` if the client cancels the statement,
+        `InvalidParameter` if the catalogue cannot answer it, and `Unattainable` if it takes more time or memory than is
+        allowed.
         """
         identity = await self._identity()
         self._service.authenticator.count_body(identity, len(sql))
@@ -81,9 +87,10 @@ class ServiceAsker:
     async def ask(self, sql: str, budget: AskedBudget) -> Answer:
         """Ask the SQL statement `sql` as a question: charge the account, and return the answer's rows.
 
-        `budget` is spent if the statement states none. A statement that is repeated on an unchanged table gets its
-        stored answer without a charge. Raises `Rejected` if the statement is cancelled or fails, and a `SetwiseError`
-        if it is refused.
+        `budget` has the epsilon and delta to spend if the statement states none, and an idempotency key or None. With
+        None, a statement that is repeated on an unchanged table within the account's `fresh_hours` gets its stored
+        answer without a charge. Raises `Rejected` if the statement is cancelled or fails, and a `SetwiseError` if the
+        question is refused.
         """
         service = self._service
         identity = await self._identity(counted=False)
@@ -114,7 +121,7 @@ class ServiceAsker:
     async def explain(self, sql: str, budget: AskedBudget) -> Sequence[str]:
         """Return the preview of the SQL statement `sql` (cost, accuracy, remaining budget) as lines of text.
 
-        `budget` is assumed if the statement states none; nothing is charged.
+        `budget` has the epsilon and delta that the preview assumes if the statement states none. Nothing is charged.
         """
         identity = await self._identity()
         question = await self._read(sql, budget)
@@ -142,19 +149,19 @@ class ServiceAsker:
             raise Rejected("57014", _CANCELLED)
 
     async def _identity(self, *, counted: bool = True) -> Identity:
-        """Return the identity of the connection's person, looked up again by the connection's token.
+        """Return the identity of the connection's person, looked up by the connection's token at each call.
 
-        A token that was revoked since the connection was opened is therefore refused. If `counted`, the request counts
-        against the person's rate limit.
+        A token that was revoked after the connection was opened is therefore refused with `NotSignedIn`. If `counted`,
+        the call counts as one request against the person's rate limit.
         """
         connected, authenticator = self._connected, self._service.authenticator
         return await authenticator.identify_token(connected.token, connected.address, counted=counted)
 
     async def _read(self, sql: str, budget: AskedBudget) -> Question:
-        """Return the SQL statement `sql` as a question to the connection's dataset, paid by its account.
+        """Return the SQL statement `sql` as a question about the connection's dataset, to be paid by its account.
 
-        If the statement states no budget, the epsilon and delta of `budget` (the session's settings) apply, and the
-        account's default for each one that is None. Raises `Rejected` if the statement cannot be asked.
+        If the statement states no budget, the question gets the epsilon and delta of `budget` (the session's settings).
+        Where these are None, it gets the account's defaults. Raises `Rejected` if the statement cannot be asked.
         """
         connected = self._connected
         text = as_question(sql)
@@ -179,9 +186,9 @@ class ServiceAsker:
     async def _key(self, question: Question) -> str:
         """Return the idempotency key under which a question of a PostgreSQL client is asked.
 
-        The key changes with the question's text, its budget and the version of the table. It also changes `fresh_hours`
-        hours (which a steward sets for the account) after the question was first asked. Until then, asking again finds
-        the stored answer and charges nothing.
+        The key is the same as long as the question's text, its budget and the version of the table are the same, but at
+        most for `fresh_hours` hours after the question was first asked (a steward sets that number for the account).
+        While the key is the same, asking again returns the stored answer and charges nothing.
         """
         service, account = self._service, self._connected.account.name
         question_budget = await service.threads.run(service.question_budgets.of, account)
@@ -195,10 +202,10 @@ class ServiceAsker:
 
 
 def _key_of(question: Question, version: object, period: int) -> str:
-    """Return the idempotency key of `question` in one period: a hash of its text, `version` and `period`.
+    """Return the idempotency key of `question`: a hash of its text, the table's `version` and the number `period`.
 
-    `version` is the version of the table. Time since 1970 is divided into periods of `fresh_hours` hours, and `period`
-    is the number of one of them.
+    Time since 1970 is divided into periods of equal length, and `period` is the number of one of these, so that the key
+    of a question changes from one period to the next.
     """
     parts = json.dumps([question.text, version, period])
     return f"pg:{hashlib.sha256(parts.encode()).hexdigest()[:40]}"
@@ -226,7 +233,10 @@ def _answer(record: dict[str, object], status: AccountStatus) -> Answer:
 
 
 def _budget_left(status: AccountStatus) -> str:
-    """Return the remaining and the overall epsilon of the account with this `status`, as "about epsilon 2.6 of 3"."""
+    """Return a sentence with the remaining and the overall epsilon of the account whose status is `status`.
+
+    For example "Budget: about epsilon 2.6 of 3 is left in the account ada-month."
+    """
     total = rounded_up(status.epsilon.upper, 3)
     remaining = rounded_down(status.share_left * status.epsilon.upper, 2)
     return f"Budget: about epsilon {remaining} of {total} is left in the account {status.name}."

@@ -103,8 +103,8 @@ class Catalogue:
     def answer(self, statement: exp.Expr) -> Result:
         """Return the result of a query of PostgreSQL's catalogue, whose syntax tree is `statement`.
 
-        Raises `InvalidParameter` if the query needs something that the catalogue does not have, or if its result is too
-        large.
+        Raises `InvalidParameter` if the query would change something, needs something that the catalogue does not have,
+        or has too large a result.
         """
         _check_allowed(statement)
         text = _with_row_limit(_rewrite(statement, self._constants)).sql(dialect="duckdb")
@@ -148,19 +148,19 @@ def _lock(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def _statistic_type(duckdb_type: str) -> int:
-    """Return the PostgreSQL type identifier with which a column of an answer is sent; `duckdb_type` is its DuckDB type.
+    """Return the PostgreSQL type identifier for a result column whose type in DuckDB is `duckdb_type`.
 
-    A decimal or very large integer type, which sums have, becomes a float, because a noisy sum may have a fraction.
-    Every other type, such as the integers of counts, becomes the PostgreSQL type of the same meaning.
+    DuckDB gives sums a decimal or very large integer type. These types become a float, because a noisy sum may have a
+    fraction. Every other type becomes the PostgreSQL type of the same meaning.
     """
     type_ = type_of_duckdb(duckdb_type)
     return FLOAT8 if type_ == NUMERIC else type_
 
 
 def _without_schemas(statement: exp.Expr) -> exp.Expr:
-    """Return a copy of the syntax tree `statement` with its table and column names cut to those that DuckDB knows.
+    """Return a copy of the syntax tree `statement` without database names, and without the schema `public`, in its names.
 
-    A database name, and the schema `public`, are removed from each name.
+    The in-memory DuckDB database knows the tables by their plain names only. Other schemas are kept.
     """
     tree = statement.copy()
     for node in tree.find_all(exp.Table, exp.Column):
@@ -204,9 +204,12 @@ def _check_columns(count: int) -> None:
 def _check_allowed(statement: exp.Expr) -> None:
     """Raise `InvalidParameter` if the catalogue query `statement` may not run.
 
-    It may run if it only reads and has at most `MOST_COLUMNS` columns. A function that it calls after FROM must belong
-    to the catalogue, such as pg_get_keywords, or make rows, such as generate_series. The columns are counted here,
-    before time is spent to rewrite them.
+    A query may run if all of the following hold:
+
+    - it only reads
+    - it has at most `MOST_COLUMNS` columns, which are counted before time is spent on rewriting them
+    - each function that it calls after FROM belongs to the catalogue, such as pg_get_keywords, or makes rows, such as
+      generate_series, because other functions of DuckDB could read files of the server
     """
     if not isinstance(statement, exp.Query | exp.Values) or statement.find(exp.DML, exp.DDL, exp.Command, exp.Into):
         raise InvalidParameter("the catalogue cannot be changed: send a SELECT")
@@ -258,7 +261,7 @@ def _rewrite(statement: exp.Expr, constants: Mapping[str, str]) -> exp.Expr:
 
 
 def _rewrite_node(node: exp.Expr, constants: Mapping[str, str]) -> exp.Expr:
-    """Return the replacement of one `node` in a catalogue query's syntax tree for DuckDB; `node` itself if it stays.
+    """Return the syntax node that replaces `node` of a PostgreSQL catalogue query for DuckDB; often `node` itself.
 
     `constants` are the values of functions such as current_database, by name.
     """
@@ -294,9 +297,9 @@ def _rewrite_node(node: exp.Expr, constants: Mapping[str, str]) -> exp.Expr:
 
 
 def name_as_postgresql_does(projection: exp.Expr) -> exp.Expr:
-    """Return `projection`, an expression after SELECT, with an alias: the name that PostgreSQL would give its column.
+    """Return the expression `projection` of a SELECT with the name that PostgreSQL would give its column as its alias.
 
-    This is the name of the function or column, or ?column? for other expressions.
+    That is the name of the function or column, or ?column? for any other expression. An alias that exists is kept.
     """
     if isinstance(projection, exp.Alias | exp.Star | exp.Column):
         if isinstance(projection, exp.Column) and not projection.find(exp.Star):
@@ -370,9 +373,9 @@ def _is_integer(node: exp.Expr) -> bool:
 
 
 def _query_of_array(node: exp.Expr | None) -> exp.Expr | None:
-    """Return the query inside `node`, in parentheses, if `node` is ARRAY(SELECT ...); None for any other expression.
+    """Return the query inside `node` as a syntax node in parentheses, if `node` is ARRAY(SELECT ...); None otherwise.
 
-    `node` follows ANY or ALL. DuckDB cannot make an array of a query there, but can compare with the query itself.
+    `node` is the operand of ANY or ALL, for which DuckDB takes a query but not an array made of a query.
     """
     inner = node.this if isinstance(node, exp.Paren) else node
     if isinstance(inner, exp.Array) and len(inner.expressions) == 1 and isinstance(inner.expressions[0], exp.Query):
@@ -386,9 +389,10 @@ _ARRAY = re.compile(r"""\{(?:"(?:[^"\\]|\\.)*"|[^"{}])*\}""", re.DOTALL)
 
 
 def _array_of(node: exp.Expr | None) -> exp.Expr | None:
-    """Return a PostgreSQL array literal, such as '{r,p}', as an SQL array; None if `node` is another expression.
+    """Return the SQL array for `node`, a PostgreSQL array written as a text such as '{r,p}'; None for any other `node`.
 
-    The elements are numbers if the literal is cast to an array of integers, and texts otherwise.
+    DuckDB does not read that text form. The elements are numbers if the text is cast to an array of integers, and texts
+    otherwise.
     """
     inner = node.this if isinstance(node, exp.Paren) else node
     of_numbers = isinstance(inner, exp.Cast) and "INT" in inner.to.sql().upper()
@@ -409,10 +413,13 @@ def _array_of(node: exp.Expr | None) -> exp.Expr | None:
 
 
 def _rewrite_cast(node: exp.Cast) -> exp.Expr:
-    """Return the cast `node`, rewritten for DuckDB if it is a cast to one of PostgreSQL's own types.
+    """Return the cast `node` rewritten for DuckDB, which lacks PostgreSQL's own types.
 
-    A cast to regclass or regtype becomes a lookup by name, one to oid a BIGINT, and one to a text type a VARCHAR. Casts
-    to other types are returned unchanged.
+    - a cast of a text to regclass or regtype becomes the lookup of an identifier by name
+    - a cast of an identifier to regclass or regtype becomes the lookup of the name
+    - a cast to oid becomes a cast to BIGINT, and a cast to a text type such as name a cast to VARCHAR
+    - a cast of a text such as '{1,2}' to an array becomes that array
+    - any other cast is returned unchanged
     """
     type_ = node.to.sql(dialect="postgres").strip('"').lower().removeprefix("pg_catalog.")
     if type_.endswith("[]") and (array := _array_of(node)) is not None:
@@ -487,5 +494,8 @@ _CLOCKS = frozenset(
 
 
 def _is_catalogue(table: exp.Table) -> bool:
-    """Return whether a table belongs to PostgreSQL's catalogue, by its schema or by a name that begins with pg_."""
+    """Return whether the table node `table` of a syntax tree names a table of PostgreSQL's catalogue.
+
+    That is so if its schema is pg_catalog or information_schema, or if its name begins with pg_.
+    """
     return table.db.lower() in ("information_schema", "pg_catalog") or table.name.lower().startswith("pg_")

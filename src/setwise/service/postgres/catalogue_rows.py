@@ -1,4 +1,4 @@
-"""Fills the in-memory DuckDB of a catalogue: PostgreSQL's catalogue tables, and empty copies of our tables."""
+"""Fills a catalogue's in-memory DuckDB: with PostgreSQL's catalogue tables, and empty copies of an account's tables."""
 
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
@@ -87,9 +87,9 @@ Row = dict[str, object]
 
 
 def _insert(connection: duckdb.DuckDBPyConnection, table: str, rows: Sequence[Row]) -> None:
-    """Insert `rows`, which all have the same columns, into the catalogue table `table` of the DuckDB `connection`.
+    """Insert `rows` into the catalogue table `table` of the DuckDB database of `connection`.
 
-    The table's other columns are null.
+    Each row maps column names to values. All rows have the same columns; the table's other columns become null.
     """
     if not rows:
         return
@@ -100,7 +100,10 @@ def _insert(connection: duckdb.DuckDBPyConnection, table: str, rows: Sequence[Ro
 
 
 def _server_rows(database: str, user: str) -> dict[str, list[Row]]:
-    """Return PostgreSQL's catalogue rows about schemas, types, the database, the role `user` and settings, by table."""
+    """Return the rows of the catalogue tables that do not depend on the account's tables, by the name of the table.
+
+    They are about schemas, types, settings, the one database called `database` and the one role called `user`.
+    """
     role: Row = {"oid": OWNER, "rolname": user, "rolsuper": False, "rolinherit": True, "rolcreaterole": False,
                  "rolcreatedb": False, "rolcanlogin": True, "rolreplication": False, "rolconnlimit": -1,
                  "rolbypassrls": False}  # fmt: skip
@@ -152,9 +155,10 @@ def _type_row(oid: int, name: str, sql_name: str) -> Row:
 
 
 def _table_rows(database: str, table: str, columns: Columns, oid: int) -> dict[str, list[Row]]:
-    """Return the rows of PostgreSQL's catalogue that list the table `table` and its `columns`, by catalogue table.
+    """Return the catalogue rows that describe one table: a mapping from each catalogue table to its new rows.
 
-    `database` is the name of the database, and `oid` the object identifier of the table.
+    `table` and `columns` are the name and the columns of the described table, `oid` is its object identifier, and
+    `database` the name of the database that it is listed in.
     """
     names = {type_: (short, long) for type_, short, long in TYPES}
     attributes: list[Row] = []

@@ -1,7 +1,8 @@
-r"""COPY (SELECT ...) TO STDOUT: reads the statement, and writes rows in PostgreSQL's text, CSV and binary form.
+r"""COPY (SELECT ...) TO STDOUT: parses the statement, and writes rows in PostgreSQL's text, CSV and binary form.
 
-psql's \copy and drivers that read whole results at once (ADBC, connectorx, polars) send it. The SELECT inside is a
-statement like any other: it is charged once, and replayed. Rows of a table itself, files and programs are refused.
+psql's \copy, and drivers that read whole results at once (ADBC, connectorx, polars), send this statement. The SELECT
+inside is charged like any other, and repeating it returns the stored answer. A COPY of a whole table, and a COPY that
+names a file or a program, is refused.
 """
 
 import re
@@ -89,7 +90,8 @@ def _parse_options(text: str) -> CopyFormat:
 def encode_header(copied: CopyFormat, columns: Sequence[ResultColumn]) -> bytes:
     """Return the bytes that COPY sends before the first row in the form `copied`.
 
-    They are the signature of the binary form, or the names of `columns` if the format has a header; otherwise no bytes.
+    These bytes are the signature of the binary form, or a line with the names of `columns` if the form has a header.
+    Without a header they are empty.
     """
     if copied.form == "binary":
         return BINARY_HEADER
@@ -129,17 +131,17 @@ def _line(copied: CopyFormat, cells: Sequence[str | None]) -> bytes:
 
 
 def _escape(copied: CopyFormat, cell: str) -> str:
-    """Return `cell` as the text form `copied` writes it, with a backslash before special characters.
+    """Return `cell` as a cell of COPY's text form, with a backslash before special characters.
 
-    Special characters are the delimiter, the backslash, and the characters that would end a line.
+    Special characters are the delimiter of `copied`, the backslash, and the characters that would end a line.
     """
     return "".join(_ESCAPES.get(letter, f"\\{letter}" if letter == copied.delimiter else letter) for letter in cell)
 
 
 def _quote(copied: CopyFormat, cell: str) -> str:
-    """Return `cell` as the CSV form `copied` writes it, in quotes if it could otherwise be misread.
+    """Return `cell` as a cell of COPY's CSV form, in double quotes only if it could otherwise be misread.
 
-    A cell without quotes could be misread as null, as two cells or as two lines.
+    Without quotes a cell could be misread as null (which `copied` defines), as two cells or as two lines.
     """
     if cell != copied.null and not any(letter in cell for letter in (copied.delimiter, '"', "\n", "\r")):
         return cell

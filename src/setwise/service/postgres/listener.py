@@ -1,4 +1,4 @@
-"""Opens and closes the listener for PostgreSQL's protocol, by the settings of a replica."""
+"""Listens for PostgreSQL connections while a replica runs, at the address in its settings."""
 
 import ssl
 from collections.abc import AsyncIterator
@@ -17,10 +17,10 @@ from setwise.service.workers.pool import WorkerPool
 
 @asynccontextmanager
 async def postgres_door(service: Service) -> AsyncIterator[tuple[str, int] | None]:
-    """Accept PostgreSQL connections within the `async with` block, and yield the host and port that are listened on.
+    """Accept PostgreSQL connections within the `async with` block, and yield the host and port that it listens on.
 
     `service` is the replica that answers. Yields None, and accepts no connection, if its settings have no address for
-    PostgreSQL. Raises `InvalidParameter` if the address cannot be listened on.
+    PostgreSQL. Raises `InvalidParameter` if the replica cannot listen at that address.
     """
     settings = service.settings
     if not settings.postgres:
@@ -70,9 +70,9 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 def _tls(settings: Settings) -> ssl.SSLContext | None:
-    """Return the TLS context of the certificate and key in the settings; None if neither is set.
+    """Return the TLS context with the certificate and key in `settings`; None if the settings have neither.
 
-    Raises `InvalidParameter` if only one is set, or the files cannot be read.
+    Raises `InvalidParameter` if the settings have only one of the two, or if the files cannot be read.
     """
     certificate, key = settings.postgres_certificate, settings.postgres_key
     if certificate is None and key is None:

@@ -47,7 +47,11 @@ class CancelRequest:
 
 @dataclass(frozen=True, slots=True)
 class Startup:
-    """A client's message that begins a session: the protocol version, and parameters such as `user` and `database`."""
+    """A client's message that begins a session.
+
+    `version` is the protocol version, the major number times 65536 plus the minor number. `parameters` are the client's
+    options by name, such as `user` and `database`.
+    """
 
     version: int
     parameters: Mapping[str, str]
@@ -149,7 +153,10 @@ class Terminate:
 
 @dataclass(frozen=True, slots=True)
 class Unsupported:
-    """A client's message that this server does not support: COPY data or a function call. `kind` is its type letter."""
+    """A client's message that this server does not support: data for COPY, or a function call.
+
+    `kind` is the letter with which the message begins.
+    """
 
     kind: str
 
@@ -160,9 +167,9 @@ ClientMessage: TypeAlias = (
 
 
 def read_first_message(body: bytes) -> FirstMessage:
-    """Return the first message of a connection, parsed from `body`: its bytes after the four bytes of its length.
+    """Return the first message of a connection, parsed from `body`: the bytes that follow its length of four bytes.
 
-    Raises `ProtocolError` if the bytes are not such a message.
+    Raises `ProtocolError` if the bytes are none of the messages with which a connection may begin.
     """
     reader = _Reader(body)
     code = reader.int32()
@@ -179,9 +186,10 @@ def read_first_message(body: bytes) -> FirstMessage:
 
 
 def read_message(kind: bytes, body: bytes) -> ClientMessage:
-    """Return a client's message, parsed from its type byte `kind` and its `body`: the bytes after the length.
+    """Return a client's message, parsed from its first byte `kind` (its type) and its contents `body`.
 
-    Raises `ProtocolError` if the bytes are not a message of this type.
+    `body` has the bytes after the message's length. Raises `ProtocolError` if `kind` is no type of message, or if
+    `body` is not the contents of such a message.
     """
     reader = _Reader(body)
     match kind:
@@ -301,7 +309,7 @@ def negotiate_version(unknown: Sequence[str]) -> bytes:
 
 
 def parameter_status(name: str, value: str) -> bytes:
-    """Return the server message that tells a client the `value` of the setting `name`."""
+    """Return the server message (ParameterStatus) that tells a client the `value` of the setting `name`."""
     return _message(b"S", _text(name) + _text(value))
 
 
@@ -313,7 +321,8 @@ def backend_key(process: int, secret: int) -> bytes:
 def ready(*, in_transaction: bool = False, failed: bool = False) -> bytes:
     """Return the server message that tells a client to send its next query (ReadyForQuery).
 
-    The message includes the state of the transaction: idle if not `in_transaction`, failed if `failed`, and else open.
+    The message has the state of the transaction: "failed" if there is one and it has failed, "open" if there is one
+    (`in_transaction`), and otherwise "idle".
     """
     return _message(b"Z", (b"E" if failed else b"T") if in_transaction else b"I")
 
@@ -362,16 +371,16 @@ def data_row(cells: Sequence[bytes | None]) -> bytes:
 
 
 def copy_out(columns: int, *, is_binary: bool) -> bytes:
-    """Return the server message that announces the rows of a COPY, each with this many `columns` (CopyOutResponse).
+    """Return the server message that announces the rows of a COPY (CopyOutResponse).
 
-    With `is_binary` the rows come in binary form, and otherwise as text.
+    `columns` is the number of columns of each row. `is_binary` says whether the rows come in binary form or as text.
     """
     format_ = int(is_binary)
     return _message(b"H", struct.pack("!bH", format_, columns) + struct.pack("!h", format_) * columns)
 
 
 def copy_data(data: bytes) -> bytes:
-    """Return the server message (CopyData) with `data`, some of the bytes that COPY sends."""
+    """Return the server message (CopyData) that carries `data`, one part of the bytes that COPY sends."""
     return _message(b"d", data)
 
 
@@ -396,9 +405,10 @@ def _fields(code: str, message: str, hint: str, severity: str, position: int | N
     """Return the fields of an error or notice message as bytes.
 
     - `code`: the SQLSTATE code
+    - `message`: what is wrong, in one sentence
     - `hint`: what to do; "" for no hint
     - `severity`: a word such as "ERROR"
-    - `position`: the place of the error in the statement, in characters counted from 1, or None
+    - `position`: the place of the error in the statement, in characters counted from 1, or None to leave it out
     """
     fields = {"S": severity, "V": severity, "C": code, "M": message, "H": hint}
     if position is not None:

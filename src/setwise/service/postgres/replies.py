@@ -7,7 +7,10 @@ from setwise.service.postgres.values import FLOAT8, ResultColumn
 
 
 class Rejected(Exception):
-    """Raised for a statement that is refused, with an SQLSTATE `code`, a `message` of one sentence and a `hint`."""
+    """Raised for a statement that is refused, with a `message` of one sentence.
+
+    `code` is the SQLSTATE code that the client is sent, and `hint` says what to do ("" for no hint).
+    """
 
     def __init__(self, code: str, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -24,10 +27,12 @@ class Result:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyFormat:
-    """The form in which COPY sends rows: `form` is "text", "csv" or "binary".
+    """The form in which COPY sends rows.
 
-    In the first two, `delimiter` separates cells, `null` stands for null, and with `has_header` the names of the
-    columns come first.
+    - `form`: "text", "csv" or "binary"
+    - `has_header`: whether a line with the names of the columns comes first (not in binary form)
+    - `delimiter`: the text between cells (not in binary form)
+    - `null`: the text that stands for null (not in binary form)
     """
 
     form: str
@@ -38,9 +43,12 @@ class CopyFormat:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The reply to a statement: a tag such as "SET" or "SELECT 3", its result if it returns rows, and notices.
+    """The reply to one statement of a client.
 
-    `copied` is the form of the rows if the statement is a COPY; None if the rows are a usual result.
+    - `tag`: says what has run, such as "SET" or "SELECT 3"
+    - `result`: the columns and rows, or None if the statement returns no rows
+    - `notices`: sentences that the client shows beside the result
+    - `copied`: the form in which the rows are sent if the statement is a COPY; None for any other statement
     """
 
     tag: str
@@ -51,9 +59,9 @@ class Reply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """Why a SELECT is refused before it is asked: an SQLSTATE `code`, a `message` of one sentence and a `hint`.
+    """Why a SELECT is refused before it is asked: an SQLSTATE `code`, a `message` of one sentence and a `hint` (or "").
 
-    It is part of the `ReadSelect` that a worker process returns; the session then raises `Rejected` with these fields.
+    A worker process returns it as part of a `ReadSelect`, and the session then raises `Rejected` with these fields.
     """
 
     code: str
@@ -66,10 +74,11 @@ class ReadSelect:
     """A SELECT after it was parsed, but before it is asked as a question and charged.
 
     - `columns`: the columns of the result, or None if they are not known before the SELECT runs
-    - `statistics`: for each column, whether it is a statistic, which may have an interval
-    - `rows`: the rows of a catalogue query (an empty list for LIMIT 0), or None for a question about the dataset
+    - `statistics`: for each column, True if it is a statistic, which may have an interval; empty if this is not known
+    - `rows`: the rows if they are known without a question: those of a catalogue query, or none for LIMIT 0. None means
+      that the SELECT must be asked and charged
     - `refusal`: why the SELECT is not answered, or None
-    - `parameters`: the PostgreSQL type of each parameter that its place determines, by number ($1 is 1)
+    - `parameters`: PostgreSQL types by parameter number ($1 is 1); only parameters whose type the statement shows
     """
 
     columns: tuple[ResultColumn, ...] | None = None
@@ -79,9 +88,9 @@ class ReadSelect:
     parameters: Mapping[int, int] = field(default_factory=dict)
 
     def with_intervals(self) -> tuple[ResultColumn, ...] | None:
-        """Return the columns with two more, NAME_lower and NAME_upper, after each statistic.
+        """Return the columns, with the columns NAME_lower and NAME_upper added after each statistic NAME.
 
-        Returns None if the columns are not known.
+        Returns None if the columns are not known, and only the columns if it is not known which of them are statistics.
         """
         if self.columns is None or len(self.statistics) != len(self.columns):
             return self.columns
@@ -94,5 +103,5 @@ class ReadSelect:
 
 
 def interval_columns(name: str) -> list[ResultColumn]:
-    """Return the two columns with the ends of the intervals of the statistic `name`."""
+    """Return the columns NAME_lower and NAME_upper, of floats, for the interval ends of the statistic called `name`."""
     return [ResultColumn(f"{name}_{end}", FLOAT8) for end in ("lower", "upper")]

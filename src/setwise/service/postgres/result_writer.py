@@ -18,8 +18,9 @@ _ROWS_AT_ONCE = 500
 class ResultWriter:
     """Writes results to one client as fast as the client reads them.
 
-    `writer` sends bytes to the client, and `drain` waits until the client has read most of them. `unsent` limits how
-    many large results of one person may wait to be read.
+    - `writer`: sends bytes to the client
+    - `drain`: waits until the client has read most of the bytes that were sent
+    - `unsent`: limits how many large results of one person may wait to be read, so that they do not fill the memory
     """
 
     def __init__(
@@ -35,10 +36,10 @@ class ResultWriter:
             self._writer.write(messages.notice(sentence))
 
     def send_columns(self, columns: Sequence[ResultColumn], formats: Sequence[int], *, or_none: bool = False) -> None:
-        """Send the names and types of a result's columns (RowDescription).
+        """Send the names and types of a result's columns (the message RowDescription).
 
-        `formats` says which columns are sent as text (0) or binary (1). With `or_none`, NoData is sent if there are no
-        columns.
+        `formats` has the form of each column, 0 for text and 1 for binary; a single number stands for all columns, and
+        an empty sequence means text. If there are no columns and `or_none` is set, the message NoData is sent instead.
         """
         if not columns and or_none:
             self._writer.write(messages.NO_DATA)
@@ -50,9 +51,11 @@ class ResultWriter:
         self._writer.write(messages.row_description(fields))
 
     async def send_rows(self, result: Result, rows: Sequence[Sequence[object]], formats: Sequence[int]) -> None:
-        """Send `rows` of `result`, each cell as text (0) or binary (1) as `formats` says.
+        """Send `rows`, some or all rows of `result`.
 
-        Raises `TooManyRequests` if the person has too many large results that the clients have not read yet.
+        `formats` has the form of each column, 0 for text and 1 for binary; a single number stands for all columns, and
+        an empty sequence means text. Raises `TooManyRequests` if too many large results of the person have not been
+        read yet.
         """
         types = [column.type for column in result.columns]
 
@@ -72,17 +75,17 @@ class ResultWriter:
     async def copy_rows(self, result: Result, copied: CopyFormat) -> None:
         """Send all rows of `result` as COPY does, in the form `copied`.
 
-        As PostgreSQL does, the bytes before the first row are sent together with that row, because drivers expect it.
-        Raises `TooManyRequests` if the person has too many large results that the clients have not read yet.
+        The bytes before the first row are sent together with that row, because PostgreSQL does so and drivers expect
+        it. Raises `TooManyRequests` if too many large results of the person have not been read yet.
         """
         is_binary = copied.form == "binary"
         self._writer.write(messages.copy_out(len(result.columns), is_binary=is_binary))
         pending, encode_row = encode_header(copied, result.columns), row_encoder(copied, result)
 
         def encode_next(row: Sequence[object]) -> bytes:
-            """Return the CopyData message of one row, encoded by `encode_row` of the enclosing call.
+            """Return the CopyData message of the next row, encoded by `encode_row` of the enclosing call.
 
-            The message of the first row begins with the header (`pending` of the enclosing call).
+            The message of the first row begins with the header of the COPY (`pending` of the enclosing call).
             """
             nonlocal pending
             data, pending = pending + encode_row(row), b""
@@ -96,9 +99,10 @@ class ResultWriter:
     async def send_each(
         self, rows: Sequence[Sequence[object]], encode_row: Callable[[Sequence[object]], bytes]
     ) -> None:
-        """Send the bytes that `encode_row` returns for each row; more than 500 rows in steps, as the client reads them.
+        """Send `rows`, each as the bytes that `encode_row` returns for it.
 
-        Raises `TooManyRequests` if the person has too many large results that the clients have not read yet.
+        More than 500 rows are sent 500 at a time, each time after the client has read most of the rows before. Raises
+        `TooManyRequests` if too many large results of the person have not been read yet.
         """
         is_large = len(rows) > _ROWS_AT_ONCE
         with self._unsent.counting(current_person.get()) if is_large else contextlib.nullcontext():
@@ -111,9 +115,10 @@ class ResultWriter:
 
 
 def format_of(formats: Sequence[int], place: int) -> int:
-    """Return the format of the parameter or column number `place`, counted from 0: 0 for text, 1 for binary.
+    """Return the format of the parameter or column number `place` (counted from 0): 0 for text, 1 for binary.
 
-    `formats` is as in the protocol: one format for each, one format for all, or empty if all are text.
+    `formats` is as the protocol sends it. It has one number for each parameter or column, or one number for all of
+    them, or no number if all are text.
     """
     if not formats:
         return 0

@@ -1,7 +1,8 @@
-"""Parses a SELECT in a worker process, before it is asked: is it a catalogue query, LIMIT 0, or a question to charge.
+"""Parses a SELECT in a worker process before it is asked.
 
-A client can write statements that take long to parse, or catalogue queries that take much memory. A worker process has
-limits of both, and the replica's own process stays free for other requests.
+This decides whether the SELECT is a catalogue query, asks only for the names of columns (LIMIT 0), is refused, or is a
+question to charge. A client can write statements that take long to parse, or catalogue queries that take much memory. A
+worker process has limits of both, and the replica's own process stays free for other requests.
 """
 
 import re
@@ -57,10 +58,12 @@ PRIVATE_ROWS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownTables:
-    """The tables that a PostgreSQL client sees, its `database` (the account's name) and its `user` (the person's name).
+    """The tables that one PostgreSQL client sees.
 
-    `tables` has pairs of a table's name and its columns, each a name and the identifier of its PostgreSQL type.
-    `user_column` is the column of the dataset that identifies its users.
+    - `database`: the name of the database, which is the name of the account
+    - `user`: the name of the person
+    - `user_column`: the column of the dataset that identifies its users
+    - `tables`: each table's name and its columns; a column is a name and the identifier of its PostgreSQL type
     """
 
     database: str
@@ -82,8 +85,9 @@ def _catalogue(shown: ShownTables) -> Catalogue:
 class SelectTask:
     """Task for a worker process: parse the SELECT `text` of a client that sees the tables `shown`.
 
-    Results of equal tasks are cached. `asked_at` is therefore 0 for a statement whose result never changes, and the
-    time of its arrival, in seconds since 1970, for one with a clock or a random function.
+    Results of equal tasks are cached. `asked_at` is therefore 0.0 for a statement whose result does not change. For a
+    statement with a clock or a random function, it is the time of arrival in seconds since 1970, so that no cached
+    result is returned.
     """
 
     shown: ShownTables
@@ -98,8 +102,8 @@ class SelectTask:
     def result(self) -> ReadSelect:
         """Return the parsed SELECT, with rows if it reads only PostgreSQL's catalogue.
 
-        Raises `InvalidParameter` if the catalogue cannot answer it, and `MemoryError` if its tables do not fit into the
-        memory that the process may allocate.
+        Raises `InvalidParameter` if the catalogue cannot answer the SELECT, and `MemoryError` if answering takes more
+        memory than the process may allocate.
         """
         try:
             return read_select(_catalogue(self.shown), self.text, self.shown.user_column)
@@ -108,10 +112,11 @@ class SelectTask:
 
 
 def read_select(catalogue: Catalogue, text: str, user_column: str) -> ReadSelect:
-    """Return the SELECT `text` as parsed: with its rows if it reads PostgreSQL's catalogue, else with its columns.
+    """Return the SELECT `text` parsed, with rows if it reads only PostgreSQL's catalogue, otherwise with its columns.
 
-    `user_column` identifies users, for the hint of a refusal. The result is empty for a statement that cannot be parsed
-    here. Raises `InvalidParameter` for a catalogue query that needs something which `catalogue` does not have.
+    `catalogue` knows the tables, and `user_column` is the column that identifies users, for the hint of a refusal. A
+    statement that cannot be parsed here may have syntax that only the parser of questions knows; for it, a `ReadSelect`
+    without columns and rows is returned. Raises `InvalidParameter` if `catalogue` cannot answer a catalogue query.
     """
     try:
         names = [f":parameter_{number}" for number in range(1, parameter_count(text) + 1)]
@@ -123,10 +128,11 @@ def read_select(catalogue: Catalogue, text: str, user_column: str) -> ReadSelect
 
 
 def _read_tree(catalogue: Catalogue, tree: exp.Expr, user_column: str) -> ReadSelect:
-    """Return the parsed SELECT whose syntax tree is `tree` and which has no parameters; part of `read_select`.
+    """Return the parsed SELECT whose syntax tree is `tree`, with rows, columns or a refusal; `tree` has no parameters.
 
-    `catalogue` has the tables, and answers a catalogue query. `user_column` is the column that identifies users, for
-    the hint of a refusal. Raises `InvalidParameter` for a catalogue query that the catalogue cannot answer.
+    `catalogue` knows the tables, and answers the query if it reads only PostgreSQL's catalogue. `user_column` is the
+    column that identifies users, for the hint of a refusal. Raises `InvalidParameter` for a catalogue query that the
+    catalogue cannot answer.
     """
     if catalogue.reads_catalogue(tree):
         result = catalogue.answer(tree)
@@ -149,10 +155,10 @@ def _read_tree(catalogue: Catalogue, tree: exp.Expr, user_column: str) -> ReadSe
 
 
 def _take_parameters(catalogue: Catalogue, tree: exp.Expr) -> dict[int, int]:
-    """Replace the parameters of a statement by nulls in its syntax `tree`, and return known types by parameter number.
+    """Replace each parameter in the syntax `tree` of a statement by null, and return known types by parameter number.
 
     A parameter's type follows from its place: a cast, a comparison with a column of `catalogue` or with a statistic, or
-    LIMIT and OFFSET. A parameter in any other place is left out.
+    LIMIT and OFFSET. A parameter in any other place is not in the returned mapping.
     """
     tables = [catalogue.columns_of(table.name) or () for table in tree.find_all(exp.Table)]
     columns = {name: type_ for table in tables for name, type_ in table}
@@ -181,10 +187,11 @@ def _has_limit_zero(tree: exp.Expr) -> bool:
 
 
 def _with_statistic_type(column: ResultColumn, projection: exp.Expr) -> ResultColumn:
-    """Return `column` of a question's result with the name that PostgreSQL gives it, and a type for its noisy values.
+    """Return the result column `column` of a question with the name and the type that the client is told.
 
-    `projection` is the SQL expression of the column. A count is an integer; any other integer computed from aggregates
-    becomes a float, because its noise may have a fraction. A count without an alias is called count.
+    `projection` is the SQL expression of the column. Without an alias, the name is the one that PostgreSQL would give.
+    A count is an integer. Any other integer that is computed from aggregates becomes a float, because its noise may
+    have a fraction.
     """
     name = column.name if projection.alias else name_as_postgresql_does(projection.copy()).alias_or_name
     if column.type in (INT2, INT4, INT8) and projection.find(exp.AggFunc):
@@ -193,10 +200,11 @@ def _with_statistic_type(column: ResultColumn, projection: exp.Expr) -> ResultCo
 
 
 def _refuse_rows(catalogue: Catalogue, tree: exp.Expr, user_column: str) -> Refusal | None:
-    """Return the refusal of a SELECT that asks for private rows (a scan, a sample, distinct values); None for others.
+    """Return the refusal of a SELECT that asks for rows themselves, such as a scan, a sample or distinct values.
 
-    `tree` is its syntax tree. The hint shows a question that can be asked instead, with a column of `catalogue` and
-    with `user_column`, which identifies users.
+    `tree` is the syntax tree of the SELECT. Rows are private, so the hint shows a question that can be asked instead,
+    with a column of `catalogue` and with `user_column`, which identifies users. A table that does not exist is refused
+    too. Returns None for any other SELECT.
     """
     if not isinstance(tree, exp.Select) or tree.args.get("group") or tree.find(exp.AggFunc, exp.Anonymous, exp.With):
         return None

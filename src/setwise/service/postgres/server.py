@@ -54,8 +54,8 @@ class Limits:
     - `idle_seconds`: the longest time between two messages of a client
     - `send_seconds`: the time within which a client must read the bytes that were sent
     - `message_bytes`: the largest size of a message, in bytes
-    - `connections`: the most connections that are signed in; one person may have half of them, and half as many more
-      may be waiting to sign in
+    - `connections`: the most connections that are signed in. Half of this number is the most for one person, and also
+      the most connections that may be waiting to sign in
     """
 
     sign_in_seconds: float = 10.0
@@ -67,7 +67,7 @@ class Limits:
 
 @dataclass(slots=True)
 class _Running:
-    """A connection whose statement can be cancelled: a CancelRequest that repeats its `secret` calls `cancel`."""
+    """A connection whose statement can be cancelled: a CancelRequest with the number `secret` has `cancel` called."""
 
     secret: int
     cancel: Callable[[], Awaitable[None]]
@@ -155,10 +155,7 @@ class PostgresDoor:
             writer.close()
 
     def admit(self) -> None:
-        """Count the connection of the calling task as signed in.
-
-        A connection that is signed in is not closed to make room for new ones.
-        """
+        """Count the connection of the calling task as signed in, so that it is not closed to make room for new ones."""
         task = asyncio.current_task()
         assert task is not None
         self._waiting.pop(task, None)
@@ -181,7 +178,7 @@ class PostgresDoor:
     async def cancel(self, process: int, secret: int) -> None:
         """Cancel the statement of the connection with the number `process`, if `secret` is that connection's secret.
 
-        Does nothing for a wrong secret. In both cases no response is sent, so that a client cannot find the secret by
+        A wrong secret cancels nothing. No response is sent in either case, so that a client cannot find the secret by
         trying.
         """
         running = self._running.get(process)
@@ -190,7 +187,7 @@ class PostgresDoor:
 
     @property
     def limits(self) -> Limits:
-        """The limits that apply to each connection."""
+        """The limits on time, message sizes and the number of connections."""
         return self._limits
 
     @property
@@ -285,8 +282,8 @@ class _Connection:
     async def _sign_in(self, startup: messages.Startup) -> PostgresSession | None:
         """Ask the client for its password (a token) and return the session; None if the client was refused.
 
-        `startup` is the client's first message, which names the person and the account. Without TLS only a client on
-        this machine is asked; any other is refused, because the token would be sent in clear text.
+        `startup` is the client's first message, which names the person and the account. Without TLS, only a client on
+        this machine is asked. Any other client is refused, because its token would be sent in clear text.
         """
         if startup.version >> 16 != messages.PROTOCOL_3 >> 16:
             await self._refuse("0A000", "only version 3 of the protocol is spoken here")
@@ -373,8 +370,8 @@ class _Connection:
     def _fail(self, session: PostgresSession, message: messages.ClientMessage, error: Exception) -> None:
         """Send `error` to the client, and mark an open transaction of the `session` as failed.
 
-        `message` is the client's message that caused the error. If it belongs to the extended protocol, further
-        messages are ignored until Sync.
+        `message` is the client's message that caused the error. Outside a transaction, the settings that it changed are
+        restored. In the extended protocol, further messages are ignored until Sync.
         """
         if isinstance(error, Rejected):
             code, hint = error.code, error.hint
@@ -430,7 +427,7 @@ class _Connection:
                 raise ProtocolError("a message came at the wrong place")
 
     async def _simple(self, session: PostgresSession, text: str) -> None:
-        """Run in `session` the statements in `text`, which is the text of a simple query, and send their results."""
+        """Run in `session` the statements in `text`, a query of the simple protocol, and send their results."""
         check_length(text)
         statements = split_statements(text)
         if not statements:
@@ -458,8 +455,8 @@ class _Connection:
     async def _bind(self, session: PostgresSession, message: messages.Bind) -> None:
         """Make a portal in `session`: a prepared statement's text with the parameters of the Bind `message` inserted.
 
-        If the client leaves the type of a parameter open, its place in the statement decides. Raises `Rejected` if
-        there is no such prepared statement, or if a parameter has no value.
+        If the client leaves the type of a parameter open, the type follows from the parameter's place in the statement.
+        Raises `Rejected` if there is no such prepared statement, or if a parameter has no value.
         """
         prepared = session.prepared.get(message.statement)
         if prepared is None:
@@ -477,10 +474,10 @@ class _Connection:
         self._writer.write(messages.BIND_COMPLETE)
 
     async def _describe(self, session: PostgresSession, message: messages.Describe) -> None:
-        """Send the result columns of the prepared statement, portal or cursor of `session` that `message` names.
+        """Send the result columns of the prepared statement, portal or cursor that the Describe `message` names.
 
-        A portal is run to learn its columns, and its result is kept for Execute. As in PostgreSQL, the name of a portal
-        may also be the name of a cursor made by DECLARE.
+        A portal (a statement with its parameters) of `session` is run to learn its columns, and its result kept for
+        Execute. The name of a portal may also be that of a cursor made by DECLARE.
         """
         if message.kind == "S":
             prepared = session.prepared.get(message.name)
@@ -502,9 +499,9 @@ class _Connection:
         self._results.send_columns(columns, portal.formats, or_none=not columns)
 
     async def _run(self, session: PostgresSession, portal: Portal) -> Reply:
-        """Return the reply to the statement of `portal`, which is run in `session` only once and kept in the portal.
+        """Return the reply to the statement of `portal`, a prepared statement with its parameters.
 
-        A portal is a prepared statement with its parameters. A later call returns the reply that was kept.
+        The first call runs it in `session`. Later calls return the same reply, so that nothing is charged twice.
         """
         if portal.reply is None:
             reply = await session.run(portal.text)
@@ -513,10 +510,10 @@ class _Connection:
         return portal.reply
 
     async def _execute(self, session: PostgresSession, name: str, most: int) -> None:
-        """Send at most `most` rows (0 means all) of the portal called `name` of `session`, after earlier rows.
+        """Send the next rows of the portal called `name` in `session`, at most `most` of them (0 means all).
 
-        A portal is a statement with its parameters; it is run first if it has not run yet. If rows remain, the client
-        is told that the portal is suspended, and may ask for more.
+        A portal is a statement with its parameters. The first call runs the statement, and a later call continues after
+        the rows that were sent. If rows remain, the client is told that the portal is suspended, and may ask for more.
         """
         portal = _portal(session, name)
         reply = await self._run(session, portal)
@@ -561,8 +558,8 @@ def _portal(session: PostgresSession, name: str) -> Portal:
 def _check_columns(portal: Portal, result: Result) -> None:
     """Raise `Rejected` if the columns of `result` have other types than the client was told before `portal` ran.
 
-    Otherwise the client would read the bytes of one type as another. The columns differ, for example, if the setting
-    setwise.intervals, which adds columns, was changed since.
+    The client would read the bytes of one type as another. This happens, for example, if the setting setwise.intervals,
+    which adds columns, was changed after the client was told the columns.
     """
     described = portal.columns
     if described is not None and [column.type for column in described] != [column.type for column in result.columns]:
@@ -570,10 +567,10 @@ def _check_columns(portal: Portal, result: Result) -> None:
 
 
 def _parameter_types(prepared: Prepared, inferred: Mapping[int, int]) -> tuple[int, ...]:
-    """Return the PostgreSQL type identifiers of the parameters of the statement `prepared`, in order.
+    """Return the PostgreSQL type identifiers of the parameters of the statement `prepared`, by their numbers in order.
 
-    A parameter has the type that the client gave, or else its type in `inferred`, which maps parameter numbers to
-    types, or else TEXT.
+    A parameter has the type that the client gave. If the client gave none, it has the type in `inferred` (a mapping
+    from parameter numbers to types), and TEXT if `inferred` has none either.
     """
     count = min(max(len(prepared.types), parameter_count(prepared.text)), messages.MOST_PARAMETERS)
     declared = [*prepared.types, *[0] * (count - len(prepared.types))]

@@ -33,10 +33,12 @@ class AskedBudget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The answer to a question of a PostgreSQL client: its columns, and its rows by column name.
+    """The answer to a question of a PostgreSQL client.
 
-    A cell of a statistic is a mapping with `value` and `interval`; other cells are plain values. `notices` are
-    sentences for the person who asked: the privacy guarantee, and the remaining budget.
+    - `columns`: the names of the columns
+    - `rows`: each row as a mapping from column names to cells; the cell of a statistic is a mapping with `value` and
+      `interval`, and any other cell is a plain value
+    - `notices`: sentences for the person who asked, with the privacy guarantee and the remaining budget
     """
 
     columns: tuple[str, ...]
@@ -45,36 +47,37 @@ class Answer:
 
 
 class Asker(Protocol):
-    """Asks questions on behalf of the person, and from the account, of one PostgreSQL connection."""
+    """Asks questions on behalf of the person of one PostgreSQL connection, and charges them to one account."""
 
     async def read(self, sql: str) -> ReadSelect:
-        """Parse the SELECT `sql`, and answer it if it reads only PostgreSQL's catalogue. Nothing is charged."""
+        """Return the SELECT `sql` parsed, with its rows if it reads only PostgreSQL's catalogue. Nothing is charged."""
         ...
 
     async def ask(self, sql: str, budget: AskedBudget) -> Answer:
         """Ask the SQL statement `sql` as a question: charge the account, and return the answer's rows.
 
-        `budget` is spent if the statement states none. The same statement on the same version of the table gets its
-        stored answer and is not charged again.
+        `budget` has the epsilon and delta to spend if the statement states none, and an idempotency key or None. The
+        same statement on the same version of the table gets its stored answer and is not charged again.
         """
         ...
 
     async def explain(self, sql: str, budget: AskedBudget) -> Sequence[str]:
         """Return the preview of the SQL statement `sql` (cost, accuracy, remaining budget) as lines of text.
 
-        `budget` is assumed if the statement states none; nothing is charged.
+        `budget` has the epsilon and delta that the preview assumes if the statement states none. Nothing is charged.
         """
         ...
 
     async def cancel(self) -> None:
-        """Cancel the question that is running, if there is one."""
+        """Cancel the statement that is running, if there is one."""
         ...
 
 
 class Transaction(StrEnum):
-    """The state of a session's transaction, as it is reported to the client.
+    """The state of a session's transaction, as the client is told it: no transaction, an open one, or a failed one.
 
-    ROLLBACK restores only the session's settings; a charge is not rolled back.
+    A failed transaction accepts only its end. ROLLBACK restores only the session's settings; a charge is not rolled
+    back.
     """
 
     NONE = "none"
@@ -121,7 +124,10 @@ def _parse_fetch(text: str) -> tuple[int | None, str]:
 
 @dataclass
 class _Cursor:
-    """A cursor: the result of a statement that DECLARE ran, and in `place` the number of rows fetched so far."""
+    """A cursor: the rows that the SELECT of a DECLARE statement returned, read a few at a time.
+
+    `result` has all rows, and `place` is the number of rows that were fetched so far.
+    """
 
     result: Result
     place: int = 0
@@ -139,9 +145,12 @@ class _Cursor:
 
 @dataclass(slots=True)
 class Prepared:
-    """A prepared statement: its `text`, and `types`, the type identifiers (OIDs) of its parameters.
+    """A prepared statement of a client, which is SQL text with parameters such as $1.
 
-    `columns` are the result columns that the client was told when it described the statement; None if it was not told.
+    - `text`: the statement
+    - `types`: the type identifiers (OIDs) of its parameters, 0 for a type that is not known yet
+    - `columns`: the result columns that the client was told when it asked to describe the statement; None if it has not
+      asked
     """
 
     text: str
@@ -153,8 +162,9 @@ class Prepared:
 class Portal:
     """A portal: a prepared statement with its parameters inserted, which a client's Bind message makes.
 
+    - `text`: the statement with the values of its parameters
     - `formats`: the formats of the result's columns, 0 for text and 1 for binary
-    - `columns`: the result columns that the client was told in advance, or None if it was not told
+    - `columns`: the result columns that the client was told before the statement ran, or None if it was told none
     - `reply`: the result, or None until the statement has run
     - `sent`: the number of rows sent so far
     """
@@ -247,10 +257,10 @@ class PostgresSession:
                 )
 
     def _roll_back(self, text: str) -> Reply:
-        """End the transaction with ROLLBACK, or go back to a savepoint, and restore the session's earlier settings.
+        """Run ROLLBACK, ROLLBACK TO a savepoint, or the COMMIT of a failed transaction, and return its reply.
 
-        These are the settings at the beginning of the transaction or at the savepoint. A charge is not rolled back.
-        `text` is the statement: ROLLBACK, ROLLBACK TO name, or the COMMIT of a transaction that has failed.
+        The session's settings become those at the beginning of the transaction, or at the savepoint. A charge is not
+        rolled back. `text` is the statement.
         """
         savepoint = _ROLLBACK_TO.fullmatch(text)
         is_inside = self.transaction is not Transaction.NONE
@@ -259,7 +269,7 @@ class PostgresSession:
         return Reply("ROLLBACK")
 
     async def describe(self, statement: str) -> ReadSelect:
-        """Return the result columns of a statement, and the types of its parameters, without charging for it.
+        """Return the result columns of a statement and the types of its parameters, without running or charging it.
 
         A statement that returns no rows has no columns. Raises `Rejected` if the columns are not known before it runs.
         """
@@ -298,7 +308,10 @@ class PostgresSession:
             return {}
 
     def keep_rows(self, rows: int) -> None:
-        """Raise `Rejected` if the connection's cursors and portals would keep too many rows with `rows` more."""
+        """Raise `Rejected` if `rows` more rows are too many to keep beside those of the cursors and portals.
+
+        If the connection keeps no rows yet, any number is allowed, so that every single result can be read.
+        """
         row_count = sum(len(cursor.result.rows) for cursor in self.cursors.values())
         for portal in self.portals.values():
             if portal.reply is not None and portal.reply.result is not None:
@@ -356,7 +369,11 @@ class PostgresSession:
         return self.cursors[name]
 
     async def _select(self, text: str) -> Reply:
-        """Answer the SELECT `text`: from PostgreSQL's catalogue, without rows for LIMIT 0, or as a charged question."""
+        """Return the reply to the SELECT `text`.
+
+        A query of PostgreSQL's catalogue, and a SELECT with LIMIT 0, are answered without a charge. Any other SELECT is
+        asked as a question and charged.
+        """
         read = self._accept(await self.asker.read(text))
         if read.rows is not None:
             columns = read.with_intervals() if self._has_intervals() else read.columns
@@ -373,14 +390,15 @@ class PostgresSession:
         return read
 
     def _has_intervals(self) -> bool:
-        """Return whether the setting setwise.intervals is on, so that results have columns with interval ends."""
+        """Return whether the setting setwise.intervals is on: two columns with interval ends then follow each statistic."""
         return self.settings.get("setwise.intervals") == "on"
 
     def _reply(self, answer: Answer, described: tuple[ResultColumn, ...] | None) -> Reply:
-        """Return an answer as columns and rows for the client, with each statistic as a plain number.
+        """Return `answer` as columns and rows for the client, with each statistic as a plain number.
 
         If the setting setwise.intervals is on, columns NAME_lower and NAME_upper follow each statistic. `described` are
-        the columns that the client was told in advance; with None, names and types follow from the answer.
+        the columns that the client was told in advance, whose names and types are used. If `described` is None, names
+        and types follow from the answer.
         """
         is_described = described is not None and len(described) == len(answer.columns)
         types = [column.type for column in described or ()] if is_described else [None] * len(answer.columns)
@@ -419,7 +437,10 @@ class PostgresSession:
         return AskedBudget(epsilon=epsilon, delta=delta, key=self.settings.get("setwise.key") or None)
 
     def _discard(self, text: str) -> Reply:
-        """Run the DISCARD statement `text`; DISCARD ALL drops all settings, prepared statements and cursors."""
+        """Run the DISCARD statement `text`, and return its reply.
+
+        DISCARD ALL drops all settings, prepared statements and cursors. Other forms of DISCARD change nothing.
+        """
         if "ALL" in text.upper().split():
             self.settings.clear()
             self.prepared.clear()

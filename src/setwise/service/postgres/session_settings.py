@@ -1,8 +1,8 @@
 """The settings of one PostgreSQL connection: SET, RESET and SHOW, and what the end of a transaction restores.
 
-As in PostgreSQL, ROLLBACK restores the settings of the transaction's beginning, and a value of SET LOCAL lasts until
-the transaction ends. Settings decide what a question costs, so a value that outlived its transaction would spend budget
-that nobody meant to spend.
+As in PostgreSQL, ROLLBACK restores the settings that held when the transaction began, and a value of SET LOCAL lasts
+until the transaction ends. This matters because settings decide what a question costs: a value that outlived its
+transaction would spend budget that nobody meant to spend.
 """
 
 import re
@@ -72,10 +72,10 @@ _QUIET = ("warning", "error", "fatal", "panic")
 
 @dataclass(frozen=True, slots=True)
 class _Saved:
-    """The settings at one moment of a transaction, for a later ROLLBACK.
+    """A copy of a connection's settings, made when a transaction began or at a savepoint, which ROLLBACK restores.
 
-    `name` is the name of the savepoint, or "" for the beginning of the transaction. `values` are the values that SET
-    has stored, and `local` those of SET LOCAL, both by the name of the setting.
+    `name` is the name of the savepoint, or "" for the beginning of the transaction. `values` are the values of SET, and
+    `local` the values of SET LOCAL, both by the name of the setting.
     """
 
     name: str
@@ -94,19 +94,20 @@ class SessionSettings:
         """The settings when the transaction began, and at each of its savepoints; empty outside a transaction."""
 
     def get(self, name: str) -> str | None:
-        """Return the value of the setting `name`, or its default if it was not set; None if it is unknown."""
+        """Return the value of the setting `name`, or its default if it was not set; None for an unknown setting."""
         lowered = name.lower()
         return self._local.get(lowered, self._values.get(lowered, _DEFAULTS.get(lowered)))
 
     @property
     def wants_notices(self) -> bool:
-        """Whether the client wants notices, by its setting client_min_messages."""
+        """Whether the client is sent notices, which its setting client_min_messages decides."""
         return (self.get("client_min_messages") or "").lower() not in _QUIET
 
     def keep(self, name: str, value: str, *, is_local: bool = False) -> None:
         """Store the `value` of the setting `name` (in lower case), cut to 1000 characters.
 
-        With `is_local` it lasts until the transaction ends. Raises `Rejected` if the session has too many settings.
+        With `is_local`, the value lasts only until the transaction ends. Raises `Rejected` if the session has too many
+        settings.
         """
         if name not in self._values and len(self._values) + len(self._local) >= _MOST_SETTINGS:
             raise Rejected("53400", f"a session keeps at most {_MOST_SETTINGS} settings")
@@ -248,14 +249,20 @@ class SessionSettings:
 
 
 def columns_of_show(text: str) -> tuple[ResultColumn, ...]:
-    """Return the result columns of the SHOW statement `text`."""
+    """Return the result columns of the SHOW statement `text`.
+
+    SHOW of one setting has one column with the setting's name; SHOW ALL has the columns name, setting and description.
+    """
     name = _setting_to_show(text)
     names = ("name", "setting", "description") if name.upper() == "ALL" else (name,)
     return tuple(ResultColumn(each, TEXT) for each in names)
 
 
 def _setting_to_show(text: str) -> str:
-    """Return the name of the setting in the SHOW statement `text`, or "ALL"."""
+    """Return the name of the setting in the SHOW statement `text`, or "ALL" for all settings.
+
+    Several words that name a setting, such as TIME ZONE, become its name, such as TimeZone.
+    """
     match = _SHOW.match(text)
     words = "" if match is None else " ".join(match[1].strip().rstrip(";").strip('"').split())
     aliases = {

@@ -1,7 +1,7 @@
-"""Sign-in over PostgreSQL's protocol: the password is a token of the person, and the database is their account.
+"""Sign-in over PostgreSQL's protocol: the password is a token of the person, and the database is the person's account.
 
-The token arrives in clear text, so `server.py` asks for it only inside TLS or on loopback. There is no SCRAM, because
-the service stores only hashes of tokens.
+The token arrives in clear text, so `server.py` asks for it only inside TLS or from this machine. There is no SCRAM (a
+method that does not send the password), because the service stores only hashes of tokens.
 """
 
 from collections.abc import Sequence
@@ -26,8 +26,8 @@ async def open_session(
     `readers` are the worker processes that parse SELECTs. `address` is the client's network address, for the rate limit
     of invalid tokens.
 
-    Raises `NotSignedIn` for a token that is not the person's, `Forbidden` for a monitor, and `UnknownAccount` for an
-    account that is not the person's or has no dataset.
+    Raises `NotSignedIn` for a token that is not the person's, `Forbidden` for a monitor (a person who may only read
+    metrics), and `UnknownAccount` for an account that is not the person's or has no dataset.
     """
     identity = await service.authenticator.identify_token(password, address)
     if identity.person.name != user:

@@ -119,7 +119,11 @@ def as_question(sql: str) -> str:
 
 
 def _rewrite_for_question(match: "re.Match[str]") -> str:
-    """Return `match` (a schema, quoted string, quoted name or comment) as the SQL dialect of questions writes it."""
+    """Return the text that replaces `match` in a PostgreSQL statement, so that the SQL dialect of questions reads it.
+
+    `match` is a quoted string, whose backslashes and quotes are rewritten; the schema `public`, which is removed; or a
+    quoted name or comment, which stays.
+    """
     quoted = match[0]
     if match["schema"]:
         return ""

@@ -82,8 +82,9 @@ class ResultColumn:
 def fit(values: Sequence[object], type_: int) -> tuple[int, list[object]]:
     """Return the PostgreSQL type with which a column is sent, and its cells `values` converted to that type.
 
-    An answer has dates, times, periods and decimals as texts; they become values of the expected type `type_`. If a
-    cell does not fit that type, the whole column is sent as floats (if it has numbers only) or as texts.
+    The type is the expected type `type_` if every cell fits it; dates, times, periods and decimals, which an answer has
+    as texts, are converted. If a cell does not fit, the column is sent as floats if `type_` is an integer type and all
+    cells are numbers, and otherwise as texts.
     """
     try:
         return type_, [None if value is None else _convert_cell(value, type_) for value in values]
@@ -94,7 +95,10 @@ def fit(values: Sequence[object], type_: int) -> tuple[int, list[object]]:
 
 
 def _convert_cell(value: object, type_: int) -> object:
-    """Return a cell `value` as a Python value of the PostgreSQL type `type_`; raise `ValueError` if it is not one."""
+    """Return a cell `value` as a Python value of the PostgreSQL type `type_`.
+
+    Raises `ValueError`, or `InvalidOperation` for a decimal, if the cell is not of that type.
+    """
     if isinstance(value, str):
         return _time_of_label(value, type_) if type_ in (DATE, TIMESTAMP, TIMESTAMPTZ) else _read_text(value, type_)
     if type_ in _WHOLE and isinstance(value, float):
@@ -176,7 +180,7 @@ def _float_text(value: float) -> str:
 def _element(value: object, type_: int) -> str:
     """Return `value`, an element of an array, in PostgreSQL's text form, in double quotes if an array requires them.
 
-    `type_` is the identifier of the element's PostgreSQL type.
+    None becomes NULL. `type_` is the identifier of the PostgreSQL type with which the array is sent.
     """
     if value is None:
         return "NULL"
@@ -288,7 +292,7 @@ def literal(value: bytes | None, type_: int, format_: int) -> str:
 def _read_text(text: str, type_: int) -> object:
     """Return the Python value of a parameter in text form; `type_` is the identifier of its PostgreSQL type.
 
-    Raises `ValueError` if the text is not a value of that type.
+    Raises `ValueError`, or `InvalidOperation` for a decimal, if the text is not a value of that type.
     """
     if "\0" in text:
         raise ValueError("a text holds no null character")
