@@ -98,9 +98,10 @@ def _error_response(request: Request, error: Exception) -> Response:
 
 
 async def _no_such_route(request: Request, error: Exception) -> Response:
-    """Return the error response to a `request` for an unknown path or method; `error` is the framework's error.
+    """Return the response with status 404 or 405 to a `request` for an unknown path or method.
 
-    If the path exists for other methods, the response has an Allow header that lists them.
+    `error` is the error that the framework raised. If the path exists for other methods, the response has an Allow
+    header that lists them.
     """
     response = _error_response(request, error)
     if allowed := methods_at(request.url.path):
@@ -154,8 +155,8 @@ def describe(app: FastAPI) -> dict[str, Any]:
 def _problems(permission: Permission, operation: dict[str, Any]) -> list[int]:
     """Return the HTTP error statuses that an API operation can respond with, in rising order, for the OpenAPI document.
 
-    They follow from the route's `permission` (whom the route admits, and the errors that are special to it), and from
-    whether the OpenAPI `operation` has a request body or parameters.
+    They follow from the route's `permission` (whom the route admits, and the errors that only this route has), and from
+    whether `operation`, the operation's entry in that document, has a request body or parameters.
     """
     statuses = {503, *permission.problems}
     match permission.access:

@@ -97,9 +97,10 @@ def problem_of(error: SetwiseError) -> Problem:
 
 @contextmanager
 def at_field(field: str) -> Iterator[None]:
-    """Context manager that names `field` as the request field at fault in a `BadRequest` raised in its `with` block.
+    """Context manager that adds the name of a request field to errors, so that the caller learns what is at fault.
 
-    The name is a note on the error. An error that already has a note, from an inner `at_field`, keeps only that one.
+    A `BadRequest` that is raised in the `with` block gets `field` as a note. If an inner `at_field` has added a note
+    already, the error keeps only that note, which is more exact.
     """
     try:
         yield
@@ -110,7 +111,9 @@ def at_field(field: str) -> Iterator[None]:
 
 
 def field_of(location: tuple[int | str, ...]) -> str:
-    """Return the name of a request's field from the `location` in a validator's error.
+    """Return the name of the request's field at fault, given the `location` that a validator's error states.
+
+    The place of the field (body, query, ...) and the kind of a query are left out.
 
     >>> field_of(("body", "uses", 0))
     'uses.0'
@@ -144,7 +147,10 @@ _DETAILS = {
 
 
 def error_response(error: Exception) -> JSONResponse:
-    """Return the HTTP response for `error`, as a problem document, and log details that only operators should see."""
+    """Return the HTTP response for `error`, which is a problem document.
+
+    Details that only operators should see, such as the address of a database, go to the log.
+    """
     headers: dict[str, str] = {}
     match error:
         case SetwiseError():
@@ -200,9 +206,9 @@ def _validation_problem(error: RequestValidationError) -> Problem:
 
 
 def _framework_problem(error: HTTPException) -> Problem:
-    """Return the problem document of `error`, which the web framework or the check of body sizes raised.
+    """Return the problem document of `error`, which the web framework or the middleware that limits bodies raised.
 
-    The error stands for an unknown path or method, or for a body that is too large, too slow or not readable.
+    It is about an unknown path or method, or about a body that is too large, too slow or not readable.
     """
     if error.status_code == 400:
         return Problem(name="InvalidParameter", status=422, detail=_UNREADABLE, field="body")

@@ -1,7 +1,7 @@
 """Compares the service's own tables with the ledger: stored answers, roles of people, definitions of datasets.
 
-Anybody who can write to the database could change these tables. The ledger has the right contents, protected by its
-hash chains: the answer of each query, each change of a role, and each registration of a dataset.
+Anybody who can write to the database could change these tables. The ledger has the same facts, protected by its hash
+chains: the answer of each query, each change of a role, and each registration of a dataset.
 """
 
 import logging
@@ -101,10 +101,11 @@ def _recorded_definitions(ledger: Ledger, name: str) -> list[str]:
 
 
 def record_sources(ledger: Ledger, datasets: Datasets, engines: Engines, *, names: set[str] | None = None) -> None:
-    """Record in `ledger` which files or tables each of `datasets` reads, as its engine in `engines` finds them now.
+    """Record in `ledger` which files or tables each dataset reads, as its engine in `engines` finds them now.
 
-    `names` are the names of the datasets to record; None means all. Earlier records are kept. A dataset whose
-    definition is not the one in the ledger is skipped, and one that cannot be recorded is logged.
+    `datasets` is the store of all datasets; `names` are the names of those to record, and None means all. Earlier
+    records are kept. A dataset is skipped if its definition is not the one in the ledger, because recording it would
+    hide the change. A dataset that cannot be recorded is logged.
     """
     for name, definition in datasets.definitions().items():
         if names is not None and name not in names:

@@ -1,4 +1,4 @@
-"""The parts of a running replica (a process of the service): stores, threads, worker processes and services."""
+"""One replica, a running process of the service: its stores, threads, worker processes and background tasks."""
 
 import secrets
 import time
@@ -55,12 +55,14 @@ class Service:
     - `authenticator`: identifies callers by token or cookie
     - `sign_on`: signs people on with an OpenID provider, or None
     - `ledger`, `accounts`: the ledger of accounts, and the check of which accounts a person may see
-    - `people`, `datasets`, `question_budgets`: stores in `database`
+    - `people`, `datasets`, `question_budgets`, `jobs`: stores in `database`; `jobs` has the queries with their answers
     - `engines`: the pool of engines, which read tables
     - `calculators`, `planners`, `renderers`: worker processes that compose mechanism uses, plan questions, and compute
       the rows of large answers
     - `questions`: checks and answers questions
+    - `runner`: runs queries in threads, with their deadlines and cancellation
     - `series`: manages live series (user counts that are released period by period)
+    - `upkeep`: runs scheduled tasks, such as verifying the ledger
     """
 
     settings: Settings
@@ -107,8 +109,8 @@ class Service:
 def open_service(settings: Settings, *, clock: Clock = time.time) -> Service:
     """Open the databases and start the pools that `settings` name, and return the replica's parts.
 
-    `clock` returns the time in seconds since 1970. Datasets that an earlier version registered, without recording in
-    the ledger which tables they read, are recorded now.
+    `clock` returns the time in seconds since 1970. Earlier versions registered datasets without recording in the ledger
+    which tables they read; this is recorded now.
     """
     ledger = Ledger.open(settings.ledger)
     database = open_database(settings.ledger)
@@ -164,8 +166,8 @@ def open_service(settings: Settings, *, clock: Clock = time.time) -> Service:
 def _workers(settings: Settings, remedy: str, *, remember: bool = True) -> WorkerPool:
     """Return a pool of worker processes for one kind of calculation, so that no kind delays the others.
 
-    `settings` have the number of processes and the limits of time and memory of one calculation. `remedy` is the advice
-    at the end of the error for a calculation that exceeds a limit. With `remember`, results are cached.
+    `settings` have the number of processes, and the limits on the time and memory of one calculation. `remedy` is the
+    advice at the end of the error for a calculation that exceeds a limit. With `remember`, results are cached.
     """
     return WorkerPool(
         processes=settings.calculators,

@@ -24,9 +24,10 @@ from setwise.service.telemetry import log_request, request_span
 
 
 class BodyLimit:
-    """ASGI middleware that limits request bodies to `most` bytes (else status 413) and `seconds` seconds (else 408).
+    """ASGI middleware that limits a request's body to `most` bytes, and the time in which it arrives to `seconds`.
 
-    The size is checked by the Content-Length header, and again as the body arrives.
+    The response to a larger body has status 413, and to a slower body 408. The size is checked by the header
+    Content-Length, and again as the body arrives.
     """
 
     def __init__(self, app: ASGIApp, most: int, seconds: float) -> None:
@@ -101,7 +102,7 @@ _HEADERS = {
 
 
 class ResponseHeaders:
-    """ASGI middleware that adds each security header to every response that does not set it itself.
+    """ASGI middleware that adds security headers to every response; a header that the response has already is kept.
 
     With `tls`, browsers are told to use TLS only (Strict-Transport-Security).
     """
@@ -138,8 +139,8 @@ _PIECE = 64 * 1024
 class PacedResponse(Response):
     """A response whose large body is sent in pieces, as fast as its reader takes them.
 
-    - `limit`: the most large responses, not completely sent yet, of each person; beyond it, status 429 is sent instead,
-      so that unread responses do not fill the memory
+    - `limit`: the most large responses of one person that may be partly sent. Beyond it, status 429 is sent instead, so
+      that unread responses do not fill the memory
     - `seconds`: a reader who takes no data for this time is disconnected
     """
 
@@ -188,7 +189,7 @@ It is a problem document for the API, or a page for a browser.
 class GuardedRoute(APIRoute):
     """A route that admits callers by the table of permissions (`ROUTES`).
 
-    A route that the table lacks cannot be created.
+    A route without an entry in that table cannot be created, so that no route is open by mistake.
     """
 
     def get_route_handler(self) -> Handler:
@@ -226,17 +227,17 @@ class GuardedRoute(APIRoute):
 
 
 def paced(request: Request, content: str | bytes, media_type: str = "application/json") -> PacedResponse:
-    """Return a response with `content` of this `media_type`; a large content is sent as fast as its reader takes it.
+    """Return a response with `content` of this `media_type`. A large `content` is sent as fast as its reader takes it.
 
-    `request` is the request that the response answers. Until a large response is sent, it counts against the number of
-    large responses that the person who sent the request may have.
+    `request` is the request that the response answers. Until a large response is sent completely, it counts against the
+    number of large responses that the person who sent the request may have.
     """
     service = service_of(request)
     return PacedResponse(content, media_type, limit=service.unsent, seconds=service.settings.body_seconds)
 
 
 def service_of(request: Request) -> Service:
-    """Return the parts of the replica that serves `request`: its stores, pools and settings."""
+    """Return the parts of the replica that serves `request`, such as its stores, pools and settings."""
     return cast(Service, request.app.state.service)
 
 

@@ -121,11 +121,13 @@ def most_connections() -> int:
 
 
 class HttpConnection(H11Protocol):
-    """An HTTP connection that must send the headers of its next request within `header_seconds`.
+    """An HTTP connection with a deadline for headers, and with a limit on the number of all connections.
 
-    `waiting` has the connections that are between requests, the longest waiting first. If there are more than `limit`
-    connections, the connection that has waited longest is closed to make room for a new one; if no connection is
-    waiting, the new one is closed.
+    - `header_seconds`: the time within which a request's headers must arrive. It runs from the start of the connection
+      or, for a further request, from its first byte
+    - `waiting`: the connections that are between requests, the longest waiting first
+    - `limit`: the most connections. One more closes the connection that has waited longest; if no connection is
+      waiting, the new one is closed
     """
 
     def __init__(
@@ -159,7 +161,7 @@ class HttpConnection(H11Protocol):
     def data_received(self, data: bytes) -> None:
         """Process the bytes `data` that the HTTP client sent.
 
-        The deadline for headers starts with the first bytes of a further request, and ends when its headers are
+        The first bytes of a further request start the deadline for its headers. The deadline ends when the headers are
         complete.
         """
         if self in self._waiting and self._deadline is None:  # the first bytes of a further request
@@ -169,7 +171,10 @@ class HttpConnection(H11Protocol):
             self._stop_waiting()
 
     def on_response_complete(self) -> None:
-        """Count the HTTP connection as waiting for a request again. The server closes it if it stays idle."""
+        """Count the HTTP connection as waiting for a request again, now that the response is sent.
+
+        The server closes the connection if it stays idle.
+        """
         self._waiting[self] = None
         super().on_response_complete()
 

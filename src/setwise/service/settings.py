@@ -1,4 +1,4 @@
-"""The settings of a replica: each is a field, an environment variable, and for many an option of `setwise serve`."""
+"""The settings of a replica. Each setting is an environment variable, and many are also options of `setwise serve`."""
 
 from enum import StrEnum
 from ipaddress import ip_network

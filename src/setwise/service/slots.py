@@ -1,8 +1,8 @@
 """Shares the scarce resources of a replica (threads, worker processes, engine slots) fairly among people.
 
-An engine slot is the right of one query to read a table. One analyst may have many requests in progress. Without shares
-these would fill every queue, and another analyst's single request would wait for all of them. replica.py makes the
-slots for reading tables; queries/runner.py and queries/series.py acquire them.
+An engine slot is the right of one query to read a table. One analyst may have many requests in progress. If these could
+fill every queue, another analyst's single request would wait for all of them. replica.py makes the slots for reading
+tables; queries/runner.py and queries/series.py acquire them.
 """
 
 import asyncio
@@ -131,7 +131,7 @@ class PersonalSlots:
 
 
 class PersonalLimit:
-    """A limit on how many calls each person may have in progress at a time (or unsent responses, or connections)."""
+    """A limit on how many things of one kind each person may have at a time, such as running calls or connections."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -140,10 +140,10 @@ class PersonalLimit:
 
     @contextmanager
     def counting(self, person: str) -> Iterator[None]:
-        """Context manager that counts one more call of `person` while its `with` block runs.
+        """Context manager that counts one more call (or connection) of `person` while its `with` block runs.
 
-        Raises `TooManyRequests` beyond the limit. Work of the replica itself, for which `person` is "", is never
-        refused.
+        Raises `TooManyRequests` if the person has reached the limit. Work of the replica itself, for which `person` is
+        "", is never refused.
         """
         with self._lock:
             if person and self._count[person] >= self._most:
@@ -161,7 +161,8 @@ class PersonalLimit:
 class Threads:
     """A pool of threads that are shared among people, so that slow work of one person cannot use up all of them.
 
-    At most `each` threads work for one person at a time, and `waiting` more calls of that person may wait for them.
+    At most `each` threads work for one person at a time, and at most `waiting` more calls of that person wait for a
+    thread.
     """
 
     def __init__(self, threads: int, name: str, *, each: int | None = None, waiting: int = 64) -> None:

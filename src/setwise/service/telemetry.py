@@ -1,7 +1,7 @@
 """Logs, Prometheus metrics and OpenTelemetry traces of a replica, for its operator.
 
-None of them contains a count, a filter, a label, a token, a person, or a name from a URL: a route is named by its
-declared pattern. Measured times either do not depend on data or are padded.
+None of them shows what was asked or answered, or by whom: no counts, filters, group labels, tokens or names of people.
+A route is named by its declared pattern, not by its URL. A measured time does not depend on private data, or is padded.
 """
 
 import json
@@ -56,9 +56,10 @@ def log_request(method: str, route: str, status: int, seconds: float) -> None:
 
 
 class RequestIds:
-    """ASGI middleware that gives every request an id, which its log lines and its response carry.
+    """ASGI middleware that gives every request an id, which is in its log lines and in its response.
 
-    The X-Request-Id header of the request is used if it is a plain word and does not look like a token.
+    The id is that of the request's header X-Request-Id if it is a plain word and does not look like a token, and
+    otherwise a random id.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -206,7 +207,7 @@ _tracer = trace.get_tracer("setwise.service")
 def request_span(method: str, route: str, headers: Mapping[str, str]) -> Iterator[trace.Span]:
     """Context manager that opens the trace span of a request with the HTTP `method` to `route`.
 
-    It is a child of the caller's span if the request's `headers` name one.
+    If the request's `headers` name a span of the caller, the new span is a child of that span.
     """
     attributes = {"http.request.method": method, "http.route": route}
     with _tracer.start_as_current_span(

@@ -31,8 +31,8 @@ _FORGET_SECONDS = 3600.0
 class Upkeep:
     """Runs the scheduled tasks of a replica in one thread: sign a head, verify the ledger, delete old queries.
 
-    A head is a signed record of where every account's hash chain ends. `table_faults` compares the service's own tables
-    with the ledger.
+    A head is a signed record of where every account's hash chain ends. `table_faults` is called when the ledger is
+    verified; it compares the service's own tables with the ledger.
     """
 
     def __init__(
@@ -82,19 +82,20 @@ class Upkeep:
     def verify(self, *, head: str | None = None) -> Verification:
         """Verify the ledger and the service's tables, and return the result with every fault.
 
-        If `head`, the digest that an earlier verification returned, is given, entries that existed then must be
-        unchanged. With a signing key, every signed record of where the hash chains end must be valid, and the latest
-        one at most twice `head_hours` hours old.
+        `head` is the digest that an earlier verification returned, or None. If it is given, entries that existed then
+        must be unchanged. With a signing key, every signed record of where the hash chains end must be valid, and the
+        latest one at most twice `head_hours` hours old.
         """
         within = None if self._key is None else timedelta(hours=2.0 * self._settings.head_hours)
         verification = self._ledger.verify(head=head, key=self._key, within=within, last_head=self._last_head)
         return replace(verification, faults=(*verification.faults, *self._table_faults()))
 
     def _sign(self) -> None:
-        """Sign a head of the ledger (a record of where each account's hash chain ends), unless one was signed recently.
+        """Sign a head of the ledger, which is a record of where each account's hash chain ends.
 
-        Recently means within the last `head_hours` hours. A head is signed only after the ledger was compared with the
-        last head, which is kept in a file outside the database. Nothing is done without a signing key.
+        Does nothing without a signing key, or if this was done within the last `head_hours` hours. First the ledger is
+        compared with the last head, which is kept in a file outside the database. If another replica has signed a head
+        within that time, that head is only copied to the file.
         """
         seconds, now = 3600.0 * self._settings.head_hours, self._clock()
         if self._key is None or self._last_head is None or now < self._signed_at + seconds:

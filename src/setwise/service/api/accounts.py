@@ -41,6 +41,7 @@ _PAGE_CHARACTERS = 1 << 20
 class SetwiseAccountBody(Body):
     """Request to open an account that pays with mechanism uses registered in advance, which it may spend in any order.
 
+    - `kind`: always "setwise", which tells this request from a `FilterAccountBody`
     - `name`: the name of the account
     - `analyst`: the person who may ask about `dataset`
     - `uses`: the registered uses; "pure:0.1x25", for example, are 25 uses of a 0.1-DP mechanism
@@ -66,13 +67,14 @@ class SetwiseAccountBody(Body):
 
 
 class FilterAccountBody(Body):
-    """Request to open an account with a budget (epsilon, delta), from which each mechanism use is paid when it is made.
+    """Request to open an account with a budget (`epsilon`, `delta`), which pays for each mechanism use when it is made.
 
     - `kind`: always "filter", which tells this request from a `SetwiseAccountBody`
     - `name`: the name of the account
     - `analyst`: the person who may ask about `dataset`
     - `every`: the calendar period after which the whole budget is available again, or None
-    - `rule`: how prices of mechanism uses add up: "wallet" (in mu squared), "zcdp" (as zCDP parameters) or "menu"
+    - `rule`: how prices of mechanism uses add up: "wallet" (in mu squared), "zcdp" (as zCDP parameters), or "menu"
+      (each use has a fixed cost, known when the account is opened)
     - `failure_share`: the share of delta for outright failures (everything may be revealed); None is the rule's default
     - `menu`: under the rule "menu", the account takes only mechanism uses that are no worse than one of these
     """
@@ -211,10 +213,10 @@ async def history(
     ] = 0,
     most: Annotated[int, Query(ge=1, le=1000, examples=[100])] = 100,
 ) -> Response:
-    """List the ledger entries of an account (such as charges and settlements) after the entry number `after`, in order.
+    """List the ledger entries of an account, such as charges and settlements, in the order of their numbers.
 
-    A settlement is the entry that stores the answer of a charge. A page has at most `most` entries. It ends earlier
-    once its JSON text has a million characters.
+    A settlement is the entry that stores the answer of a charge. A page begins after the entry number `after`. It ends
+    after `most` entries, or earlier if its JSON text has a million characters.
     """
     service, identity = service_of(request), caller(request)
 
@@ -267,10 +269,10 @@ async def set_state(
 
 
 class QuestionBudgetBody(Body):
-    """The default budget (`epsilon`, `delta`) of an account, for SQL statements that state no budget.
+    """The default budget of an account for SQL statements that arrive over PostgreSQL's protocol and state no budget.
 
-    A statement without a budget that arrives over PostgreSQL's protocol spends it. If the same statement is sent again
-    within `fresh_hours` hours, it gets the stored answer and is not charged again.
+    Each of these statements spends `epsilon` and `delta`. If the same statement is sent again within `fresh_hours`
+    hours, it gets the stored answer and is not charged again.
     """
 
     epsilon: Epsilon
@@ -280,10 +282,10 @@ class QuestionBudgetBody(Body):
 
 @router.get("/accounts/{account}/question-budget")
 async def show_question_budget(request: Request, account: AccountName) -> QuestionBudgetRecord:
-    """Return the default budget of an account, for SQL statements that state no budget.
+    """Return the default budget of an account for SQL statements over PostgreSQL's protocol that state no budget.
 
-    A statement without a budget that arrives over PostgreSQL's protocol spends it. If the same statement is sent again
-    within `fresh_hours` hours, it gets the stored answer and is not charged again.
+    Each of these statements spends the default epsilon and delta. If the same statement is sent again within
+    `fresh_hours` hours, it gets the stored answer and is not charged again.
     """
     service, identity = service_of(request), caller(request)
     await service.threads.run(service.accounts.visible, identity, account)
@@ -296,9 +298,9 @@ async def set_question_budget(
     account: AccountName,
     body: Annotated[QuestionBudgetBody, JsonBody(examples=[{"epsilon": 0.1, "delta": 1e-9, "fresh_hours": 24}])],
 ) -> QuestionBudgetRecord:
-    """Set the default budget of an account, for SQL statements that state no budget.
+    """Set the default budget of an account for SQL statements over PostgreSQL's protocol that state no budget.
 
-    From now on, a statement without a budget that arrives over PostgreSQL's protocol spends it.
+    Each of these statements spends the default epsilon and delta from now on.
     """
     service, identity = service_of(request), caller(request)
     await service.threads.run(service.accounts.visible, identity, account)
@@ -308,10 +310,10 @@ async def set_question_budget(
 
 
 def _check_names(service: Service, body: SetwiseAccountBody | FilterAccountBody) -> None:
-    """Check the names in `body`, a request to open an account: analyst and dataset exist, and the account does not.
+    """Raise an error unless the analyst and the dataset in `body` exist, and the name of the account to open is free.
 
     The names are looked up in the stores of the replica `service`. Raises `UnknownName` for an unknown analyst or
-    dataset, and `AccountExists` if the account's name is taken.
+    dataset, and `AccountExists` if there is an account of that name.
     """
     with at_field("analyst"):
         service.people.person(body.analyst)
@@ -324,8 +326,8 @@ def _check_names(service: Service, body: SetwiseAccountBody | FilterAccountBody)
 def _open(service: Service, terms: Terms, steward: str) -> AccountStatus:
     """Open an account on `terms` in the ledger of the replica `service`, and return its status.
 
-    `steward` is the name of the person who opens it, which the audit log records. The account protects the unit of
-    privacy (a user, or a part such as a day of a user) of its dataset, which replaces `terms.unit`.
+    `steward` is the name of the person who opens it, which the audit log records. The account gets its dataset's unit
+    of privacy (a user, or a part of a user such as a user's day) in place of `terms.unit`.
     """
     protecting = replace(terms, unit=service.datasets.get(terms.dataset).unit)
     with at_field("name"):

@@ -19,12 +19,12 @@ router = APIRouter(prefix=API, tags=["calculators"], route_class=GuardedRoute)
 
 
 class ComposeBody(Body):
-    """The mechanism uses to compose, and either `delta` or `epsilon`; the service computes the other one.
+    """The mechanism uses to compose, and either `delta` or `epsilon`; the service computes the other of the two.
 
     - `uses`: text such as "pure:0.1x25", 25 uses of a 0.1-DP mechanism
     - `interaction`: what the analyst may choose after seeing answers, from nothing ("batch") to the mechanisms, their
       order and their parameters ("adaptive")
-    - `delta`, `epsilon`: None for the one to compute
+    - `delta`, `epsilon`: one of them is a number; the other is None and is computed
     """
 
     uses: Annotated[list[Use], Field(min_length=1, max_length=MOST_USES)]
@@ -43,9 +43,10 @@ class ComposeBody(Body):
 class CalibrateBody(Body):
     """Mechanism uses, one of them with a "?" for a parameter, and the (epsilon, delta) that they must meet together.
 
-    `uses` are written as in "gaussian:?x25", 25 uses of a Gaussian mechanism. The service computes the value of the
-    "?". `interaction` is what the analyst may choose after seeing answers, from nothing ("batch") to everything
-    ("adaptive").
+    - `uses`: text such as "gaussian:?x25", 25 uses of a Gaussian mechanism; the service computes the value of the "?"
+    - `epsilon`, `delta`: the guarantee of all uses together
+    - `interaction`: what the analyst may choose after seeing answers, from nothing ("batch") to the mechanisms, their
+      order and their parameters ("adaptive")
     """
 
     uses: Annotated[list[PlannedUse], Field(min_length=1, max_length=MOST_USES)]

@@ -30,10 +30,11 @@ _EXAMPLE = '[tables.ratings]\nsource = "ratings.parquet"\nuser = "user_id"\nboun
 
 
 class CatalogBody(Body):
-    """A catalog (tables, with their bounds and public group keys) as TOML text.
+    """A catalog to import: `text` is TOML text that lists tables with their bounds and public group keys.
 
-    A table is a path in the service's data folder, or the name of a table on an engine. `apart` is the reason why its
-    datasets do not share the cap (joint budget) of other datasets on the same tables; "" if they do.
+    A table is a path in the service's data folder, or the name of a table on an engine. `apart` is the reason why the
+    datasets of this catalog do not share the cap (joint budget) of other datasets on the same tables; "" if they share
+    it.
     """
 
     text: Annotated[str, StringConstraints(min_length=1, max_length=200_000)]
@@ -54,7 +55,8 @@ async def import_catalog(
     """Register each table of a catalog (a TOML text) as a dataset, with its declared bounds and public group keys.
 
     Questions may then group and filter by every column except the user column, and aggregate every numeric column. A
-    table that is already registered with the same definition is skipped. If one table is refused, none is registered.
+    table that is already registered with the same definition is skipped. All tables are checked before the first of
+    them is registered.
     """
     service, steward = service_of(request), caller(request).person.name
     return await service.threads.run(_import, service, body, steward)
@@ -63,9 +65,9 @@ async def import_catalog(
 def _import(service: Service, body: CatalogBody, steward: str) -> CatalogRecord:
     """Register the tables of the catalog in `body` that are not registered yet; return the catalog of all datasets.
 
-    `steward` is the person who registers them. Raises `InvalidParameter`, `UnsuitableTable` or `UnknownColumn` for a
-    table that cannot be registered, and `NameTaken` if a dataset of that name has another definition; then no table is
-    registered.
+    `steward` is the person who registers them. All tables are checked first. The check raises `InvalidParameter`,
+    `UnsuitableTable` or `UnknownColumn` for a table that cannot be registered, and `NameTaken` if a dataset of that
+    name has another definition. The errors of `register` can also occur after some tables were registered.
     """
     with at_field("text"):
         catalog = parse_catalog(body.text, reads_files=False)
@@ -86,10 +88,10 @@ def _import(service: Service, body: CatalogBody, steward: str) -> CatalogRecord:
 
 
 def _dataset(service: Service, catalog: Catalog, name: str) -> Dataset:
-    """Return the table `name` of the parsed `catalog` as a dataset to register, with all its columns. No row is read.
+    """Return the table `name` of the parsed `catalog` as a dataset to register.
 
-    The engines of the replica `service` look up the columns. Raises `InvalidParameter` if the table's engine, or an
-    option for reading it, is not known to the service.
+    Questions may use all columns of the dataset, which the engines of the replica `service` look up without reading
+    rows. Raises `InvalidParameter` if the service does not know the table's engine, or an option for reading the table.
     """
     table = catalog.tables[name]
     engine = EngineKind.of(str(table.options.get("engine", "duckdb")))
@@ -136,9 +138,10 @@ def _dataset(service: Service, catalog: Catalog, name: str) -> Dataset:
 
 
 def _declares_same(known: Dataset, imported: Dataset) -> bool:
-    """Return whether the registered dataset `known` has the definition of `imported`, a table of a catalog.
+    """Return whether the registered dataset `known` has the same definition as `imported`, a table of a catalog.
 
-    A catalog has one bound on a user's rows, which stands for both `per_item` and `rows_per_user`.
+    A catalog has one bound on a user's rows, but a registered dataset has two, `per_item` and `rows_per_user`. Either
+    of these is compared with the bound of the catalog.
     """
     rows = known.rows_per_user or known.per_item
     # Earlier versions stored a `per_item` of 1 for tables that declare no such bound; these keep their 1.
@@ -150,8 +153,9 @@ def _declares_same(known: Dataset, imported: Dataset) -> bool:
 def _catalog_record(datasets: list[Dataset]) -> CatalogRecord:
     """Return `datasets` as a catalog: its TOML text, and the names of the datasets.
 
-    Two datasets may use one name for different public tables (those without users). The second of these tables is then
-    exported under the name DATASET_TABLE, such as `events_countries` for the table `countries` of the dataset `events`.
+    If two datasets use one name for different public tables (those without users), the second of these tables is
+    exported under the name DATASET_TABLE. For example, the table `countries` of the dataset `events` becomes
+    `events_countries`.
     """
     public: dict[str, str] = {}
     for dataset in datasets:
@@ -162,9 +166,9 @@ def _catalog_record(datasets: list[Dataset]) -> CatalogRecord:
 
 
 def _table(dataset: Dataset) -> CatalogTable:
-    """Return `dataset` as a table of a catalog; options for reading it that have their default values are left out.
+    """Return `dataset` as a table of a catalog, a TOML text that lists tables with their bounds and public group keys.
 
-    A catalog is a TOML text that lists tables with their bounds and public group keys.
+    Options for reading the table, such as the separator of a CSV file, are left out if they have their default values.
     """
     default = asdict(CsvOptions())
     options: dict[str, Any] = {} if dataset.engine is EngineKind.DUCKDB else {"engine": str(dataset.engine)}

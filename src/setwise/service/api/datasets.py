@@ -44,14 +44,14 @@ DatasetName = Annotated[Name, Path(examples=["events"])]
 
 
 class CsvBody(Body):
-    """How the CSV files of a table are written: the options that `setwise.open` has, too.
+    """How the CSV files of a table are written. The options are those that `setwise.open` has.
 
     - `separator`, `format` (such as csv.gz): None takes them from the endings of the files' names
     - `encoding`: the character encoding, such as utf-8 or cp1252
     - `header`: true if the first line is a header even if it looks like a row
     - `columns`: the names of the columns, for files without a header
     - `skip_lines`: the number of lines above the header or the first row
-    - `decimal`, `thousands`: the separators within numbers
+    - `decimal`, `thousands`: the decimal point, and the separator of thousands ("" for none)
     - `date_format`: the format of dates, such as `%d.%m.%Y`
     - `null`: words that mean an empty cell, such as NA
     """
@@ -89,19 +89,20 @@ def _check_size(value: object) -> object:
 class DatasetBody(Body):
     """A table to register: where it is, whose privacy it protects, and the columns and bounds that questions may use.
 
-    - `table`: a path in the service's data folder for DuckDB, the name of a table for other engines
+    - `name`, `engine`, `table`: the dataset's name, and where its rows are: for DuckDB a path in the service's data
+      folder, for other engines the name of a table
     - `user`: the column that identifies users
     - `items`, `values`, `filters`: the columns to group by, to aggregate and to filter by
     - `contributions`: the most groups in which one user counts
-    - `per_item`: the most rows, or units of a summed column, that a user adds to one group
+    - `per_item`: the most rows, or units of a summed column, that a user adds to one group; without it, counts of rows
+      in SQL find their bound privately, with a tenth of epsilon
     - `apart`: why the dataset does not share the cap (joint budget) of other datasets on the same table; "" if it does
-    - `unit`: "user", or a part of a user; datasets that share a cap have the same unit
+    - `unit`: whom an answer protects: "user", or a part of a user; datasets that share a cap have the same unit
     - `types`: the kinds (integer, date, ...) of CSV columns that are not text
-    - `public`: the names and places of tables without users that SQL may join
+    - `public`: the tables without users that SQL may join, as a mapping from their names to their places
     - `csv`: how the CSV files are written
 
-    A question may state smaller bounds, but no larger ones. Without `per_item`, counts of rows in SQL find their bound
-    privately, with a tenth of epsilon.
+    A question may state smaller bounds, but no larger ones.
     """
 
     name: Name
@@ -136,11 +137,11 @@ class DatasetBody(Body):
 class CapBody(Body):
     """A cap: the budget (epsilon, delta) that all accounts on a dataset may spend together.
 
-    - `rule`: how prices of mechanism uses add up: by their zCDP parameters ("zcdp"), or as `keep` says ("wallet")
+    - `rule`: how prices of mechanism uses add up: "zcdp" adds zCDP parameters, and "wallet" adds what `keep` says
     - `failure_share`: the share of delta for outright failures (everything may be revealed); None is the rule's default
-    - `keep`: how questions pay: in mu squared for any noise ("wallet"), as a sum of epsilons for pure noise only
-      ("sum"), or in both ways until a question can be paid in only one of them ("either"), which closes the other way
-      for all accounts
+    - `keep`: under the rule "wallet", what is added: mu squared, for any noise ("wallet"), or epsilons, for pure noise
+      only ("sum"). With "either" both are added, until a question can be paid in only one of the two ways; this closes
+      the other way for all accounts
     """
 
     epsilon: Epsilon
@@ -208,9 +209,9 @@ async def set_cap(
     dataset: DatasetName,
     body: Annotated[CapBody, JsonBody(examples=[{"epsilon": 10.0, "delta": 1e-5}])],
 ) -> CapRecord:
-    """Limit what all accounts on a dataset may spend together. A cap is set once, before the first account is opened.
+    """Set the cap of a dataset: the (epsilon, delta) that all accounts on the dataset may spend together.
 
-    A cap cannot be changed or removed.
+    A cap is set once, before the first account is opened. It cannot be changed or removed.
     """
     service, steward = service_of(request), caller(request).person.name
 
@@ -263,7 +264,7 @@ async def joint(
 ) -> JointRecord:
     """Return the (epsilon, delta) that holds for all accounts on a dataset together, even if their analysts collude.
 
-    Accounts whose budgets are renewed are counted with the budgets of `periods` calendar periods.
+    An account whose budget is renewed in each calendar period is counted with the budgets of `periods` periods.
     """
     service = service_of(request)
 
@@ -276,10 +277,11 @@ async def joint(
 
 
 def _register(service: Service, body: DatasetBody, steward: str) -> DatasetRecord:
-    """Register the table of `body` in the ledger and in the store of datasets, and return its JSON record.
+    """Register the table that `body` describes as a dataset, and return the dataset's JSON record.
 
-    `steward` is the person who registers it. Raises `InvalidParameter`, `UnknownColumn` or `UnsuitableTable` with the
-    name of the field at fault, and `NameTaken` if there is a dataset of that name.
+    The registration is stored in the ledger and in the store of datasets; `steward` is the person who registers. Raises
+    `InvalidParameter`, `UnknownColumn` or `UnsuitableTable` with the name of the field at fault, and `NameTaken` if
+    there is a dataset of that name.
     """
     fields: dict[str, Any] = body.model_dump(exclude={"apart", "csv"}) | {
         "types": tuple(body.types.items()),
@@ -300,10 +302,13 @@ def _register(service: Service, body: DatasetBody, steward: str) -> DatasetRecor
 def register(service: Service, dataset: Dataset, steward: str, apart: str) -> DatasetRecord:
     """Register `dataset` in the ledger and the store of datasets of the replica `service`; return its JSON record.
 
-    Requires: `Engines.check` has accepted the dataset. `apart` is the reason why `dataset` does not share the cap
-    (joint budget) of other datasets on the table; "" if it does.
+    `steward` is the person who registers. `apart` is the reason why `dataset` does not share the cap (joint budget) of
+    other datasets on the same table; "" if it does.
 
-    Raises `NameTaken` if there is a dataset of that name.
+    Requires: `Engines.check` has accepted the dataset.
+
+    Raises `NameTaken` if there is a dataset of that name, and `BadRequest` if datasets on the same table would then
+    have different caps or different units of privacy.
     """
     with at_field("name"):
         service.datasets.check_free(dataset.name)

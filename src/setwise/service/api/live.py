@@ -1,6 +1,6 @@
-"""Routes for live series: opened and charged once, updated as periods end, and shown as often as anybody likes.
+"""Routes for live series, which are sets of noisy user counts that are released period by period.
 
-A live series is a set of noisy user counts that is released period by period.
+A series is opened and charged once, updated as periods end, and shown as often as anybody likes.
 """
 
 from typing import Annotated, Any, Literal
@@ -36,12 +36,13 @@ Day = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d{2}-\d{2}$")]
 class SeriesBody(Body):
     """A live series to open: the running number of users in each group of the column `item`, at the end of each period.
 
+    - `name`, `dataset`, `account`: the name of the series, the dataset to count in, and the account that pays
     - `at`: the column with the time of each row
     - `every`, `start`, `periods`: the length of a period, the first day of the first period, and the number of periods
     - `contributions`: the most groups in which one user counts
     - `epsilon`, `delta`: what an account with a budget pays once for the whole series
-    - `counts`: the registered mechanism use with which an account with such uses pays, plus the failure probability
-      `delta` if the groups are private
+    - `counts`: the mechanism use with which an account with registered uses pays once for the whole series. If the
+      groups are private, that account also pays the failure probability `delta`
     - `purpose`: which numbers shall have the smallest error: running totals, single periods, or windows of `window`
       periods
     - `where`: a filter; only rows that satisfy it are counted
@@ -137,7 +138,8 @@ async def show_series(
 ) -> SeriesValuesRecord:
     """Return the released numbers of a live series. Nothing is charged, and no row is read.
 
-    - `window`: each number counts new users over this many periods; left out, it is a running total of users
+    - `window`: each number counts the users who first appeared within this many periods; left out, each number is the
+      running total of users since the start
     - `item`: the items to return; left out, all
     - `top`: how many items to return, the largest in the period that begins on the day `on` (left out: the last period)
     """
@@ -184,7 +186,8 @@ async def close_series(request: Request, series: SeriesName) -> SeriesRecord:
 def series_record(service: Service, series: LiveSeries) -> SeriesRecord:
     """Return the JSON record of a live `series`: what it counts, what it cost, and how precise its numbers are.
 
-    The replica `service` looks up the name of the dataset. The precision is that of totals in the last period.
+    `within` is the half-width of the 95% interval of a running total at the last period, and `shown_from` the total
+    from which a private group is shown then. The replica `service` looks up the name of the dataset.
     """
     terms, totals = series.terms, series.totals
     return {

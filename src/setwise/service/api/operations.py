@@ -35,7 +35,7 @@ async def health(request: Request) -> HealthRecord:
 async def metrics(request: Request) -> PlainTextResponse:
     """Return the counters and gauges of this replica in the text format of Prometheus.
 
-    Only stewards and monitors get the gauges of remaining budgets, because these depend on what analysts asked.
+    Only stewards and monitors get the gauges of remaining budgets, which would tell others what analysts asked.
     """
     service = service_of(request)
     text = service.metrics.text()
@@ -47,7 +47,7 @@ async def metrics(request: Request) -> PlainTextResponse:
 
 @router.get("/audit")
 async def audit(request: Request) -> AuditRecord:
-    """Recompute every hash chain and every balance of the ledger, and report each entry that does not match them.
+    """Recompute every hash chain and every balance of the ledger, and report each entry that does not match.
 
     If the service has a signing key, every head (a record of where the hash chains end) must be signed with it, and the
     newest head must be recent. The service's own tables (answers, roles, datasets) must agree with the ledger.
@@ -93,7 +93,8 @@ def audit_record(verification: Verification) -> AuditRecord:
 def _budget_gauges(service: Service) -> str:
     """Return the gauges of remaining budgets in the text format of Prometheus.
 
-    They are computed from the ledger of the replica `service` at most once a minute, because this reads every account.
+    They are computed from the ledger of the replica `service`. As this reads every account, a result is kept and
+    returned again for a minute.
     """
     now = service.authenticator.now()
     if now >= service.metrics.budget_at + _BUDGET_SECONDS:

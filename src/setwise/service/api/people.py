@@ -32,7 +32,7 @@ class PersonBody(Body):
 class TokenBody(Body):
     """A token to make: `label` says what the token is for, and `expires_at` is its end in seconds since 1970.
 
-    A token without `expires_at` ends after the number of days that the operator has set.
+    If `expires_at` is None, the token ends after the number of days that the operator has set.
     """
 
     label: ShortText = ""
@@ -97,7 +97,7 @@ async def remove_person(request: Request, person: PersonName) -> PersonRecord:
 async def join_subject(
     request: Request, person: PersonName, body: Annotated[SubjectBody, JsonBody(examples=[{"subject": "248289761001"}])]
 ) -> PersonRecord:
-    """Let a person whom a steward added use single sign-on.
+    """Let a person whom a steward added use single sign-on: store the provider's id of the person.
 
     From then on the provider's groups decide the person's role.
     """

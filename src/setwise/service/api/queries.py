@@ -55,8 +55,8 @@ _LINKS = {
 def parse_question(content: bytes | str) -> Question:
     """Return the question in `content`, the JSON body of a request.
 
-    Raises `RequestValidationError` that names a field of a wrong type or a missing field, and `InvalidParameter` if the
-    query or the budget is not valid.
+    Raises `RequestValidationError` with the names of fields that are missing or have the wrong type, and
+    `InvalidParameter` if the query or the budget is not valid.
     """
     try:
         body = QuestionBody.model_validate_json(content)
@@ -115,9 +115,10 @@ async def preview(request: Request) -> PreviewRecord:
     openapi_extra=QUESTION_IN_BODY,
 )
 async def ask(request: Request, idempotency_key: Key) -> Response:
-    """Ask a question. The response has the answer if it is ready soon; otherwise status 202 and a Location to poll.
+    """Ask a question under an idempotency key.
 
-    Repeating the request under the same idempotency key returns the same answer and is not charged again.
+    The response has the answer if it is ready soon. Otherwise it has status 202, and the address to poll in the header
+    Location. Repeating the request under the same key returns the same answer and is not charged again.
     """
     service, question = service_of(request), await _read_question(request)
     job = await service.runner.answered(service.runner.start(caller(request), question, idempotency_key))

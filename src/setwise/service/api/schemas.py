@@ -1,7 +1,7 @@
 """Request bodies of questions, generated from the parameters of each kind of query, and field types of all bodies.
 
-A body class checks the JSON type and the size of each field, with the limits of numbers that the query itself has.
-Rules about several fields together are checked once, when `QuestionBody.question` builds the query.
+A body class checks each field alone: its JSON type, its size, and the limits that the query sets for numbers. Rules
+about several fields together are checked once, when `QuestionBody.question` builds the query.
 """
 
 import re
@@ -85,7 +85,7 @@ class Matching:
     words: str
 
     def check(self, text: str) -> str:
-        """Return `text`, or raise `InvalidParameter` if it does not match the pattern."""
+        """Return `text` unchanged; raise `InvalidParameter` if it does not match the regular expression."""
         if not re.fullmatch(self.pattern, text):
             raise InvalidParameter(f"should be {self.words}")
         return text
@@ -101,9 +101,9 @@ PLAIN_TEXT = Matching(NO_CONTROL, "text without control characters")
 
 
 def _check_use(text: str) -> str:
-    """Return `text`, a mechanism use such as "pure:0.1x25" (25 uses of a 0.1-DP mechanism), if it is valid.
+    """Return `text` unchanged if it is a valid mechanism use such as "pure:0.1x25" (25 uses of a 0.1-DP mechanism).
 
-    Raises `InvalidParameter` for invalid parameters, or a count above 100,000.
+    Raises `InvalidParameter` for a text that is no such use, for invalid parameters, or for a count above 100,000.
     """
     use = parse_use(text)
     if use.count > LARGEST_COUNT:
@@ -112,7 +112,7 @@ def _check_use(text: str) -> str:
 
 
 def _check_planned_use(text: str) -> str:
-    """Return `text`, a mechanism use such as "gaussian:?x25" in which "?" may stand for one parameter, if it is valid.
+    """Return `text` unchanged if it is a valid mechanism use such as "gaussian:?x25", with "?" for at most one number.
 
     "gaussian:?x25" are 25 uses of a Gaussian mechanism whose noise scale is to be computed. Raises `InvalidParameter`
     for a text that is not such a use.
@@ -243,12 +243,12 @@ Auto = Literal["auto"]
 
 
 class GroupingBody(Body):
-    """The fields that all queries with groups share: public groups, a filter, and how much one user counts.
+    """The fields that all queries with groups share.
 
     - `contributions`: the most groups in which one user counts; None takes the dataset's bound, and "auto" finds a
       bound privately, with at most a tenth of epsilon
     - `domain`: the public group labels; None for private groups
-    - `where`: a filter of rows
+    - `where`: a filter of rows, as an SQL condition
     - `null_item`: the label of rows whose group is null; None leaves these rows out
     - `limit`: with private groups, only this many groups, with the highest exact numbers, can be in the answer
     """
@@ -300,7 +300,10 @@ _OLD_DEFAULTS = {("count", "per_user"): 1}
 
 
 def _body_of(kind: str) -> type[Body]:
-    """Return the request body class for one `kind` of query, such as "top-k"; its fields are the query's parameters."""
+    """Return the class of request bodies for one `kind` of query, such as "top-k".
+
+    The fields of the class are the parameters of that query.
+    """
     parameters = parameters_of(SHAPES[kind])
     is_grouped = set(GroupingBody.model_fields) <= set(parameters)
     base = GroupingBody if is_grouped else Body
@@ -319,7 +322,7 @@ def _body_of(kind: str) -> type[Body]:
 
 
 def _description_of(kind: str) -> str:
-    """Return the sentence that describes one `kind` of query in the OpenAPI document: what it computes."""
+    """Return the sentence that tells, in the OpenAPI document, what one `kind` of query computes."""
     words = {
         "top-k": "The k items that most users have, or with the highest sum of `value`, highest first.",
         "histogram": "How many users, or what sum of `value`, every item has.",
@@ -334,10 +337,13 @@ QUERY_BODIES = {kind: _body_of(kind) for kind in SHAPES}
 
 
 class SqlBody(Body):
-    """One SELECT from the dataset, as `text`. The service parses it into a query; an engine never gets this text.
+    """A question in SQL: `text` is one SELECT from the dataset.
 
-    `contributions` is the most groups in which one user counts; None takes the bound of the SQL or of the dataset, and
-    "auto" finds a bound privately. `domain` lists the public groups, or is left out.
+    The service parses the text into a query, and no engine gets the text itself.
+
+    - `contributions`: the most groups in which one user counts; None takes the bound of the SQL or of the dataset, and
+      "auto" finds a bound privately
+    - `domain`: the public groups; None takes those that the dataset declares, and private groups if it declares none
     """
 
     kind: Literal["sql"]
@@ -349,9 +355,10 @@ class SqlBody(Body):
 class DrawsBody(Body):
     """The budget of a question, stated as mechanism uses that were registered when its account was opened.
 
-    The question takes one use `discover` for each group that the exponential mechanism picks, one use `counts` for each
-    noisy count and, if the groups are private, one failure probability `threshold_delta` for the threshold that hides
-    small groups.
+    - `discover`: the use that is taken for each group that the exponential mechanism picks
+    - `counts`: the use that is taken for each noisy count
+    - `threshold_delta`: the failure probability, taken once, of the threshold that hides small groups; None if the
+      groups are public
     """
 
     kind: Literal["draws"]
@@ -367,7 +374,7 @@ class DrawsBody(Body):
         return self
 
     def budget(self) -> Draws:
-        """Return the registered mechanism uses that the request body takes from its account, as `Draws`.
+        """Return the registered mechanism uses that this request body names, as the budget of a question.
 
         Raises `InvalidParameter` if they are not valid.
         """
@@ -375,13 +382,13 @@ class DrawsBody(Body):
 
 
 class TotalBody(Body):
-    """The budget of one question to an account with an (epsilon, delta) budget; the planner splits it among mechanisms.
+    """The budget of one question that is paid by an account with an (epsilon, delta) budget.
 
     - `epsilon`: what the question spends or, if `within` is given, the most that it may spend
     - `within`: the largest half-width of the planned 95% interval; the question then spends the least epsilon that
-      reaches it. The half-width is in the unit of the statistic, for a quantile in ranks (numbers of users); for a mean
-      it is planned for 1,000 users
-    - `delta`: only SQL may leave it out; it is then 0 with public groups, and with private groups 1e-6, or a tenth of
+      reaches it. The half-width is in the unit of the statistic. For a quantile it is in ranks (numbers of users); for
+      a mean it is planned for 1,000 users
+    - `delta`: only SQL may leave it out. It is then 0 with public groups. With private groups it is 1e-6, or a tenth of
       what the account sets aside for failures if that is less
     - `counts`: the kind of noise that is added to counts; left out, the planner chooses it
     - `mechanism`: the mechanism that answers; left out, the planner chooses it
@@ -396,17 +403,18 @@ class TotalBody(Body):
 
     @model_validator(mode="after")
     def _check_something_is_spent(self) -> "TotalBody":
-        """Return the request body, or raise `InvalidParameter` if it has neither epsilon nor `within` (an accuracy)."""
+        """Return the request body; raise `InvalidParameter` if it has neither `epsilon` nor a half-width `within`."""
         if self.epsilon is None and self.within is None:
             raise InvalidParameter("say what to spend: epsilon, or within how much the answer should be")
         return self
 
     def budget(self) -> Total | Within:
-        """Return the budget that the request body states: a `Within` if it states an accuracy, otherwise a `Total`.
+        """Return the budget that the request body states.
 
-        A `Within` spends the least epsilon that gives a wanted accuracy, and a `Total` a fixed (epsilon, delta).
+        It is a `Within`, which spends the least epsilon that reaches a half-width of the interval, if the body has
+        `within`. Otherwise it is a `Total`, which spends a fixed (epsilon, delta).
 
-        Raises `InvalidParameter` if it is not valid.
+        Raises `InvalidParameter` if the budget is not valid.
         """
         words = self.model_dump(exclude={"kind", "within"}) | {"delta": self.delta or 0.0}
         return Total(**words) if self.within is None else Within(within=self.within, **words)
@@ -422,7 +430,7 @@ AskedSpending = Annotated[DrawsBody | TotalBody, Field(discriminator="kind")]
 class QuestionBody(Body):
     """A question: the `query` to ask of `dataset`, the `account` that pays, and the budget `spend`.
 
-    A question in SQL may state its budget in the OPTIONS of the statement instead; `spend` is then left out.
+    A question in SQL may state its budget in the OPTIONS of the statement; `spend` is then None.
     """
 
     dataset: Name

@@ -39,9 +39,9 @@ Only stewards can add people, so this limit is large and apart from the one on a
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewSession:
-    """A browser session that was just started: the `secret` for its cookie, and when it ends.
+    """A browser session that was just started.
 
-    `expires_at` is the end in seconds since 1970.
+    `secret` is the value of its cookie, and `expires_at` the time when it ends, in seconds since 1970.
     """
 
     secret: str = field(repr=False)
@@ -68,10 +68,10 @@ class Authenticator:
         self._forgotten = 0
 
     async def admit(self, request: Request, access: Access) -> Identity | None:
-        """Return the person who makes the request, if the route's `access` admits them; None if it admits anyone.
+        """Return the person who makes the request; None for a route that admits anyone, also without a token.
 
-        Raises `NotSignedIn` without a valid token or cookie, `Forbidden` if the person's role is not admitted, and
-        `TooManyRequests` above the rate limit.
+        `access` says whom the route admits. Raises `NotSignedIn` without a valid token or cookie, `Forbidden` if the
+        person's role is not admitted, and `TooManyRequests` above the rate limit.
         """
         match access:
             case Access.ANYONE:
@@ -166,7 +166,7 @@ class Authenticator:
         self._remembered = {key: kept for key, kept in self._remembered.items() if kept[1].person.name != name}
 
     def check_token(self, secret: str) -> Identity:
-        """Return the person to whom the token with this `secret` belongs, from the database.
+        """Look up in the database, and return, the person to whom the token with this `secret` belongs.
 
         Raises `NotSignedIn` for a token that is unknown, expired or revoked.
         """
@@ -184,7 +184,7 @@ class Authenticator:
         return Identity(person=person, token=row.id, expires_at=row.expires_at)
 
     def check_cookie(self, secret: str) -> Identity:
-        """Return the person whose session has this cookie secret, from the database.
+        """Look up in the database, and return, the person whose browser session has a cookie with this `secret`.
 
         Raises `NotSignedIn` for a session that is unknown or has ended, or whose token was revoked.
         """
@@ -225,7 +225,7 @@ class Authenticator:
             connection.execute(delete(schema.sessions).where(schema.sessions.c.digest == digest(secret)))
 
     async def _identify_secret(self, kind: Literal["token", "cookie"], secret: str) -> Identity:
-        """Return the person to whom a token or session cookie belongs, from the cache if possible.
+        """Return the person to whom a token or session cookie belongs, from the cache or else from the database.
 
         `kind` says whether `secret` is the secret of a token or of a cookie. Raises `NotSignedIn` if the secret is
         unknown, expired or revoked.
@@ -255,16 +255,16 @@ class Authenticator:
     def count_attempt(self, request: Request) -> None:
         """Count an attempt to sign in against the rate limit of the IP address from which the `request` came.
 
-        Called when an attempt has failed, and before an attempt whose outcome only the single sign-on provider can
-        tell. Raises `TooManyRequests` above that limit.
+        It is called after an attempt that has failed, and before an attempt by single sign-on, whose outcome only the
+        provider knows. Raises `TooManyRequests` above that limit.
         """
         self._address_rates.take(network_of(request.client.host if request.client else "unknown"))
 
     def _check_csrf(self, request: Request, identity: Identity) -> None:
         """Raise `Forbidden` if a request that changes something by cookie lacks the page's CSRF value in its header.
 
-        `identity` was established by the cookie and has the expected value. The cookie alone proves nothing, because a
-        browser also sends it with requests that another site starts.
+        `identity` is the person whom the cookie identifies, with the expected CSRF value. The cookie alone does not
+        show that the person wants the change, because a browser also sends it with requests that another site starts.
         """
         if request.method in _SAFE_METHODS:
             return

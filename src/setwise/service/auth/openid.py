@@ -52,9 +52,14 @@ _TIMEOUT = httpx.Timeout(10.0, connect=5.0)
 class Attempt:
     """One sign-on in progress, identified by a `secret` that the browser keeps in a cookie.
 
-    Three one-way functions of the secret prove that the provider's messages belong to this sign-on: `state` is repeated
-    in its response, `nonce` in its ID token, and `verifier` belongs to its authorization code. Raises `NotSignedIn` for
-    a secret that is not 43 URL-safe characters.
+    Three values are derived from the secret by one-way functions. They prove that the provider's messages belong to
+    this sign-on:
+
+    - `state`: the provider repeats it in its response
+    - `nonce`: the provider puts it into the ID token
+    - `verifier`: the service sends it with the provider's authorization code
+
+    Raises `NotSignedIn` for a secret that is not 43 URL-safe characters.
     """
 
     secret: str = field(repr=False)
@@ -80,7 +85,7 @@ class Attempt:
 
     @property
     def challenge(self) -> str:
-        """The PKCE code challenge: the SHA-256 of the verifier, which the provider gets beforehand."""
+        """The PKCE code challenge: the SHA-256 of the verifier, which the provider gets when the sign-on begins."""
         return _unpadded_base64(hashlib.sha256(self.verifier.encode()).digest())
 
     def _derive(self, purpose: str) -> str:
@@ -134,8 +139,8 @@ class OpenIdProvider:
     async def claims(self, attempt: Attempt, answer: Mapping[str, str], wanted: tuple[str, ...]) -> dict[str, Any]:
         """Return the verified claims about the person who signed on in `attempt`.
 
-        `answer` has the query parameters with which the provider sent the browser back. `wanted` claims that the ID
-        token lacks are asked from the provider's user info endpoint.
+        `answer` has the query parameters with which the provider sent the browser back. `wanted` are names of claims.
+        If the ID token lacks one of them, the provider's user info endpoint is asked as well.
 
         Raises `NotSignedIn` if the response or the token is not valid, and `Unavailable` if the provider does not
         answer.
@@ -306,7 +311,10 @@ def _reject_id_token(error: Exception) -> NotSignedIn:
 
 
 def _unavailable(why: str) -> Unavailable:
-    """Log `why` the provider cannot be used, and return the `Unavailable` error to raise, without the reason."""
+    """Log `why` the provider cannot be used, and return the `Unavailable` error to raise.
+
+    The error's message leaves out the reason, which concerns only the operator.
+    """
     _log.error("the provider of single sign-on %s", why)
     return Unavailable(
         "the provider of single sign-on cannot be used at the moment; try again, or sign in with a token"
@@ -328,8 +336,8 @@ No person can have this name.
 class SignOn:
     """Signs people on with an OpenID provider. The first sign-on creates the person, and each sign-on sets their role.
 
-    The role comes from the provider's groups alone: a person in no group with a role is refused, and their tokens are
-    revoked. A person is identified by the provider's stable subject.
+    The role comes from the provider's groups alone. If none of a person's groups has a role, the sign-on is refused and
+    the person's tokens are revoked. A person is identified by the provider's stable id, the claim `sub`.
     """
 
     def __init__(
@@ -372,9 +380,9 @@ class SignOn:
         return await self._threads.run(self._admit, subject, name, role)
 
     def subject(self, claim: str) -> str:
-        """Return the id of a provider's user in our database: a digest of the provider's issuer and its id of the user.
+        """Return the id under which the service's database knows a user of the provider.
 
-        `claim` is the provider's id of the user: the value of the claim `sub` in its ID tokens.
+        It is a digest of the provider's issuer and of `claim`, the value of the claim `sub` in the user's ID tokens.
         """
         return hashlib.sha256(f"{self._settings.oidc_issuer} {claim}".encode()).hexdigest()
 
@@ -402,9 +410,9 @@ class SignOn:
         return self._authenticator.start_session(self._people.issue_for_session(person.name).secret)
 
     def _end_access(self, subject: str) -> None:
-        """Revoke all tokens and sessions of the person known to the provider as `subject`, and make them an analyst.
+        """Revoke all tokens and sessions of a person whose groups no longer have a role, and make them an analyst.
 
-        It is called for a person whose groups no longer have a role. The audit log records it.
+        `subject` identifies the person at the provider. The audit log records the change.
         """
         person = self._people.lost_groups(subject)
         if person is not None:

@@ -53,8 +53,9 @@ class Person:
 class Identity:
     """A person as identified by a token, or by the session cookie that the token was exchanged for.
 
-    `token` is the token's id, and `expires_at` the end of the token or session in seconds since 1970 (None for never).
-    `csrf` is None for a token; for a cookie it is the value that every request that changes something must repeat.
+    - `token`: the id of the token
+    - `expires_at`: the end of the token or session in seconds since 1970, or None for never
+    - `csrf`: for a cookie, the value that every request that changes something must repeat; None for a token
     """
 
     person: Person
@@ -155,7 +156,10 @@ class People:
         return self.issue(_FIRST_STEWARD, label="from the command line")
 
     def add(self, person: Person) -> Person:
-        """Add a person and return it; raise `NameTaken` if the name exists, also as the name of a removed person."""
+        """Store a new person, and return the person.
+
+        Raises `NameTaken` if there is a person of that name, or was one who has been removed.
+        """
         row = {"name": person.name, "role": str(person.role), "created_at": self._clock()}
         try:
             with self._database.writing() as connection:
@@ -189,7 +193,8 @@ class People:
         """Record a single sign-on: store `role` as the person's role, and return the person and their previous role.
 
         `subject` identifies the person at the provider. At the first sign-on the person is created under `name`, and
-        the previous role is None.
+        None is returned as the previous role.
+
         Raises `NameTaken` if another person has that name, and `Forbidden` for a person who was removed.
         """
         ours = schema.people.c.subject == subject
@@ -222,8 +227,8 @@ class People:
     def lost_groups(self, subject: str) -> Person | None:
         """Make a person an analyst, whatever their role was, and revoke all of the person's tokens.
 
-        Called when the identity provider no longer lists the person in a group that may sign in. `subject` is the
-        provider's id of the person. Returns the person, or None if nobody has that subject.
+        It is called when none of the person's groups at the single sign-on provider has a role any more. `subject` is
+        the provider's id of the person. Returns the person, or None if nobody has that id.
         """
         ours = (schema.people.c.subject == subject) & PRESENT
         with self._database.writing() as connection:
@@ -238,8 +243,8 @@ class People:
         """Let the existing person `name` sign on as the provider's user `subject`, and return the person.
 
         Raises `NameTaken` if another person has that subject, and `UnknownName` if there is no such person. Raises
-        `Forbidden` for the first steward: the provider's groups could take that role away, and no operator could then
-        create a steward's token.
+        `Forbidden` for the first steward. The provider's groups could take the first steward's role away, and the
+        operator could then no longer create a steward's token.
         """
         person = self.person(name)
         if name == _FIRST_STEWARD:
@@ -340,7 +345,7 @@ def _revocation(person: str, now: float) -> Update:
 
 
 def _token(row: Row[tuple[object, ...]]) -> Token:
-    """Return the record of a token (`Token`) in a row of the database."""
+    """Return the record of the token that a row of the database describes."""
     return Token(**{column.name: getattr(row, column.name) for column in fields(Token)})
 
 
@@ -357,5 +362,5 @@ def _create_token(person: str, label: str, now: float, expires_at: float | None)
 
 
 def _row(new: NewToken) -> dict[str, object]:
-    """Return the database row of the token `new`: the fields of its record, and the digest of its secret."""
+    """Return the row to store for the token `new`: the fields of its record, and the digest of its secret."""
     return asdict(new.token) | {"digest": digest(new.secret)}

@@ -1,6 +1,7 @@
 """Authorization: the table of all routes with the roles that each admits, and the accounts that a person may see.
 
-The table also has the error statuses that each route can return. Analysts see their own accounts, stewards see all.
+The table also has the error statuses that each route can return. Analysts see their own accounts, and stewards see all
+accounts.
 """
 
 import re
@@ -132,9 +133,9 @@ def methods_at(address: str) -> set[str]:
 
 
 def check_routes(served: Iterable[tuple[str, str]]) -> None:
-    """Raise `LookupError` if `ROUTES` has a route that is not among the `served` (method, path) pairs.
+    """Raise `LookupError` if `ROUTES` has a permission for a route that is not among the `served` (method, path) pairs.
 
-    The other direction needs no check: a route without a permission cannot be created.
+    Served routes without a permission need no check here, because the class of routes refuses to create them.
     """
     if missing := ROUTES.keys() - set(served):
         raise LookupError(f"permissions are declared for routes that do not exist: {sorted(missing)}")
@@ -143,7 +144,8 @@ def check_routes(served: Iterable[tuple[str, str]]) -> None:
 class Accounts:
     """The ledger's accounts, restricted to those that a person may see.
 
-    Another person's account and one that does not exist are refused with the same message.
+    An account of another person and an account that does not exist are refused with the same message, so that nobody
+    learns which accounts exist.
     """
 
     def __init__(self, ledger: Ledger) -> None:
@@ -173,8 +175,7 @@ class Accounts:
     def all_visible(self, identity: Identity, *, after: str = "", most: int | None = None) -> tuple[AccountStatus, ...]:
         """Return the status of each account that the person of `identity` may see, in the order of names.
 
-        With `most` it is one page: at most that many accounts, with names after `after`. With None all accounts are
-        returned.
+        Only accounts with names after `after` are returned, and at most `most` of them; None means all.
         """
         analyst = None if identity.is_steward else identity.person.name
         return self._ledger.accounts(analyst=analyst, after=after, most=most)

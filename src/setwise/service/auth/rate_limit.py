@@ -11,7 +11,7 @@ from setwise.errors import TooManyRequests
 
 @dataclass(slots=True)
 class _Bucket:
-    """One token bucket: at the time `at`, in seconds of the monotonic clock, `left` requests could be made at once."""
+    """One token bucket: at the time `at`, in seconds of the monotonic clock, `left` requests were allowed at once."""
 
     left: float
     at: float
@@ -20,8 +20,8 @@ class _Bucket:
 class Buckets:
     """A token bucket per name (of a person or an address): `burst` requests at once, `per_second` in the long run.
 
-    At most `most` buckets are kept. Only full buckets are dropped to make room; if there is none, new names are
-    refused.
+    At most `most` buckets are kept. Only a bucket that is full again is dropped to make room for a new name. If no
+    bucket is full, the new name is refused.
 
     >>> now = 0.0
     >>> buckets = Buckets(per_second=1.0, burst=2, monotonic=lambda: now)
@@ -49,8 +49,9 @@ class Buckets:
     def take(self, name: str, requests: float = 1.0) -> None:
         """Take `requests` from the bucket of `name`, or raise `TooManyRequests` with the seconds to wait.
 
-        `requests` is 1 for a request itself. A larger number is the extra charge for a large body; it is limited to the
-        bucket's size less 1, because the request itself has taken 1 already and more could never be paid.
+        `requests` is 1 for a request itself. A larger number is the extra charge for a large body. It is reduced to
+        `burst` less 1 if it is larger, because the request itself has taken 1 already and the bucket never has more
+        than `burst`.
         """
         requests = requests if requests <= 1.0 else min(requests, self._burst - 1.0)
         now = self._monotonic()

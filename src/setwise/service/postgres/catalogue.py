@@ -158,7 +158,7 @@ def _statistic_type(duckdb_type: str) -> int:
 
 
 def _without_schemas(statement: exp.Expr) -> exp.Expr:
-    """Return a copy of the syntax tree `statement` without database names, and without the schema `public`, in its names.
+    """Return a copy of the syntax tree `statement` without database names and without the schema `public`.
 
     The in-memory DuckDB database knows the tables by their plain names only. Other schemas are kept.
     """

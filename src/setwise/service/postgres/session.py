@@ -390,7 +390,7 @@ class PostgresSession:
         return read
 
     def _has_intervals(self) -> bool:
-        """Return whether the setting setwise.intervals is on: two columns with interval ends then follow each statistic."""
+        """Return whether results have columns with interval ends, which the setting setwise.intervals decides."""
         return self.settings.get("setwise.intervals") == "on"
 
     def _reply(self, answer: Answer, described: tuple[ResultColumn, ...] | None) -> Reply:
