@@ -113,10 +113,12 @@ class Reading:
 
 
 def odometer_readings(account: Account, charges: Iterable[Charge], period: str, last: float) -> list[Reading]:
-    """Return the odometer (a bound on the epsilon so far) of `account` after its `charges` in one period.
+    """Return values of the odometer of `account`, a bound on the epsilon of all answers so far, for the page's chart.
 
-    `period` is the name of the period, such as "2026-11", or "" if the account has no periods. Of many charges, about
-    60 have a reading. `last` is the odometer after all charges; no reading is above it.
+    A value is computed after every charge of the period called `period`, such as "2026-11", or "" if the account has no
+    periods. If the period has more than 60 charges, values are computed only after about 60 of them, evenly spaced and
+    with the last one. `charges` are all charges of the account. `last` is the odometer after all charges; a computed
+    value that is larger is replaced by it.
     """
     present = [charge for charge in charges if charge.period == period]
     step = max(1, -(-len(present) // _POINTS))
@@ -133,17 +135,19 @@ def odometer_readings(account: Account, charges: Iterable[Charge], period: str, 
 
 @router.get("/accounts")
 async def accounts(request: Request, after: Annotated[str, Query(max_length=64)] = "") -> Response:
-    """List the person's accounts with names after `after`.
+    """Show the page that lists the accounts of the signed-in person, in the order of names.
 
-    An analyst with only one account is redirected to the page of this account.
+    The list begins with the first name after `after`, because a page shows only some accounts. An analyst with only one
+    account is redirected to the page of this account.
     """
     return await service_of(request).rendering.run(_accounts_page, request, after)
 
 
 def _accounts_page(request: Request, after: str) -> Response:
-    """Return the page of the accounts, with names after `after`, of the person who sent `request`.
+    """Return the page that lists accounts of the person who sent `request`, in the order of names.
 
-    An analyst with only one account is redirected to the page of this account.
+    The list begins with the first name after `after`, because a page shows only some accounts. An analyst with only one
+    account gets a redirect to the page of this account instead.
     """
     service, identity = service_of(request), caller(request)
     statuses = service.accounts.all_visible(identity, after=after, most=_ACCOUNTS + 1)
@@ -160,7 +164,10 @@ def _accounts_page(request: Request, after: str) -> Response:
 
 @router.get("/accounts/{account}")
 async def account_page(request: Request, account: str, most: Annotated[int, Query(ge=1, le=10_000)] = 50) -> Response:
-    """Show the remaining budget of an account, its odometer (bound on epsilon so far), and its last `most` charges."""
+    """Show the page of one account: its remaining budget, its odometer over time, and its latest `most` charges.
+
+    An odometer is a bound on the epsilon of all answers so far.
+    """
     service, identity = service_of(request), caller(request)
     status = await service.threads.run(lambda: service.accounts.visible(identity, account).status_by_entries())
     record = await show_status(service, status)
@@ -196,10 +203,11 @@ def _statement(
     """Return (charges, readings, query ids) for the page of the account with this `status`.
 
     - charges: all charges of the account
-    - readings: the account's odometer (a bound on the epsilon so far) after charges of the current period
-    - query ids: the identifiers of the account's queries, by idempotency key
+    - readings: values of the account's odometer (a bound on the epsilon so far) after charges of the current period
+    - query ids: a dict from the idempotency key of each query of the account to its identifier
 
-    `identity` must be allowed to see the account. `last` is the odometer after all charges.
+    `identity` is the signed-in person, who must be allowed to see the account. `last` is the odometer after all
+    charges.
     """
     account = service.accounts.visible(identity, status.name)
     charges = charges_of(service.ledger.history(status.name))
@@ -208,10 +216,13 @@ def _statement(
 
 
 def _kinds(status: AccountStatus) -> list[dict[str, object]]:
-    """Return a dict for each mechanism use that an account registered: its notation (`kind`), and how many are `left`.
+    """Return a dict for each mechanism use that was registered when the account with this `status` was opened.
 
-    A third key, `total`, has the number that was registered. `status` is the account's status. The list is empty for an
-    account with an (epsilon, delta) budget, which has no registered uses.
+    - `kind`: the notation of the use, such as "pure:0.1"
+    - `left`: how many of these uses remain
+    - `total`: how many were registered
+
+    The list is empty for an account with an (epsilon, delta) budget, which has no registered uses.
     """
     if status.kind == "filter":
         return []

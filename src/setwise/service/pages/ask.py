@@ -78,16 +78,16 @@ def _kinds_of_questions() -> list[tuple[str, str]]:
 
 
 def _kinds_with_fields() -> dict[str, str]:
-    """Return a dict from each group of form fields to the kinds of questions that show these fields.
+    """Return for each group of form fields the kinds of questions, such as "top-k", for which the form shows the group.
 
-    The kinds are one text, separated by spaces. The groups are:
+    The value of a group is one text, with blanks between the kinds. The groups are:
 
-    - `ranked`: the item and value of a top k or histogram
-    - `measured`: the column of a statistic
-    - `bounded`: low and high
-    - `rows`: per_user
+    - `ranked`: the fields item and value, for a top k or a histogram
+    - `measured`: the column that a statistic aggregates
+    - `bounded`: the clipping bounds low and high
+    - `rows`: per_user, the most rows of a user that count
     - `grouped`: bins, domain and contributions
-    - `picked`: the mechanism use for each pick of the exponential mechanism
+    - `picked`: the mechanism use that pays for each pick of the exponential mechanism
     - `clip`, `k`, `at` and `where`: the one field of that name
     """
     parameters = {kind: set(parameters_of(SHAPES[kind])) for kind in SHAPES if kind != "query"}
@@ -110,10 +110,10 @@ def _kinds_with_fields() -> dict[str, str]:
 
 
 def _choices(service: Service, identity: Identity) -> dict[str, object]:
-    """Return what a person may choose in the form of a question: `datasets` and `accounts`, as lists of JSON records.
+    """Return the `datasets` and `accounts` that a person may choose in the question form, as lists of JSON records.
 
-    The accounts of `service` are those that the person of `identity` may spend from, and the datasets those on which
-    that person has an account.
+    The accounts are those of `service` that the person of `identity` may spend from. The datasets are those on which
+    the person has an account.
     """
     statuses = service.accounts.all_own(identity)
     names = {status.dataset for status in statuses}
@@ -144,13 +144,12 @@ def _with_examples(record: DatasetRecord) -> dict[str, object]:
 
 
 def _draws(status: AccountStatus) -> list[dict[str, object]]:
-    """Return the registered mechanism uses of the account with this `status`: notation, words and `role` of each.
+    """Return a dict for each mechanism use that was registered when the account with this `status` was opened.
 
-    Registered uses were fixed when the account was opened. The role is what a question takes the use for, or None:
-
-    - "discover": a pick by the exponential mechanism
-    - "counts": a noisy count
-    - "threshold": hides groups with few users
+    - `use`: the notation, such as "pure:0.1"
+    - `words`: a description for people
+    - `role`: what a question can take the use for, or None. It is "discover" for a pick by the exponential mechanism,
+      "counts" for a noisy count, and "threshold" for the threshold that hides groups with few users
     """
     return [
         {"use": format_use(Use(use.guarantee)), "words": kind_in_words(use.guarantee), "role": drawn_for(use.guarantee)}
@@ -233,15 +232,16 @@ async def answer_json(request: Request, query: QueryId) -> Response:
 
 
 async def _render_answer(request: Request, query: str, template: str, *, charts: bool) -> Response:
-    """Return the response to `request`: the answer of the query with the id `query`, rendered by the HTML `template`.
+    """Return an HTML response that shows the answer of the query with the id `query` in the page `template`.
 
-    With `charts` the page loads the chart library. It is rendered in a thread, because the answer may have many rows.
+    With `charts` the page loads the chart library. The page is rendered in a thread, because an answer may have many
+    rows.
     """
     return await service_of(request).rendering.run(_answer_page, request, query, template, charts)
 
 
 def _answer_page(request: Request, query: str, template: str, charts: bool) -> Response:
-    """Return the answer of the query with the id `query`, rendered by the HTML `template`.
+    """Return an HTML response that shows the answer of the query with the id `query` in the page `template`.
 
     With `charts` the page loads the chart library. Raises `UnknownName` if the person who sent `request` may not see
     the query.
@@ -283,20 +283,21 @@ def _answer_page(request: Request, query: str, template: str, charts: bool) -> R
 
 
 def _describe_question(service: Service, job: Job, stated_query: dict[str, Any]) -> str:
-    """Return a short text that says what the query `job` asks, as the account's page says it.
+    """Return a short text for people that says what the query `job` asks, such as which column it groups by.
 
-    For an answered query, the text has the bounds with which it was charged. Otherwise it is about `stated_query`, the
-    query as the person asked it. `service` has the accounts.
+    If the query was answered, the text is made from the ledger's charge, which also has the bounds that the query
+    itself left out. Otherwise it is made from `stated_query`, the JSON object of the query as the person asked it.
+    `service` gives access to the account that paid.
     """
     charged = None if job.answer is None else service.accounts.account(job.account).charged_request(job.key)
     return question_in_words(stated_query) if charged is None else charge_in_words(charged)
 
 
 def _chart_data(parts: AnswerParts) -> dict[str, object]:
-    """Return the data for the answer page's script: `charts`, and `line`, which is True if a line chart is shown first.
+    """Return the data from which the answer page's script draws charts: a dict with the keys `charts` and `line`.
 
-    `parts` are the parts of the answer that the page shows. A line chart is shown first if the only group column is a
-    time.
+    - `charts`: a list with a name and the first bars for each statistic, taken from `parts`, the parts of the answer
+    - `line`: True if the labels are times, so that the script shows a line chart first; otherwise it shows bars first
     """
     return {"charts": parts.charts, "line": parts.over_time}
 
@@ -313,10 +314,13 @@ def _find_query(service: Service, identity: Identity, query: str) -> tuple[Job, 
 async def _download(
     request: Request, query: str, kind_of_file: type[WriteCsv] | type[WriteJson], media_type: str, ending: str
 ) -> Response:
-    """Return a query's answer as a file to download, which a worker process writes as `kind_of_file` (CSV or JSON).
+    """Return the answer of the query with the id `query` as a file to download, in the format of `kind_of_file`.
 
-    `ending` is the ending of the file's name, and `media_type` its type, such as text/csv. Raises `UnknownName` if the
-    query has no answer yet, or the person may not see it.
+    - `kind_of_file`: the task that writes the file; a large answer is written in a worker process
+    - `media_type`: the file's type, such as "text/csv"
+    - `ending`: the ending of the file's name, such as "csv"
+
+    Raises `UnknownName` if the query has no answer yet, or if the person who sent `request` may not see the query.
     """
     service, identity = service_of(request), caller(request)
 

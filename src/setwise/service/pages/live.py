@@ -41,8 +41,8 @@ async def live_page(request: Request) -> Response:
 async def series_page(request: Request, series: SeriesName, window: Window = None, on: On = None) -> Response:
     """Show one live series (noisy user counts, released period by period): its chart, largest items and guarantee.
 
-    `on` is the first day of the period whose largest items are shown; the last period if left out. With `window` the
-    numbers are counts over that many periods instead of running totals.
+    The largest items are those of the period that begins on the day `on`; if `on` is left out, of the last released
+    period. With `window` the numbers are counts over that many periods, and otherwise running totals.
     """
     service, identity = service_of(request), caller(request)
     view = await _view(request, series, window)
@@ -97,10 +97,11 @@ async def series_csv(request: Request, series: SeriesName, window: Window = None
 
 
 async def _view(request: Request, series: str, window: int | None) -> SeriesView:
-    """Return the released numbers of the live series called `series`, if the person who sent `request` may see it.
+    """Return the released numbers of the live series called `series`, as the person who sent `request` may see them.
 
-    They are running totals if `window` is None, and otherwise counts over windows of that many periods. A live series
-    is a set of noisy user counts that is released period by period.
+    A live series is a set of noisy user counts that is released period by period. The numbers are running totals if
+    `window` is None, and otherwise counts over windows of that many periods. Raises `UnknownName` if the person may not
+    see the series.
     """
     service, identity = service_of(request), caller(request)
     return await asyncio.to_thread(lambda: service.series.view(identity, series, window, []))

@@ -62,7 +62,10 @@ async def login_page(request: Request, next: str = "") -> Response:  # noqa: A00
 
 @router.post("/login")
 async def log_in(request: Request) -> Response:
-    """Exchange the token in the login form for a session cookie; show the form again if the token is not valid."""
+    """Sign in with the token in the submitted login form: set a session cookie and redirect to the wanted page.
+
+    The form is shown again, with a message, if the token is unknown, expired or revoked.
+    """
     form = await _read_form(request)
     destination = local_address(form.get("next", ""))
     _check_own_form(request, form.get("csrf", ""), request.cookies.get(LOGIN_COOKIE, ""))
@@ -149,8 +152,9 @@ def set_cookie(
 def _check_own_form(request: Request, token: str, expected: str) -> None:
     """Raise `Forbidden` unless the submitted form came from one of our pages, and not from another site.
 
-    `token` is the random value in the submitted form, and `expected` the value with which our page was made. A refused
-    form counts as a failed sign-in from the request's IP address.
+    Our pages put a random value into each form and the browser's cookie, and another site does not know this value.
+    `token` is the value in the submitted form, and `expected` the one that belongs to the cookie, or "" without a
+    cookie. A refused form counts as a failed sign-in from the request's IP address.
     """
     origin = request.headers.get("origin")
     elsewhere = origin is not None and urlsplit(origin).netloc != request.headers.get("host", "")

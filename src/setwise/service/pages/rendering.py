@@ -117,7 +117,11 @@ def error_page(request: Request, error: Exception, problem: Response) -> Respons
 
 
 def _redirect_to_login(request: Request) -> Response:
-    """Return a redirect to the login page, which returns to the requested page after signing in."""
+    """Return a redirect to the login page, from which the person comes back to the requested page after signing in.
+
+    If the requested address contains a token, the person comes back to the first page, so that the token is not
+    repeated.
+    """
     address = request.url.path + (f"?{request.url.query}" if request.url.query else "")
     if TOKEN_PREFIX in address:  # a token does not belong into addresses, and must not be repeated in another one
         address = "/"
@@ -143,9 +147,10 @@ def static_files() -> dict[str, tuple[bytes, str]]:
 
 @cache
 def static_version() -> str:
-    """Return the version in the addresses of all static files: 16 hexadecimal digits of a digest of all files.
+    """Return the version in the address of every static file: 16 hexadecimal digits of a digest of all files.
 
-    All files share one version, because scripts import each other by relative names.
+    Browsers may cache such an address for good, because a changed file changes the version. All files share one
+    version, because scripts import each other by relative names.
     """
     digest = hashlib.sha256()
     for name, (contents, _) in static_files().items():
@@ -159,7 +164,7 @@ _STYLE_ID = re.compile(rb'document\.getElementById\("([0-9a-f]{64})"\)')
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChartLibrary:
-    """The JavaScript chart library: its script and its version.
+    """The JavaScript chart library that charts are drawn with: its `script`, and the `version` of the library.
 
     The script would add inline styles, which our pages forbid by their Content-Security-Policy. It does not add them if
     the page already has elements with all of the ids `style_ids`, so pages contain empty elements with these ids.

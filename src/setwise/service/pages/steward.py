@@ -37,14 +37,17 @@ Name = Annotated[str, Query(max_length=64)]
 
 @router.get("/steward")
 async def steward_page(request: Request, account: Name = "", person: Name = "") -> Response:
-    """Show all datasets, and one page each of accounts and of people, with names after `account` and after `person`."""
+    """Show the page of a steward: all datasets, up to 50 accounts and up to 50 people, in the order of names.
+
+    The list of accounts begins after the name `account`, and the list of people after the name `person`.
+    """
     return await service_of(request).rendering.run(_steward_page, request, account, person)
 
 
 def _steward_page(request: Request, account: str, person: str) -> Response:
     """Return the page of a steward: all datasets, up to 50 accounts and up to 50 people, in the order of names.
 
-    The accounts are those with names after `account`, and the people those with names after `person`.
+    The list of accounts begins after the name `account`, and the list of people after the name `person`.
     """
     service, identity = service_of(request), caller(request)
     statuses = service.accounts.all_visible(identity, after=account, most=_ROWS + 1)
@@ -134,10 +137,12 @@ async def columns(
 
 
 def _dataset_rows(service: Service, counts: Mapping[str, int]) -> list[dict[str, object]]:
-    """Return for each dataset of `service` a row of the steward's page: dataset, cap or None, and number of accounts.
+    """Return for each dataset of `service` a row of the steward's page, as a dict.
 
-    `sliced` in a row is True if accounts reserve parts (slices) of the cap, the joint budget of the dataset's accounts,
-    in advance. `counts` has the number of accounts by the name of the dataset.
+    - `dataset`: the dataset
+    - `cap`: the status of the joint budget of the dataset's accounts, or None if there is no joint budget
+    - `sliced`: True if each account reserves parts of that joint budget in advance
+    - `accounts`: the number of accounts on the dataset, from `counts`, which maps names of datasets to these numbers
     """
     rows: list[dict[str, object]] = []
     for dataset in service.datasets.all():
