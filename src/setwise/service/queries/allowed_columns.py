@@ -23,9 +23,10 @@ class AllowedColumns:
         self._names = schema.names
 
     def dataset_column(self, name: str) -> str | None:
-        """Return the dataset's column that `name` refers to; None if there is none, as for a column of a public table.
+        """Return the name of the dataset's own column that `name` refers to, or None if the dataset has no such column.
 
-        Public tables are tables without users. `name` may have the dataset's name before it, as in `events.word`.
+        A column of a public table (a table without users) gives None, too. `name` may have the dataset's name before
+        it, as in `events.word`; the result is then `word`.
         """
         plain = name.removeprefix(f"{self._dataset.name}.")
         return next((column for column in (name, plain) if column in self._names), None)
@@ -35,7 +36,8 @@ class AllowedColumns:
 
         - `word`: the request field with the column, such as "item" or "value"
         - `listed`: the columns that the steward allows in that field
-        - `exists`: whether there is a column `name` at all
+        - `exists`: whether the table has a column `name`; a missing column gets the same error as one that is not
+          allowed
 
         Columns of public tables (tables without users) are always allowed.
         """

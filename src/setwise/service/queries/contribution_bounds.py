@@ -23,7 +23,10 @@ def bounded_query(query: Query, dataset: Dataset) -> Query:
 
 
 def _within_bounds(query: Query, dataset: Dataset) -> Query:
-    """Return `query` with the dataset's `contributions` and `per_item` wherever the query states none.
+    """Return `query` with the bounds of `dataset` filled in where the query states none.
+
+    - `contributions`: the most groups in which one user counts
+    - `per_item`: the most rows, or units of a summed column, that one user adds to a group
 
     A query without groups is returned unchanged. Raises `InvalidParameter` if one of the query's own bounds is larger
     than the dataset's.

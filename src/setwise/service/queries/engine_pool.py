@@ -87,8 +87,9 @@ class Engines:
     def describe_candidate(self, dataset: Dataset) -> Schema:
         """Return the columns of the table of `dataset`, which a steward is about to register. Only metadata is read.
 
-        The user column and others need not be chosen yet. Raises `UnsuitableTable` or `InvalidParameter`, naming the
-        field `table`, if the table cannot be opened.
+        Of `dataset`, only the engine, the table and how its file is read are used, so that its user column and other
+        columns need not be chosen yet. Raises `UnsuitableTable` or `InvalidParameter`, naming the field `table`, if the
+        table cannot be opened.
         """
         with at_field("table"):
             try:
@@ -125,10 +126,9 @@ class Engines:
     def pin(self, dataset: Dataset, versions: Mapping[str, str] | None = None) -> Dataset:
         """Return `dataset` with the version to read added to the name of each table, as in `events@7`.
 
-        `versions` maps names of tables to versions; None takes the current ones. The name of a table stays as it is if
-        the table has no versions, or was registered with one.
-
-        Raises `EngineFailed` if a current version cannot be found out.
+        All steps of one question then read the same rows. `versions` maps names of tables to the versions to read; None
+        takes the current versions. The name of a table stays as it is if the table has no versions, or if it was
+        registered together with a version. Raises `EngineFailed` if a current version cannot be found out.
         """
         if dataset.engine is not EngineKind.DUCKDB or dataset.is_pinned:
             return dataset
@@ -142,10 +142,11 @@ class Engines:
         return replace(dataset, table=table, public=public, is_pinned=True)
 
     def _pin_table(self, name: str, table: str, versions: Mapping[str, str] | None) -> str:
-        """Return `table` with a version at its end, as in `events@7`; a table without versions is returned unchanged.
+        """Return the path or URL `table` with the version to read at its end, as in `events@7`.
 
-        `versions` maps the names of tables to versions, and `name` is the table's name there. With None the version is
-        the current one.
+        `versions` maps names of tables to versions, and `name` is the name of this table in `versions`. If `versions`
+        is None, the current version is taken. A table without versions, or whose name is not in `versions`, is returned
+        unchanged.
         """
         located = self._locate_cached(table)
         if versions is not None:
@@ -183,10 +184,12 @@ class Engines:
         return self._schemas[place]
 
     def version(self, dataset: Dataset) -> str:
-        """Return a text that changes when the dataset's table changes, and that an analyst may see a digest of.
+        """Return a text that changes when the dataset's table changes.
 
-        The text has the versions of lake tables (Delta, Iceberg), or the inodes and modification times of files. It is
-        "" for a table on a server, whose changes are not known.
+        A repeated SQL statement over PostgreSQL's protocol gets its stored answer only while this text stays the same.
+        The text has the versions of lake tables (Delta, Iceberg), or the inodes and modification times of files; an
+        analyst may see a digest of it. It is "" for a table on a server, because changes of such a table cannot be
+        seen.
         """
         pinned = self.pin(dataset)
         if pinned != dataset:
@@ -323,7 +326,9 @@ class Engines:
     def borrow_to_check(
         self, dataset: Dataset, joins: tuple[Join, ...] = (), derivation: Derivation = NOT_DERIVED
     ) -> Iterator[Engine]:
-        """Yield an engine to read metadata with; a second caller on the dataset waits until the first has returned it.
+        """Yield an engine to read metadata with; only one caller at a time has such an engine of a dataset.
+
+        Other callers wait, because opening more engines takes longer than waiting.
 
         - `joins`: the public tables (tables without users) that SQL joins to the dataset's table
         - `derivation`: the steps by which SQL computes each user's rows
@@ -356,10 +361,10 @@ class Engines:
             raise _cannot_open(dataset) from None
 
     def _unit_steps(self, dataset: Dataset) -> Derivation:
-        """Return the steps (operations on rows) that add a column of units of privacy, such as each day of a user.
+        """Return the steps (operations on rows) that add the column which identifies the dataset's units of privacy.
 
-        The values of the column identify the units. There are no steps if the unit is the user, because the user column
-        exists already.
+        A unit of privacy is what the dataset protects: a user, or a part of a user such as each of the user's days.
+        There are no steps if the unit is the user, because the table has a user column already.
         """
         if dataset.unit == USER:
             return NOT_DERIVED
@@ -441,7 +446,7 @@ class Engines:
         )
 
     def _with_relative_paths(self, error: UnsuitableTable) -> UnsuitableTable:
-        """Return `error` with the paths in its message relative to the data folder, as stewards write them."""
+        """Return a copy of `error` whose message has paths relative to the data folder, as stewards write them."""
         return UnsuitableTable(str(error).replace(f"{self._settings.data_dir.resolve()}/", ""))
 
     def _locate(self, table: str, kind: EngineKind) -> str:
@@ -573,10 +578,11 @@ def _full_names(table: str, kind: EngineKind, database: str) -> set[str]:
 
 
 def _types_of(dataset: Dataset, prefix: str = "") -> dict[str, Kind]:
-    """Return the declared kinds (integer, date, ...) of a dataset's CSV columns, by the name of the column.
+    """Return the kinds (integer, date, ...) that a steward declared for CSV columns of `dataset`, by column name.
 
-    With a `prefix` such as "countries." these are the columns of that public table (one without users), without the
-    prefix in their names.
+    Without `prefix` these are the columns of the dataset's own table. With a `prefix` such as "countries." they are the
+    columns of the public table (a table without users) called countries, and their names are returned without the
+    prefix.
     """
     public = tuple(f"{name}." for name, _ in dataset.public)
     return {

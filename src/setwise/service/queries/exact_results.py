@@ -27,8 +27,9 @@ _LARGEST_RESULT = 50_000
 class ExactResults:
     """Cache of exact histograms and statistics, so that unchanged tables are not read again for the same aggregation.
 
-    Each account has its own results, so that the time of an answer does not tell what other analysts asked. The rows do
-    not decide what is cached or dropped: the largest size that an aggregation allows (`most_numbers`) does.
+    Each account has its own results, because otherwise the time of an answer would tell what other analysts asked.
+    Whether a result is cached or dropped depends on the largest size that it could have (`most_numbers`) and not on its
+    actual size, because otherwise the time of a second answer would tell how many groups a table has.
     """
 
     # A contribution bound may make the engine choose at random which contributions of a user count; every answer from a
@@ -77,8 +78,8 @@ def most_numbers(aggregation: Aggregation, limit: int | None) -> int | None:
 def _cells(measure: Measure) -> int:
     """Return the most numbers that an exact result (before noise) can have for `measure` in one group.
 
-    There are 2, the sum of the users' numbers and a count, unless the engine counts users by value. Then there is one
-    count for each possible value or bin of values.
+    In general there are 2: the sum of the users' numbers, and a count. If the engine counts users by value, there is
+    one count for each possible value, or for each of the bins whose ends double.
     """
     if measure.doubling:
         return 2 * DOUBLINGS + 1

@@ -102,7 +102,8 @@ class CheckedQuestion:
     """A question that was checked: its account is the person's own, and the steward allows its columns and bounds.
 
     - `dataset`: the dataset, with the versions of its lake tables (Delta, Iceberg) and objects that are read
-    - `account`: the account, which pays `budget`
+    - `account`: the account that pays for the question
+    - `budget`: what the question may spend from the account
     - `parts`: the queries over private rows, in the order in which they are run
     - `statement`: the parsed SQL, or None if the question was not asked in SQL
     """
@@ -158,11 +159,12 @@ class CheckedQuestion:
 class Preview:
     """The plan of a question, and whether its account could pay for it now.
 
-    - `left`: the remaining budget of the account, as mechanism uses
-    - `shortage`: what the account or the cap (joint budget) of its dataset lacks, and perhaps a budget that can be
-      paid; None if the account can pay
-    - `warning`: which way of paying the cap, from a Gaussian wallet (mu squared) or as a sum of epsilons, the charge
-      would end for all accounts; None if it ends neither
+    - `left`: the mechanism uses that remain in the account; for an account with a budget, the largest use it can pay
+    - `shortage`: a sentence that says what the account, or the joint budget of its dataset, lacks, and if possible
+      which   budget could be paid; None if the account can pay
+    - `warning`: a sentence, or None. The joint budget can be paid from a Gaussian budget (mu squared) or as a sum of
+      epsilons. A charge that only one of the two can pay disables the other for all accounts, and the sentence warns of
+      this
     """
 
     plan: Plan
@@ -243,7 +245,8 @@ class QuestionService:
         Returns the stored answer as JSON text.
 
         - `planned`: the plan of the question (mechanism, noise and cost)
-        - `running`: the query's slot (its right to read a table) and timing
+        - `running`: the query as this replica runs it, with its engine slot (the right to read a table) and its padded
+          times
         - `payer`: the account, which is charged before the query waits for a slot
         """
         (part,) = checked.parts
@@ -270,12 +273,13 @@ class QuestionService:
     def _answer_parts(
         self, checked: CheckedQuestion, planned: JointPlan, running: RunningQuery, payer: TimedAccount
     ) -> str:
-        """Charge a statement with several SELECTs over private rows once, and run them all.
+        """Charge a statement with several SELECTs over private rows once, and run all of these SELECTs.
 
         Returns the stored answer as JSON text.
 
         - `planned`: the plans of the SELECTs of `checked`
-        - `running`: the query's slot (its right to read a table) and timing
+        - `running`: the query as this replica runs it, with its engine slot (the right to read a table) and its padded
+          times
         - `payer`: the account, which is charged before the query waits for a slot
         """
         statement, dataset = checked.statement, checked.dataset
@@ -388,10 +392,15 @@ class QuestionService:
         return StoredAnswer(text=job.answer, statement=statement, public=public)
 
     def render_rows(self, job: Job, renderers: WorkerPool) -> dict[str, str]:
-        """Return the rows of the query `job`, asked in SQL, as JSON texts by field; {} if the query is not in SQL.
+        """Return the rows of the answer to the query `job`, asked in SQL, as a dict of JSON texts.
 
-        The fields are `columns`, `rows`, `row_problem` and `row_notes`; a field without a value is left out. The worker
-        pool `renderers` computes the texts of large answers.
+        - `columns`: the columns that the SQL selects
+        - `rows`: the rows; left out if the query has no answer yet
+        - `row_problem`: why the SQL that computes with the answer's noisy rows failed; left out if it did not fail
+        - `row_notes`: sentences about the rows; left out if there are none
+
+        The dict is empty if the query was not asked in SQL. The worker pool `renderers` computes the texts of large
+        answers.
         """
         with self._lock:
             remembered: dict[str, str] | None = self._rows.get(job.id)
@@ -451,10 +460,11 @@ class QuestionService:
         return CheckedPart(query=query, schema=schema, where=where, joins=joins, derivation=derivation)
 
     def _parse_select(self, select: SqlSelect, dataset: Dataset) -> Statement:
-        """Return the parsed SQL of `select`, a question to `dataset`, from a cache if it was parsed before.
+        """Return the parsed SQL of `select`, a question to `dataset`.
 
-        Polls, lists of queries and pages need the parsed SQL of a stored request again and again. Raises
-        `InvalidParameter` or `UnknownColumn`.
+        The result is cached, because every poll, list of queries and page needs the parsed SQL of a stored request
+        again. SQL whose meaning depends on values in a public table (a table without users) is parsed again each time,
+        because the table may have changed. Raises `InvalidParameter` or `UnknownColumn`.
         """
         place = (dataset, select)
         with self._lock:
@@ -520,9 +530,9 @@ class QuestionService:
     ) -> tuple[str | None, str | None]:
         """Return (shortage, warning) for the preview of the question `checked`, each a sentence or None.
 
-        - shortage: what the account lacks to pay for the plan `planned`
-        - warning: which way of paying the dataset's cap (joint budget), from a Gaussian wallet (mu squared) or as a sum
-          of epsilons, the charge would end for all accounts
+        - shortage: what the account lacks to pay for the plan `planned`; None if it can pay
+        - warning: None, or that the charge disables one of the two ways in which the joint budget of the dataset's
+          accounts   can be paid (from a Gaussian budget in mu squared, or as a sum of epsilons) for all accounts
         """
         uses = planned.plan.uses
         shortage = checked.account.shortage(uses)
@@ -533,10 +543,11 @@ class QuestionService:
         return None, checked.account.warning(uses)
 
     def _fitting_budget(self, checked: CheckedQuestion, needed: Sequence[Use]) -> str | None:
-        """Return a sentence that suggests a smaller budget, if the account cannot pay for the mechanism uses `needed`.
+        """Return a sentence that suggests a smaller budget, if the account cannot pay for the uses `needed`.
 
         The account of the question `checked` can pay for the suggested budget. Returns None if no such budget is found,
-        or if the question takes registered uses (fixed when the account was opened) and so has no budget of its own.
+        or if the question does not state an (epsilon, delta) budget, for example because it takes mechanism uses that
+        were registered when the account was opened.
         """
         account = checked.account
         if not isinstance(checked.budget, Total):
@@ -571,9 +582,10 @@ def _budget_of(question: Question, statement: Statement | None, delta: float = D
 
 @contextmanager
 def _at_plan() -> Iterator[None]:
-    """Context manager that names the request field at fault in an error that planning raises in its `with` block.
+    """Context manager that adds the name of the request field at fault to an error of planning in its `with` block.
 
-    The field is `spend` for `InvalidParameter` and `Unattainable` (the budget or accuracy cannot be met), else `query`.
+    The field is `spend` for `InvalidParameter` and `Unattainable`, because the budget cannot be used or the wanted
+    accuracy cannot be reached. It is `query` for every other error.
     """
     with at_field("query"):
         try:

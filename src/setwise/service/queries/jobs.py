@@ -120,9 +120,9 @@ class Jobs:
         return self.take_up(job) if ended or self.is_lost(job) else (job, False)
 
     def asked_at(self, *, account: str, key: str) -> float | None:
-        """Return when the query of `account` under the idempotency `key` was asked, in seconds since 1970.
+        """Return when the query of `account` under the idempotency `key` was charged, in seconds since 1970.
 
-        Returns None if there is no such query.
+        Returns None if no query was charged under the key.
         """
         with self._database.reading() as connection:
             row = connection.execute(_UNDER_KEY, {"the_account": account, "the_key": key}).one_or_none()
@@ -228,7 +228,7 @@ class Jobs:
         return jobs
 
     def ids_on(self, account: str) -> dict[str, str]:
-        """Return the ids of the queries that the account `account` was charged for, by their idempotency keys."""
+        """Return a dict from the idempotency key of each query that `account` was charged for to the query's id."""
         query = select(schema.jobs.c.key, schema.jobs.c.id).where(schema.jobs.c.account == account)
         with self._database.reading() as connection:
             return {row.key: row.id for row in connection.execute(query)}
@@ -304,7 +304,10 @@ class Jobs:
 
 
 def _unknown_query() -> UnknownName:
-    """Return the error for a query that does not exist or that the person may not see: it is the same for both."""
+    """Return the error for a query that does not exist, or that the person may not see.
+
+    Both cases have the same message, so that nobody can find out which queries of others exist.
+    """
     return UnknownName("there is no such query, or it is not yours")
 
 

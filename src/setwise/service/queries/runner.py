@@ -87,10 +87,11 @@ class BothSlots:
 class QueryTiming:
     """The engine slot, the deadline and the cancellation of one query.
 
-    - `slots`: all engine slots (rights to read a table)
-    - `seconds`: the longest time for which the query may hold one
+    - `slots`: the engine slots of the replica, of which the query takes one; a slot is the right to read a table
+    - `seconds`: the longest time for which the query may hold its slot
     - `step`: the query's answer, refund or failure leaves 1, 2, 4, ... times this many seconds after the request,
       because the time at which the engine finishes reveals something about private rows
+    - `monotonic`, `sleep`: the clock in seconds, and the function that waits
     """
 
     def __init__(
@@ -117,9 +118,10 @@ class QueryTiming:
 
     @contextmanager
     def using(self, engine: Engine) -> Iterator[None]:
-        """Context manager: only while its `with` block runs, `stop` also cancels the query's statement on `engine`.
+        """Context manager that lets `stop` also cancel the statement that `engine` runs for this query.
 
-        After the block the engine may serve another query. Raises `EngineFailed` if this query was stopped before.
+        This holds only while the `with` block runs, because afterwards the engine may serve another query. Raises
+        `EngineFailed` if this query was stopped before.
         """
         with self._lock:
             self._engine = engine
@@ -332,7 +334,8 @@ class Runner:
         """Start a query for `question`, asked by the person of `identity` under the idempotency `key`, and return it.
 
         If this replica already runs a query of the same person, account and key, that query is returned. Raises
-        `KeyConflict` if that query has a different request, and `TooManyRequests` if too many queries are waiting.
+        `KeyConflict` if that query has a different request, and `TooManyRequests` if the replica or the person has too
+        many queries that wait or run.
         """
         person = identity.person.name
         place = (person, question.account, key)
@@ -359,10 +362,11 @@ class Runner:
         return running
 
     async def answered(self, running: RunningQuery) -> Job:
-        """Return the stored job of the query `running` when the query has ended, at most `wait_seconds` from now.
+        """Wait until the query `running` has ended, and return its database row (`Job`).
 
-        After `wait_seconds`, a setting, the job of a query that still runs is returned. A query that is not charged yet
-        has no job, so it is awaited until it is charged or refused. Raises the error of a refused query.
+        Waits at most `wait_seconds`, a setting, and then returns the row of the query that still runs, so that the
+        caller can poll. A query that is not charged yet has no row to poll, so it is awaited until it is charged or
+        refused. Raises the error of a refused query.
         """
         loop = asyncio.get_running_loop()
         until = loop.time() + self._settings.wait_seconds

@@ -171,9 +171,10 @@ class SeriesService:
         - `until`: the day before which a period has to end; None means today in UTC
         - `threads`: the threads that look the series up
 
-        The result becomes visible at a padded time (1, 2, 4, ... times a fixed step after the request), which hides how
-        long the engine took. Raises `TooManyRequests` if another update of the series, or too many updates, are
-        running, and `EngineFailed` if the update was cancelled or took too long.
+        If an update with the same `until` is running, its result is awaited. Results and failures leave at a padded
+        time (1, 2, 4, ... times a fixed step after the request), which hides how long the engine took. Raises
+        `TooManyRequests` if an update with another `until`, or too many updates, are running, and `EngineFailed` if the
+        update was stopped.
         """
         series, dataset = await threads.run(self._find, identity, name)
         running = self._running.get(name)
@@ -184,10 +185,11 @@ class SeriesService:
         return await asyncio.shield(running.task)
 
     async def cancel_update(self, identity: Identity, name: str, threads: Threads) -> bool:
-        """Stop the update of the live series `name` that this replica runs; return False if it runs none.
+        """Stop the update of the live series `name` that this replica runs; return False if this replica runs none.
 
-        A later update releases the numbers that this update would have released. `threads` run the short work with the
-        database. Raises `UnknownName` if the person of `identity` may not see the series.
+        A live series is a set of noisy user counts that is released period by period. The next update releases the
+        periods that the stopped one would have released. `threads` run the short work with the database. Raises
+        `UnknownName` if the person of `identity` may not see the series.
         """
         await threads.run(self.visible, identity, name)
         running = self._running.get(name)
@@ -238,7 +240,8 @@ class SeriesService:
     def _forget_ended(self, name: str, task: "asyncio.Future[tuple[str, ...]]") -> None:
         """Forget the update of the live series `name`, whose `task` has ended.
 
-        The task's exception is retrieved, because asyncio would log its message if no request waits for the update.
+        This also retrieves the exception of the task, because asyncio would otherwise log it if no request waits for
+        the update.
         """
         del self._running[name]
         if not task.cancelled():
@@ -312,11 +315,13 @@ class SeriesService:
         return series
 
     def _state_address(self, dataset: Dataset, name: str, recorded: str = "") -> str:
-        """Return the address of the private state (counted users and noise) of the live series `name`.
+        """Return the address of the private state of the live series `name`: which users were counted, and the noise.
 
-        The state is a file if DuckDB reads the table of `dataset`, else in the database with the table. `recorded` is
-        the address in the ledger, or "" for a new series. Raises `InvalidParameter` if the service has no folder for
-        the file.
+        - The state is a file in the service's folder for live series if DuckDB reads the table of `dataset`, or if
+          `recorded`, the address in the ledger, is a file. The folder is made if it does not exist.
+        - Otherwise the state is in the database that has the table.
+
+        `recorded` is "" for a new series. Raises `InvalidParameter` if the service has no folder for the file.
         """
         if dataset.engine is not EngineKind.DUCKDB and not (recorded and is_file(recorded)):
             return self._engines.address(dataset.engine)
@@ -332,7 +337,7 @@ class SeriesService:
 class LentTable:
     """Reads a registered table for one update of a live series (user counts), with an engine borrowed for each call.
 
-    `timing` is the record by which the running update can be cancelled; cancelling it also stops the engine.
+    `timing` has the update's engine slot and its cancellation; cancelling the update also stops the borrowed engine.
     """
 
     def __init__(self, engines: Engines, dataset: Dataset, timing: QueryTiming) -> None:

@@ -63,11 +63,13 @@ class TimedAccount:
 class TableReader:
     """Reads the table of a dataset for one query, with an engine that is borrowed for each call.
 
+    - `timing`: the query's engine slot (the right to read a table) and its cancellation
     - `joins`: the public tables (tables without users) that SQL joins to the dataset
     - `derivation`: the steps by which SQL computes each user's rows
-    - `results`: a cache of exact results (before noise) that `account` has paid for before
+    - `results`: a cache of exact results (before noise); only results that `account` has paid for are used. None reads
+      the table each time
 
-    The query borrows no engine while it waits for its engine slot (the right to read a table).
+    The query borrows no engine while it waits for its engine slot, so that waiting queries hold no connections.
     """
 
     def __init__(
@@ -146,9 +148,9 @@ class TableReader:
     def _read_once(self, kind: str, aggregation: Aggregation, most: int | None, read: Callable[[], Exact]) -> Exact:
         """Return the exact result (before noise) of `aggregation`, from the cache if it is there.
 
-        Otherwise call `read` and cache its result. A cached result is used only for the same version of the tables.
-        `kind` is the name of the method that reads, such as "histogram", and `most` its limit on the number of groups,
-        or None.
+        If the cache does not have the result for the current version of the tables, `read` is called and its result
+        cached. `kind` is the name of the method that reads, such as "histogram". `most` is the most groups that this
+        method returns, or None if it returns all groups.
         """
         results = self._results
         if results is None or len(aggregation.domain or ()) > _LARGEST_DOMAIN:

@@ -94,10 +94,10 @@ def open_database(url: str) -> Database:
 
 
 def _prepare_sqlite(connection: Any, _record: object, *, synchronous: str) -> None:  # noqa: ANN401 - a driver's own
-    """Set the pragmas of `connection`, a new SQLite connection.
+    """Set the options (pragmas) of `connection`, a new SQLite connection, such as how long it waits for a lock.
 
-    `synchronous` is "FULL" if commits shall wait for the disk, and "NORMAL" if not. `_record` is SQLAlchemy's record of
-    the connection and is not used.
+    `synchronous` is "FULL" if commits shall wait for the disk, and "NORMAL" if not. SQLAlchemy calls this function and
+    also passes `_record`, its own record of the connection, which is not used.
     """
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute(f"PRAGMA synchronous = {synchronous}")
@@ -164,8 +164,8 @@ _SILENT_SECONDS = 5.0
 class DatabaseProbe:
     """Tests whether the database answers, at most once a second and in a thread of its own.
 
-    A probe may hang for as long as the database does. A health request waits at most a tenth of a second for the probe,
-    and otherwise gets the result of the previous one.
+    A test may hang for as long as the database does. A health request therefore waits for it at most a tenth of a
+    second, and then gets the result of the previous test.
     """
 
     def __init__(self, database: Database) -> None:
@@ -219,7 +219,7 @@ class DatabaseProbe:
 
 
 def probe_state(database: Database) -> DatabaseState:
-    """Return whether the database accepts reads and writes, or reads only; raise `StoreFailed` if it fails."""
+    """Return whether the database can be read and written, or only read. Raises `StoreFailed` if it does not answer."""
     with database.reading() as connection:
         if database.engine.dialect.name != "sqlite":
             read_only = connection.scalar(text("SHOW transaction_read_only")) == "on"  # also "on" on a standby server

@@ -82,7 +82,11 @@ class Dataset:
 
     @property
     def protected(self) -> str:
-        """The column that identifies units of privacy: the user column, or a derived column for days of users."""
+        """The name of the column that identifies units of privacy, each of which is protected by itself.
+
+        It is the user column if the unit is the user, and otherwise a column that is derived from it, such as one for
+        each day of each user.
+        """
         return self.user if self.unit == USER else unit_column(self.user, self.unit)
 
     @property
@@ -156,7 +160,7 @@ class Datasets:
         return self._remembered[name]
 
     def definitions(self) -> dict[str, str]:
-        """Return the stored JSON text of the definition of every dataset, by the dataset's name."""
+        """Return a dict from the name of every dataset to the JSON text of its definition, as it is stored."""
         query = select(schema.datasets.c.name, schema.datasets.c.definition).order_by(schema.datasets.c.name)
         with self._database.reading() as connection:
             return {row.name: row.definition for row in connection.execute(query)}

@@ -97,18 +97,18 @@ question_budgets = Table(
 
 
 def add_question_budgets(connection: Connection) -> None:
-    """Migration by `connection`: create the table of default budgets of SQL statements, unless it exists."""
+    """Migrate the database of `connection`: create the table of accounts' default budgets for SQL, unless it exists."""
     question_budgets.create(connection, checkfirst=True)
 
 
 def add_removal_of_people(connection: Connection) -> None:
-    """Migration by `connection`: add the column with the time at which a person was removed, unless it exists."""
+    """Migrate the database of `connection`: add the column with the time of a person's removal, unless it exists."""
     if "removed_at" not in _columns(connection, people):
         connection.execute(text(f"ALTER TABLE {people.name} ADD COLUMN removed_at DOUBLE PRECISION"))
 
 
 def add_sign_on(connection: Connection) -> None:
-    """Migration by `connection`: add the column with a person's subject (the id at the single sign-on provider).
+    """Migrate the database of `connection`: add the column with a person's id at the single sign-on provider.
 
     Does nothing if the column exists.
     """
@@ -118,7 +118,7 @@ def add_sign_on(connection: Connection) -> None:
 
 
 def _columns(connection: Connection, table: Table) -> set[str]:
-    """Return the names of the columns that `table` has now in the database of `connection`, before a migration."""
+    """Return the names of the columns that `table` has in the database, so that a migration adds only missing ones."""
     return {column["name"] for column in inspect(connection).get_columns(table.name)}
 
 
