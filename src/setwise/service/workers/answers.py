@@ -40,10 +40,12 @@ _LARGE = 64 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredAnswer:
-    """The JSON `text` of a stored answer, and the parsed SQL `statement` that it answers (None if not asked in SQL).
+    """A stored answer, with everything that is needed to render it in a worker process, which can open no file.
 
-    `public` has the public tables (tables without users) that the SQL joins to the noisy rows of the answer: pairs of a
-    name and the rows as bytes in Arrow's stream format.
+    - `text`: the answer as JSON text
+    - `statement`: the parsed SQL that the answer is for, or None if it was not asked in SQL
+    - `public`: the public tables (tables without users) that the SQL joins to the noisy rows of the answer, as pairs of
+      the table's name and its rows as bytes in Arrow's stream format
     """
 
     text: str
@@ -72,7 +74,7 @@ class StoredAnswer:
 
 
 def read_arrow(table: bytes) -> "pa.Table":
-    """Return the Arrow table that the bytes `table` hold in Arrow's stream format."""
+    """Return the Arrow table that is stored in the bytes `table`, in Arrow's stream format."""
     import pyarrow as pa
 
     with pa.ipc.open_stream(pa.py_buffer(table)) as stream:
@@ -80,7 +82,7 @@ def read_arrow(table: bytes) -> "pa.Table":
 
 
 def without_rows(table: bytes) -> bytes:
-    """Return the Arrow table in the bytes `table` without its rows, again as bytes in Arrow's stream format."""
+    """Return a table with the same columns as `table` and no rows; both are bytes in Arrow's stream format."""
     import pyarrow as pa
 
     sink = pa.BufferOutputStream()
@@ -93,9 +95,11 @@ def without_rows(table: bytes) -> bytes:
 class CheckShell:
     """Task for a worker process: check the SQL that `statement` runs over released (noisy) rows, before it is charged.
 
-    The SQL is planned on empty tables. `schemas` describe the private rows that each private query of `statement`
-    reads. `public` has the name of each public table (one without users) that the statement reads, with its Arrow
-    bytes.
+    The SQL is planned on empty tables, so that no row is needed.
+
+    - `schemas`: the columns of the rows that each private query of `statement` reads
+    - `public`: the public tables (tables without users) that the statement reads, as pairs of the table's name and the
+      table as bytes in Arrow's stream format
     """
 
     statement: Statement
@@ -103,9 +107,9 @@ class CheckShell:
     public: tuple[tuple[str, bytes], ...] = ()
 
     def result(self) -> bool:
-        """Return True if DuckDB accepts the shell of the statement: its SQL over released (noisy) rows.
+        """Return True if DuckDB can plan the statement's SQL over released (noisy) rows.
 
-        Raises `InvalidParameter` if DuckDB does not accept it.
+        Raises `InvalidParameter` if DuckDB refuses that SQL.
         """
         # DuckDB computes constants while it plans, so this may take any time and memory; the worker's limits stop it.
         self.statement.check_shell(self.schemas, {name: read_arrow(table) for name, table in self.public})
@@ -116,22 +120,26 @@ class CheckShell:
 class ComputePublicValue:
     """Task for a worker process: compute the SQL `text`, a SELECT of one value over public tables (without users).
 
-    `public` has the name of each table that it reads, with its Arrow bytes.
+    `public` has the tables that the SELECT reads, as pairs of the table's name and its rows as bytes in Arrow's stream
+    format.
     """
 
     text: str
     public: tuple[tuple[str, bytes], ...]
 
     def result(self) -> RowExpression:
-        """Return the value as a constant of expressions over rows; raise `InvalidParameter` if there is none."""
+        """Return the value of the SELECT as a constant that may stand in an expression over private rows.
+
+        Raises `InvalidParameter` if the SELECT has several rows, or a value that such expressions cannot have.
+        """
         return public_value(self.text, {name: read_arrow(table) for name, table in self.public})
 
 
 def make(task: "Task[Made]", stored: StoredAnswer, workers: WorkerPool) -> Made:
-    """Return the result of `task`, which renders the answer `stored`.
+    """Run `task`, which renders the stored answer `stored` (as JSON or CSV, for example), and return its result.
 
-    A process of `workers` computes it if the answer is large, or if its SQL computes with released rows (the noisy rows
-    of an answer). Otherwise it is computed here, which takes less time than a message to a worker.
+    A process of the pool `workers` runs the task if the answer is large, or if its SQL computes with the answer's noisy
+    rows. Otherwise the task is run in this process, which takes less time than a message to a worker.
     """
     return workers.calculate(task) if stored.is_heavy else task.result()
 
@@ -143,10 +151,12 @@ class WriteRows:
     stored: StoredAnswer
 
     def result(self) -> dict[str, str]:
-        """Return a dict with the JSON texts of the answer's `columns` and `rows`.
+        """Return a dict from field names to JSON texts.
 
-        If the SQL over released rows (the noisy rows of an answer) failed, `row_problem` has the JSON text of the error
-        message. `row_notes` has the JSON text of a list of sentences about the rows, if there are any.
+        - `columns`, `rows`: the columns and rows that the SQL computes from the answer
+        - `row_problem`: the error message, if the SQL that computes with the answer's noisy rows failed; otherwise left
+          out
+        - `row_notes`: a list of sentences about the rows; left out if there are none
         """
         result_rows = self.stored.sql_result(self.stored.read())
         texts = {
@@ -196,7 +206,10 @@ _QUOTE = "'"
 
 
 def _quote_cell(cell: RowCell) -> RowCell:
-    """Return a cell for a CSV file: a text that a spreadsheet might take for a formula gets a leading apostrophe."""
+    """Return `cell` as it is written to a CSV file: text that a spreadsheet may take for a formula gets an apostrophe.
+
+    The apostrophe is put before the text. Other cells, such as numbers, are returned unchanged.
+    """
     return _quote_text(cell) if isinstance(cell, str) else cell
 
 
@@ -286,7 +299,7 @@ def _statistics(answer: PrivateAnswer, statement: Statement | None) -> list[str]
 
 
 def _charts(answer: PrivateAnswer) -> list[Chart]:
-    """Return one chart for each statistic of `answer`, which was not asked for in SQL.
+    """Return the charts that the page of `answer` shows, one for each statistic; `answer` was not asked for in SQL.
 
     Several quantiles share one chart, because they are in the same unit.
     """
@@ -313,10 +326,13 @@ def _charts(answer: PrivateAnswer) -> list[Chart]:
 
 
 def _first_bars(chart: Chart) -> list[dict[str, object]]:
-    """Return the first `BARS` bars of a chart as JSON objects: `item` (the label), `cells`, `count` and `interval`.
+    """Return the first 50 (`BARS`) bars of `chart` as JSON objects, which a page's script draws.
 
-    `cells` are the parts of the label, one for each group column, and `count` is the bar's value. A further field
-    `unreliable` is True if the bar is marked as unreliable, and otherwise left out.
+    - `item`: the label of the bar
+    - `cells`: the parts of the label, one for each group column
+    - `count`: the value of the bar, of whatever statistic the chart shows
+    - `interval`: the confidence interval of the value, or None
+    - `unreliable`: True if noise may be as large as the value; otherwise left out
     """
     return [
         {

@@ -43,9 +43,10 @@ def _never_cancelled() -> None:
 
 
 class HashedOnce:
-    """A dictionary key that wraps `key` and computes its hash only once.
+    """A dictionary key that wraps `key` and computes the hash of `key` only once.
 
-    A task is looked up several times, and hashing it reads its whole query and schema.
+    This saves time for a task of a worker process, because a task is looked up several times, and hashing it reads its
+    whole query and schema.
     """
 
     __slots__ = ("_hash", "key")
@@ -87,7 +88,11 @@ class RememberedResults:
         return entry[0]
 
     def add(self, key: Hashable, result: object, size: int) -> None:
-        """Cache `result`, of this `size`, under `key`, unless it is too large or the key has a result already."""
+        """Cache `result` under `key`; `size` is its size in the unit of this cache.
+
+        Does nothing if the result is larger than the cache allows, or if the key has a result already. Results that
+        were used least recently are dropped to make room.
+        """
         hashed = HashedOnce(key)
         if size > self._largest or hashed in self._results:
             return
@@ -110,14 +115,13 @@ class _Reply(Generic[R]):
 
 
 class WorkerPool:
-    """A pool of worker processes that compute tasks (`work` in tasks.py), started when first needed.
+    """A pool of worker processes that run tasks for the service; a process is started when it is first needed.
 
-    - `seconds`, `memory`: the most time, and memory in bytes, that one calculation may take
-    - `remedy`: the advice at the end of the error for a calculation that takes more
+    - `processes`: the number of processes. One person may use all but one, so that others need not wait for that person
+    - `seconds`, `memory`: the most seconds, and bytes of memory, that one task may take
+    - `remedy`: the advice at the end of the error for a task that takes more
     - `remember`: whether results are cached
-    - `preload`: the name of the module that each process imports before its first calculation ("" for none)
-
-    One person may use all processes but one, so that another person never waits for all of theirs.
+    - `preload`: the name of a module that each process imports before its first task; "" for none
     """
 
     def __init__(
@@ -137,11 +141,11 @@ class WorkerPool:
         self.waiting = 0
 
     def calculate(self, task: Task[R], *, check: Callable[[], None] = _never_cancelled) -> R:
-        """Return the result of `task`, from the cache or a worker process; blocks until the result is there.
+        """Return the result of `task`, from the cache or from a worker process; blocks until the result is there.
 
         `check` is called every 0.05 seconds while waiting, and raises an error if the result is not wanted any more.
-        Raises the error of the task, `Unattainable` beyond the limit of time or memory, and `TooManyRequests` if too
-        many calculations wait.
+        Raises the error of the task, `Unattainable` if the task takes more time or memory than allowed, and
+        `TooManyRequests` if too many tasks, of all people or of this person, wait or run.
         """
         person = current_person.get()
         with self._lock:
@@ -173,13 +177,13 @@ class WorkerPool:
     async def call(self, function: Callable[Given, R], *args: Given.args, **kwargs: Given.kwargs) -> R:
         """Call `function` with `args` and `kwargs` in a thread, and return its result without blocking the event loop.
 
-        The function may calculate several tasks.
+        The function may call `calculate` several times, each of which blocks the thread.
         """
         call = partial(copy_context().run, function, *args, **kwargs)
         return await asyncio.get_running_loop().run_in_executor(self._threads, call)
 
     def close(self) -> None:
-        """End every worker process, and every calculation that waits for one."""
+        """Kill every worker process and cancel waiting tasks; return when the threads of this pool have ended."""
         with self._lock:
             workers = [*self._idle, *self._busy]
             self._idle.clear()
@@ -188,9 +192,10 @@ class WorkerPool:
         self._threads.shutdown(wait=True, cancel_futures=True)
 
     def _compute(self, task: Task[R], person: str, check: Callable[[], None]) -> _Reply[R]:
-        """Wait for a free worker process, let it compute `task` for `person`, and return its reply.
+        """Wait for a free worker process, let it compute `task`, and return its reply.
 
-        One person may use all processes but one. `check` is called while waiting, and raises an error to stop the wait.
+        `person` is the name of the person who waits for the result; one person may use all processes but one. `check`
+        is called while waiting, and raises an error to stop the wait.
         """
         while not self._slots.acquire(person, timeout=_CHECK_SECONDS):
             check()

@@ -78,7 +78,7 @@ class Compose:
 
     - `interaction`: what the analyst may choose after seeing answers, from nothing ("batch") to the mechanisms, their
       order and their parameters ("adaptive")
-    - `delta`, `epsilon`: the given one; the other is None, and is bounded
+    - `delta`, `epsilon`: the caller states one of the two and leaves the other None, which the task then bounds
 
     >>> task = Compose(uses=("pure:0.1x25",), interaction="setwise", delta=1e-6)
     >>> task.result()["epsilon"]["upper"] < 2.0791
@@ -137,11 +137,12 @@ class Calibrate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanQuestion:
-    """Task for a worker process: plan `query` with the budget `spending`.
+    """Task for a worker process: plan `query`, which may spend the budget `spending`.
 
-    The table that the query reads has the columns `schema`, of which `user` identifies users. `terms` are the terms of
-    the account that pays: what it promises and may spend. `where` is the query's filter, parsed for the schema, or None
-    if the query has no filter.
+    - `user`: the column that identifies users in the table that the query reads
+    - `schema`: the columns of that table
+    - `terms`: the terms of the account that pays: what it promises, and what it may spend when it is opened
+    - `where`: the query's filter, parsed for the schema, or None if the query has no filter
     """
 
     query: Query
@@ -154,7 +155,8 @@ class PlanQuestion:
     def result(self) -> ExecutablePlan:
         """Return the plan of the query: its mechanism, its noise and its cost.
 
-        No row is read, and the plan does not depend on the account's remaining budget.
+        No row is read. The plan depends on what the account may spend in all, and not on what is left of it, so that
+        the plan can be cached.
         """
         opened = status_of(self.terms, WHOLE_LIFE, {}, 0)
 
@@ -192,12 +194,13 @@ class PlanStatement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CertifyTerms:
-    """Task: certify the overall epsilon at `delta` of an account with registered `uses`, and return its `Terms`.
+    """Task: certify the epsilon of an account that pays with registered mechanism `uses`, and return its `Terms`.
 
-    - `analyst`: who may ask about `dataset` with the account, called `name`
+    - `name`, `analyst`, `dataset`: the account's name, the person who may spend from it, and the dataset to ask about
+    - `delta`: the delta at which the overall epsilon of all uses is certified
     - `period`: the calendar period after which the uses are renewed, or None
-    - `wallet`: the mu of a Gaussian wallet (a budget of mu squared) that pays for uses which are not registered, or 0
-    - `failure`: the most that the failure probabilities of the wallet's uses may add up to
+    - `wallet`: the mu of a Gaussian budget (mu squared) that pays for uses which are not registered; 0 for none
+    - `failure`: the most that the failure probabilities of uses which that budget pays for may add up to
     """
 
     name: str
@@ -227,10 +230,12 @@ class CertifyTerms:
 class CertifyBudget:
     """Task: compute what an account that promises (`epsilon`, `delta`) may spend, and return the account's `Terms`.
 
-    - `analyst`: who may ask about `dataset` with the account, called `name`
+    - `name`, `analyst`, `dataset`: the account's name, the person who may spend from it, and the dataset to ask about
     - `period`: the calendar period after which the budget is renewed, or None
-    - `rule`: how prices of mechanism uses add up: in mu squared (wallet), as a sum of rho (zcdp) or from a menu
-    - `menu`: under the rule "menu", the account takes only mechanism uses that are no worse than one of these
+    - `rule`: how prices of mechanism uses add up: in mu squared ("wallet"), as zCDP parameters ("zcdp"), or in units of
+      a list of uses ("menu")
+    - `menu`: that list; an account under the rule "menu" accepts only mechanism uses that are no worse than one of
+      these
     - `failure_share`: the share of delta for outright failures, in which everything may be revealed; None is the rule's
       default
     """
@@ -266,11 +271,11 @@ class CertifyBudget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JointPromise:
-    """Task: the (epsilon, delta) that holds for all accounts on `dataset` together, even if their analysts collude.
+    """Task: compute the (epsilon, delta) of all accounts on `dataset` together, even if their analysts collude.
 
     - `terms`: the promise and budget of each account
-    - `cap`: the status of the limit on the spending of all accounts together, or None
-    - `periods`: the number of periods for which an account with a renewed budget is counted
+    - `cap`: the status of the joint budget of all accounts on the dataset, or None if there is no joint budget
+    - `periods`: for an account whose budget is renewed, the number of periods whose budgets are counted
     """
 
     dataset: str
@@ -354,7 +359,7 @@ class Mixture:
 
     @property
     def ranges(self) -> int:
-        """How many of the `number` mechanisms are bounded-range: `number` times `share`, rounded."""
+        """How many of the `number` mechanisms are bounded-range: `number` times `share`, rounded to an integer."""
         return min(self.number, max(0, math.floor(self.share * self.number + 0.5)))
 
     def uses(self) -> list[str]:
@@ -365,11 +370,11 @@ class Mixture:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurvePoints:
-    """Task: one curve of the page that compares composition bounds, as brackets of the overall epsilon.
+    """Task: compute one curve of the page that compares composition bounds: certified brackets of the overall epsilon.
 
     - `which`: the curve, which has about ten points
     - `along`: what the x axis is: the number of mechanisms, or the share of them that is bounded-range
-    - `mixture`: the other parameters; its number or share is replaced by x
+    - `mixture`: the mechanisms; at each point, x takes the place of their number or of that share
 
     >>> mixture = Mixture(number=20, share=0.0, epsilon=0.1, delta=1e-6)
     >>> found = CurvePoints(which=Curve.GAUSSIAN, along=Along.NUMBER, mixture=mixture).result()
@@ -393,10 +398,10 @@ class CurvePoints:
 
 
 def _points_along(along: Along, mixture: Mixture) -> list[tuple[float, Mixture]]:
-    """Return pairs (x, mechanisms) for about ten points of a curve; x is the value on the x axis.
+    """Return about ten points of a curve, as pairs of the value x on the x axis and the mechanisms to compose there.
 
-    `along` says what x is: the number of mechanisms, up to the number in `mixture`, or the share of bounded-range
-    mechanisms, from 0 to 1. The mechanisms are those of `mixture` with x in place of its own number or share.
+    `along` says what x is: the number of mechanisms, from 1 to the number in `mixture`, or the share of bounded-range
+    mechanisms, from 0 to 1. The mechanisms of a point are those of `mixture` with x as their number or as that share.
     """
     match along:
         case Along.NUMBER:
