@@ -81,12 +81,12 @@ class LocalTables:
     def preview(self, dataset: str, sql: str, words: SqlWords) -> ToolResult:
         """Return the plan of the SELECT `sql` on the table `dataset` as a JSON object; nothing is charged.
 
-        A plan has the mechanism, its noise and its cost. `words` are options, such as epsilon. Two fields are None or
-        text:
+        A plan has the mechanism, its noise and its cost. `words` are options as keyword arguments, such as epsilon. Two
+        further fields are None or a sentence:
 
         - `shortage`: what the account lacks to pay for the plan
-        - `warning`: which way of paying the dataset's cap (joint budget), from a Gaussian wallet (in mu squared) or as
-          a sum of epsilons, the charge would end for all accounts
+        - `warning`: that the charge disables one of the two ways in which the joint budget of the dataset's accounts
+          can be   paid (from a Gaussian budget in mu squared, or as a sum of epsilons) for all accounts
         """
         with self._question_lock:
             plan = self._session(dataset).explain(sql, called=dataset, **words)
@@ -95,10 +95,10 @@ class LocalTables:
             return {**plan.to_dict(), **affordability}
 
     def ask(self, dataset: str, sql: str, words: SqlWords, key: str) -> ToolResult:
-        """Ask the SELECT `sql` on the table `dataset`, and return the answer as a JSON object.
+        """Charge the account for the SELECT `sql` on `dataset`, run it, and return the answer as a JSON object.
 
-        `words` are options as keyword arguments, such as epsilon. Asking the same question again under the same
-        idempotency `key` returns the stored answer and costs nothing.
+        `dataset` is the name of a table. `words` are options as keyword arguments, such as epsilon. Asking the same
+        question again under the same idempotency `key` returns the stored answer and costs nothing.
         """
         session = self._session(dataset)
         with self._question_lock:
@@ -151,8 +151,11 @@ class LocalTables:
 class ServiceTables:
     """Datasets of a Setwise service that an agent may ask with one person's token.
 
-    The service enforces budgets, contribution bounds and padded answer times. Padded times are 1, 2, 4, ... times a
-    fixed step after the request.
+    - `client`: the connection to the service, with the token
+    - `account`: the account that pays for questions; None takes the person's only account on a dataset
+
+    The service enforces budgets and contribution bounds. It also delays each answer until 1, 2, 4, ... times a fixed
+    step after the request, so that its time reveals little about the rows.
     """
 
     def __init__(self, client: "Client", account: str | None = None) -> None:
@@ -160,13 +163,16 @@ class ServiceTables:
         self._account = account
 
     def datasets(self) -> list[ToolResult]:
-        """Return one object per dataset that the person may ask; it has the dataset's name only."""
+        """Return one object for each dataset of the service, also for those on which the person has no account.
+
+        An object has only the dataset's `name`.
+        """
         return [{"name": each["name"]} for each in self._client.datasets()]
 
     def describe(self, dataset: str) -> ToolResult:
-        """Return the service's record of the dataset named `dataset`.
+        """Return the service's record of the dataset called `dataset`: the columns that questions may use, and bounds.
 
-        Raises: `UnknownName` if the service does not list it for the person whose token is used.
+        Raises: `UnknownName` if the service has no dataset of that name.
         """
         return _lookup_dataset({each["name"]: {**each} for each in self._client.datasets()}, dataset)
 
@@ -178,10 +184,10 @@ class ServiceTables:
         return self._remote(dataset).explain(sql, **words).to_dict()
 
     def ask(self, dataset: str, sql: str, words: SqlWords, key: str) -> ToolResult:
-        """Ask the SELECT `sql` on the dataset `dataset`, and return the answer as a JSON object.
+        """Charge the account for the SELECT `sql` on `dataset`, run it, and return the answer as a JSON object.
 
-        `words` are options as keyword arguments, such as epsilon. Asking the same question again under the same
-        idempotency `key` returns the stored answer and costs nothing.
+        `dataset` is the name of a dataset of the service. `words` are options as keyword arguments, such as epsilon.
+        Asking the same question again under the same idempotency `key` returns the stored answer and costs nothing.
         """
         return self._remote(dataset).sql(sql, key=key, **words).to_dict()
 
@@ -361,9 +367,10 @@ def _words(
 ) -> SqlWords:
     """Return the options of a question that are not None, as keyword arguments for `Session.sql`.
 
-    The options are the budget (`epsilon`, `delta`), the contribution bound `contributions`, and two mechanism uses that
-    were registered when the account was opened, such as "pure:0.1" (one use of a 0.1-DP mechanism). `discover` pays for
-    finding groups, and `counts` for counts.
+    - `epsilon`, `delta`: the budget of the question
+    - `contributions`: the most groups in which one user counts, or "auto" to find this bound privately
+    - `discover`, `counts`: mechanism uses that were registered when the account was opened, such as "pure:0.1" (one use
+      of a 0.1-DP mechanism); `discover` pays for finding groups, and `counts` for counts
     """
     arguments = {
         "epsilon": epsilon,

@@ -132,7 +132,7 @@ class Client:
     def accounts(self) -> list[AccountRecord]:
         """Return the status of each account of the person who owns the client's token; a steward gets every account.
 
-        The odometers (the epsilon spent so far), which take time to compute, are left out.
+        The odometers (bounds on the epsilon of all answers so far) are left out, because they take time to compute.
         """
         accounts: list[AccountRecord] = []
         while True:
@@ -157,7 +157,7 @@ class Client:
         return RemoteSeries(self, name)
 
     def dataset(self, name: str, *, account: str | None = None) -> "RemoteDataset":
-        """Return a handle to ask the dataset `name`; questions are paid by `account`.
+        """Return a handle through which to ask the dataset `name`; the account called `account` pays for the questions.
 
         If `account` is None, the person who owns the client's token pays with their only account on the dataset. Raises
         `InvalidParameter` if the person has no account on the dataset, or several.
@@ -173,9 +173,9 @@ class Client:
     def request(self, method: str, path: str, body: object = None, *, key: str | None = None) -> Any:  # noqa: ANN401
         """Send a request to the route `path`, with `body` as JSON, and return the JSON of the response.
 
-        `method` is the HTTP method, and `key` the idempotency key, None for requests without one. A request whose
-        connection is lost is repeated. Raises the error of `setwise.errors` that the response names, and `Unavailable`
-        if the service cannot be reached.
+        `method` is the HTTP method, and `key` the idempotency key, None for requests without one. If the connection is
+        lost or the replica is busy, the request is repeated, until the patience of `connect` is over. Raises the error
+        of `setwise.errors` that the response names, and `Unavailable` if the service cannot be reached.
         """
         headers = {} if key is None else {"Idempotency-Key": key}
         content = None if body is None else json.dumps(body, allow_nan=False).encode()
@@ -203,9 +203,10 @@ class Client:
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     def wait(self, query: QueryRecord) -> QueryRecord:
-        """Poll the service until `query` is no longer running, and return its record then.
+        """Ask the service for the record of `query` repeatedly until the query has ended; return the last record.
 
-        A KeyboardInterrupt meanwhile cancels the query and is raised again.
+        If the user interrupts the program meanwhile (`KeyboardInterrupt`), the query is cancelled and the interrupt is
+        raised again.
         """
         pause = _FIRST_PAUSE
         path = f"/queries/{query['id']}"
@@ -235,9 +236,10 @@ def _check_address(url: str) -> str:
 
 
 def _read_response(response: "httpx.Response") -> Any:  # noqa: ANN401 - JSON
-    """Return the JSON of a response whose status means success.
+    """Return the JSON of `response` if its status means success.
 
-    Raises the error that a problem document names, and `Unavailable` for a response that is not JSON.
+    Otherwise raises the error that its problem document (a JSON object about an error) names, and `Unavailable` if the
+    response is not JSON.
     """
     try:
         content = response.json()
@@ -364,7 +366,7 @@ class RemoteDataset(Askable):
     def explain(self, text: str, **words: Unpack[SqlWords]) -> Plan:
         """Return the plan of the SELECT `text`: its mechanism, cost and accuracy. Costs nothing and reads no data.
 
-        The keyword arguments `words` are a budget, a contribution bound and the like, as in `sql`.
+        The keyword arguments `words` are options as in `sql`: a budget, a contribution bound, or public group labels.
         """
         return Plan.from_dict(self._client.request("POST", "/preview", self._sql_body(text, words)))
 
@@ -421,9 +423,9 @@ class RemoteSeries:
         return f"<setwise live series {self.name!r} of a service>"
 
     def update(self, until: str | date | None = None) -> list[str]:
-        """Release every period that has ended and was not released before; return their first days. Nothing is charged.
+        """Release every period that has ended and was not released before; return the first days of these periods.
 
-        A period has ended if its last day is before the day `until`; None means today (UTC).
+        Nothing is charged. A period has ended if its last day is before the day `until`; None means today (UTC).
         """
         body = {} if until is None else {"until": str(until)}
         released: ReleasedRecord = self._client.request("POST", f"/live/{quote(self.name)}/update", body)

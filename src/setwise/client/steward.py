@@ -176,9 +176,10 @@ class Steward:
         failure_share: float | None = None,
         keep: Keep = "either",
     ) -> CapRecord:
-        """Limit what all accounts on `dataset` may spend together to one budget (epsilon, delta); return the cap.
+        """Limit what all accounts on `dataset` may spend together to one joint budget (epsilon, delta), called the cap.
 
-        A cap is set once, before the first account is opened, and cannot be changed.
+        A cap is set once, before the first account is opened, and cannot be changed. Returns the service's record of
+        it.
 
         - `rule`: how charges add up: by their zCDP parameters ("zcdp"), or as `keep` says ("wallet")
         - `failure_share`: the share of delta for the failure probabilities of mechanism uses; None is the rule's
@@ -247,12 +248,13 @@ class Steward:
         """Open the account `name` of `analyst` on `dataset` with a budget (epsilon, delta) for its questions.
 
         - `every`: the calendar period after which the account has its whole budget again; None means never
-        - `rule`: how charges add up: in mu squared ("wallet"), by their zCDP parameters ("zcdp"), or by a `menu`
+        - `rule`: how charges add up: in mu squared ("wallet"), by their zCDP parameters ("zcdp"), or in units of `menu`
           ("menu")
         - `failure_share`: the share of delta for the failure probabilities of mechanism uses; None is the rule's
           default
-        - `menu`: pure and bounded-range uses; under the rule "menu", the account takes only uses that are no worse than
-          one of these, but can pay for more of them
+        - `menu`: pure and bounded-range uses, such as "pure:0.1"; under the rule "menu" the account accepts only uses
+          that   are no worse than one of these, and in return its budget pays for more of them than under the rule
+          "wallet"
         """
         body: dict[str, object] = {"kind": "filter", "name": name, "epsilon": epsilon}
         body |= {"rule": rule, "failure_share": failure_share} | ({"menu": list(menu)} if menu else {})
@@ -323,10 +325,10 @@ class Steward:
         return self._client.request("PUT", _path("accounts", account, "state"), {"state": state, "reason": reason})
 
     def _pages(self, path: str, number: str, after: int) -> Iterator[Any]:
-        """Yield the records of the list at the route `path`, which the service returns in pages.
+        """Yield the records of the list at the route `path`, requesting one page of the list after the other.
 
-        `number` is the integer field that orders the records; only records with a larger number than `after` are
-        yielded.
+        `number` is the name of the integer field that orders the records; only records whose field is larger than
+        `after` are yielded.
         """
         while page := self._client.request("GET", f"{path}?after={after}&most={_PAGE}"):
             yield from page

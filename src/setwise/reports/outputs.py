@@ -35,7 +35,8 @@ _POSTGRESQL = ("postgresql://", "postgres://")
 def check_destination(to: str) -> None:
     """Raise `InvalidParameter` unless answers can be written to the destination `to`.
 
-    A destination is a file with a known ending, FILE.duckdb::TABLE or postgresql://...::TABLE.
+    A destination is a .csv, .json or .parquet file, or a table in a database: FILE.duckdb::TABLE or
+    postgresql://...::TABLE. Only the text is checked; nothing is opened.
     """
     path, table = _split_destination(to)
     if path.startswith(_POSTGRESQL) or path.endswith(".duckdb"):
@@ -247,9 +248,9 @@ def report_page(report: Report, key: str, priced: Priced, answers: Mapping[str, 
 
 
 def joint_promise(report: Report, priced: Priced) -> str:
-    """Return the (epsilon, delta) promise of all answers of `report` together in words.
+    """Return the privacy promise of `report` in words: the (epsilon, delta) that holds for all its answers together.
 
-    The words first say which unit of privacy is protected, such as a user. `priced` has the joint price of the
+    The words first say which unit of privacy is protected, such as a user. `priced` has the joint cost of the
     questions.
     """
     return promise_for_unit(report.unit, priced.promise.upper, report.delta)
@@ -287,10 +288,12 @@ def _section(question: ReportQuestion, answer: Answered) -> str:
 
 
 def _columns(question: ReportQuestion, answer: Answered) -> tuple[dict[str, list[Any]], list[str]]:
-    """Return (columns, statistics): the values of an answer's table by column, and which columns have statistics.
+    """Return (columns, statistics) for the table of the answer to `question`.
 
-    Columns are given by their names. Those without statistics have group labels. `question` names the column of the
-    labels if the answer does not.
+    - columns: the values of each column, by the name of the column
+    - statistics: the names of the columns with statistics; the other columns have group labels
+
+    If the answer does not know the name of its label column, that name is taken from `question`.
     """
     if isinstance(answer, SqlAnswer):
         named = [output.name for output in answer.outputs if output.statistic is not None or output.interval]
@@ -303,7 +306,7 @@ def _columns(question: ReportQuestion, answer: Answered) -> tuple[dict[str, list
 
 
 def _has_numbers(answer: Answered) -> bool:
-    """Return whether the answer has a number that a picture can show."""
+    """Return whether at least one bar of the answer's first chart has a value, so that a picture shows something."""
     bars = bars_of(answer) if isinstance(answer, PrivateAnswer) else answer.charts()[0].bars
     return any(bar.value is not None for bar in bars)
 

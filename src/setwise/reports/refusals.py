@@ -19,7 +19,11 @@ _SQL_CLAUSE = " (max_groups_contributed in SQL)"
 
 @contextmanager
 def name_question(name: str) -> Iterator[None]:
-    """Context manager that adds the `name` of a question to errors, and writes options as entries of the report."""
+    """Context manager that rewrites errors of its `with` block for the author of a report.
+
+    The message then begins with the name of the question, `name`, if it does not mention the name, and speaks of
+    entries of the report's TOML file in place of options of the command line.
+    """
     try:
         yield
     except BadRequest as refusal:
@@ -46,7 +50,10 @@ def in_report_words(message: str) -> str:
 
 
 def _write_types(options: re.Match[str]) -> str:
-    """Return the entry `types` of a report that says the same as the options --type COL=KIND."""
+    """Return the TOML entry `types` that declares the same types as a series of command-line options --type COL=KIND.
+
+    `options` is the match of these options in an error message. The text also says where in the report the entry goes.
+    """
     kinds = (word.rpartition("=") for word in options[0].split() if word != "--type")
     return f"types = {{{', '.join(f'{_key(name)} = {chr(34)}{kind}{chr(34)}' for name, _, kind in kinds)}}}" + (
         " at the top of the report"
@@ -59,7 +66,11 @@ def _key(name: str) -> str:
 
 
 def _write_entry(option: re.Match[str]) -> str:
-    """Return an option of the command line as an entry of a report, with its value if the option has one."""
+    """Return the TOML entry of a report that says the same as a command-line option in an error message.
+
+    `option` is the match of the option: its name and, if it has one, its value. Without a value, the entry's name is
+    returned.
+    """
     entry, value = option[1].replace("-", "_"), option[2]
     if value is None:
         return entry

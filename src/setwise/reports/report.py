@@ -50,11 +50,11 @@ _QUESTION = ("name", "title", "sql", "weight", "to", "contributions", "domain")
 class ReportQuestion:
     """One question of a report: its name, its query, and its share of the report's budget.
 
-    - `weight`: the budget is divided among questions in proportion to their weights
-    - `to`: the destinations of the answer
+    - `weight`: the budget is divided among the questions in proportion to their weights
+    - `to`: the files and database tables that the answer is written to
     - `select`: the text of a question in SQL, or None
-    - `sql_question`: the statement parsed for the tables of the report; None without SQL or before they are open
-    - `title`: the heading of the answer; the name if empty
+    - `sql_question`: the SQL parsed for the tables of the report; None without SQL, or before the tables are open
+    - `title`: the heading of the answer; if it is empty, the heading is `name`
     """
 
     name: str
@@ -68,9 +68,9 @@ class ReportQuestion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportSelect:
-    """The `text` of a question in SQL, which is parsed again once the tables are open and their columns are known.
+    """A question in SQL as its author wrote it: the `text` of the SELECT, and its options `words` as keyword arguments.
 
-    `words` are its options as keyword arguments, such as contributions=.
+    The text is kept because it is parsed again once the tables are open and their columns are known.
     """
 
     text: str
@@ -114,15 +114,15 @@ class LiveOutput:
 class Report:
     """A parsed report: questions about one `table` with the user column `user`, under one (`epsilon`, `delta`).
 
-    - `title`: the heading of its page
-    - `name`: its account is called `name`:KEY
+    - `title`: the heading of the report's page
+    - `name`: a run under the key KEY is paid by an account called `name`:KEY
     - `known_as`: the names under which the ledger knows the report's private tables
     - `ledger`: the address of the ledger, or None if not stated
     - `dataset`: the name of the table's dataset in the ledger, or None if not stated
-    - `html`, `json`: files for the whole report, or None
+    - `html`, `json`: the paths of files that all answers are written to, as a page and as JSON, or None
     - `options`: further arguments of `setwise.open`
     - `unit`: what all answers together protect: "user", or a part of a user such as "user,day"
-    - `live`: the live series (user counts that are released period by period) that are written with it
+    - `live`: the live series (user counts that are released period by period) whose numbers the report writes to files
     """
 
     title: str
@@ -201,10 +201,10 @@ def _live_output(entry: Mapping[str, Any]) -> LiveOutput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ReportTables:
-    """The `table` of a report, its `user` column, and the tables `beside` that a SELECT may join to it.
+    """The `table` of a report with its `user` column, and the tables `beside` that a SELECT may join to it.
 
-    `location` has the name of the table, and the local files of this table and of all private tables in `beside`.
-    `private_names` are the names of these private tables.
+    - `location`: the name of `table`, and the local files of `table` and of all private tables in `beside`
+    - `private_names`: the names of these private tables (tables with users)
     """
 
     table: str
@@ -248,7 +248,11 @@ def _question(entry: Any, tables: _ReportTables) -> ReportQuestion:  # noqa: ANN
 
 
 def _named_question(entry: Mapping[str, Any], tables: _ReportTables) -> ReportQuestion:
-    """Return the question in `entry`, which has a name; errors do not mention the name yet."""
+    """Return the question that `entry`, one [[questions]] table of a report's TOML file, states.
+
+    `tables` are the tables of the report. Raises `InvalidParameter` for a wrong entry; the caller adds the question's
+    name to the message.
+    """
     name, title = entry["name"], entry.get("title", "")
     if not isinstance(title, str):
         raise InvalidParameter(f"the title of {name!r} must be text, not {title!r}")

@@ -72,11 +72,12 @@ def preview_report(report: Report) -> Priced:
 
 
 def run_report(report: Report, *, key: str, ledger: str, step: Step = lambda _: None) -> ReportRun:
-    """Ask all questions of a report, write their answers to files or databases, and return them.
+    """Ask all questions of a report, write their answers to files or databases, and return the result of the run.
 
-    - `key`: the run is paid by the account `NAME:KEY`; running again under the key costs nothing for answered questions
+    - `key`: the run is paid by an account that is called after the report and this key. Running the report again under
+      the key costs nothing for questions that were answered
     - `ledger`: the address of the ledger
-    - `step`: called with a description of each stage before it begins
+    - `step`: called with a description of each stage before the stage begins
 
     The account's (epsilon, delta) is certified for the mechanism uses of all questions, in any order.
     """
@@ -132,17 +133,21 @@ def _open_sessions(report: Report) -> Iterator[QuestionSessions]:
 def _parse_question(question: ReportQuestion, session: Session, report: Report) -> tuple[Session, ReportQuestion]:
     """Return the session on the rows that a question reads, and the question with its SQL parsed for these tables.
 
-    `session` is open on the table of `report`. SQL gets a new session on the rows that its joins and subqueries make;
-    without SQL, session and question are returned unchanged.
-
-    Raises: `InvalidParameter` if the SQL has several SELECTs over private rows.
+    `session` is open on the table of `report`. SQL gets a new session on the rows that its joins and subqueries make.
+    Without SQL, the question is returned unchanged, and a session on a CSV file may be replaced by one that reads
+    columns as the types that the question needs. Raises: `InvalidParameter` if the SQL has several SELECTs over private
+    rows.
     """
     with name_question(question.name):
         return _read_question(question, session, report)
 
 
 def _read_question(question: ReportQuestion, session: Session, report: Report) -> tuple[Session, ReportQuestion]:
-    """Return what `_parse_question` returns; errors do not name the question yet."""
+    """Return the session on the rows that `question` reads, and the question with its SQL parsed for these rows.
+
+    `session` is open on the table of `report`. Raises: `InvalidParameter` if the SQL has several SELECTs over private
+    rows; the caller adds the question's name to the message.
+    """
     # A question needs a budget to be planned. It is not used, because the questions are priced together.
     budget: BudgetWords = {"epsilon": report.epsilon, "delta": report.delta}
     if question.select is None:
