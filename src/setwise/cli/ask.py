@@ -143,9 +143,10 @@ def _read_catalog(path: str | None, text: str, user: str | None) -> "tuple[Catal
 
 
 def _note_types(session: "Session", types: "Mapping[str, Kind]") -> None:
-    """Print to standard error which types a question takes for the CSV columns whose types were not declared.
+    """Print to standard error as which types a question reads CSV columns whose types the user did not declare.
 
-    `types` are the types that the question needs, by column name; `session` has the declared ones.
+    `types` are the types that the question needs, by column name; `session` has the declared ones. Nothing is printed
+    if all types were declared.
     """
     read = [f"{name} as {kind}" for name, kind in types.items() if name not in session.types]
     if read:
@@ -164,12 +165,13 @@ def _note_unread_cells(
 
     - `common`: has the CSV options of the first table
     - `question`: its text; only the user column and columns whose names occur in the text are checked
-    - `types`: the types that the question assumes, by column
+    - `types`: the types as which the question reads columns, by column name
     - `joined`: the paths of the tables that the question joins, by name
     - `entry`: the catalog's entry for the first table, or None
-    - `users`: the user columns of private tables, by table
+    - `users`: the user columns of joined private tables, by table name
 
-    Nothing is printed with --no-scan, or if the engine is not DuckDB.
+    Nothing is printed with --no-scan, or if the engine is not DuckDB. Raises: `UnsuitableTable` if most cells of a
+    column cannot be read, except for a preview.
     """
     from setwise.analytics.engines.files import CsvOptions
     from setwise.analytics.tables.scan_notes import TableToScan
@@ -420,7 +422,11 @@ _TAKEN = {Number: float, Shares: list[float], Columns: list[str], Domain: str, C
 
 
 def _parameter(word: inspect.Parameter) -> inspect.Parameter:
-    """Return the command-line option for `word`, a parameter of a query, with the parameter's type and default."""
+    """Return the command-line option for `word`, one parameter of a kind of query, such as `k` of a top k.
+
+    The option has the parameter's default and type; a type that the command line does not have, such as a number that
+    may also be a fraction, is replaced by one that it has.
+    """
     needed = word.default is options.NEEDED
     kind = next((taken for python, taken in _TAKEN.items() if word.annotation in (python, python | None)), None)
     if kind is None:
@@ -467,10 +473,10 @@ def _read_query(query: str) -> str:
 
 
 def _parse_named_tables(values: Sequence[str], option: str, engine: str) -> dict[str, str]:
-    """Return paths by table name, read from the `values` NAME=PATH of an option.
+    """Return a dict from table names to paths, read from the `values` NAME=PATH of an option that may be repeated.
 
-    `option` is "--table" or "--public". With --public, NAME= may be left out: the table then has its name in the
-    database of `engine`, or its file's name without the ending.
+    `option` is "--table" or "--public". With --public, NAME= may be left out. The table then has its name in the
+    database of `engine`, or the name of its file without the ending.
     Raises: `InvalidParameter` if a value is not of this form or a name is given twice.
     """
     from setwise.analytics.engines.connect import location_of

@@ -143,9 +143,9 @@ class GroupedHelp(TyperCommand):
 
 
 def _own_groups(ctx: Any) -> dict[str, tuple[str, ...]]:  # noqa: ANN401
-    """Return the command's own groups of options, from `OWN_GROUPS`: lists of option names, keyed by heading.
+    """Return a dict from headings to names of options, under which the help of the command of `ctx` lists its options.
 
-    `ctx` is the command's context. The result is empty if the command has no groups of its own.
+    `ctx` is the command-line library's context. The dict is empty if `OWN_GROUPS` has no groups for the command.
     """
     return OWN_GROUPS.get(ctx.command_path.removeprefix("setwise "), {})
 
@@ -157,8 +157,9 @@ def _sections(
 ) -> Iterator[tuple[str, list[tuple[str, str]]]]:
     """Yield the sections of a command's help: a heading, and below it pairs (option or argument, explanation).
 
-    `parameters` are the command's arguments and options, and `own_groups` maps headings to options. If `own_groups` is
-    empty, a command with --user has the groups of all questions, and other commands have no groups.
+    `parameters` are the command's arguments and options, and `ctx` its context in the command-line library.
+    `own_groups` maps headings to the names of options below them. If it is empty, a command that has --user gets the
+    headings that all commands for questions share, and the options of any other command are in one section.
     """
     records = {parameter.name: parameter.get_help_record(ctx) for parameter in parameters}
     arguments = [parameter.name for parameter in parameters if parameter.param_type_name == "argument"]

@@ -47,7 +47,7 @@ _ABOUT_FILES = (
 
 @contextmanager
 def add_reading_advice(source: str, csv: "CsvOptions", types: "Mapping[str, Kind]", user: str) -> Iterator[None]:
-    """Context manager that adds to an error about the CSV file `source` the command that reads the file correctly.
+    """Context manager that adds advice to an error of its `with` block: the command that reads the CSV file `source`.
 
     `csv` and `types` are the options with which the file was read, and `user` is the user column. Nothing is added if
     the error is not about the file, or if `setwise check` would read the file with the same options.
@@ -71,9 +71,10 @@ def add_reading_advice(source: str, csv: "CsvOptions", types: "Mapping[str, Kind
 
 
 class SeveralValues(InvalidParameter):
-    """A distinct count of several `columns` together, which only SQL can ask; the message ends with its command.
+    """Error for a distinct count of several `columns` together, which only SQL can ask.
 
-    `table` is the path of the table, or None if it is not known; the message then has the statement alone.
+    The message ends with the `setwise sql` command to paste, or with only the SQL statement if `table`, the path of the
+    table, is None.
     """
 
     def __init__(self, columns: Sequence[str], table: str | None) -> None:
@@ -82,10 +83,11 @@ class SeveralValues(InvalidParameter):
 
 
 def _distinct_command(names: str, table: str | None) -> str:
-    """Return the `setwise sql` command that counts the distinct values of the columns `names` together.
+    """Return a clause that tells the user to ask again with a `setwise sql` command, which is included.
 
-    It has the filter, group and options of the command that runs, as far as `setwise sql` has them. Only the SQL
-    statement is returned if `table` is None, or if the groups are periods or bins, which SQL spells in another way.
+    The command counts the distinct combinations of the columns `names`, given as SQL text. It has the filter, group and
+    options of the command that runs, as far as `setwise sql` has such options. Only the SQL statement is returned if
+    `table`, the path of the table, is None, or if the groups are periods or bins, which SQL spells in another way.
     """
     named: dict[str, str] = {}
     kept: list[str] = []
@@ -111,7 +113,10 @@ def _distinct_command(names: str, table: str | None) -> str:
 
 
 class UnreadableCells(UnsuitableTable):
-    """A question that is refused before its charge, because `notes` say that the cells it needs cannot be read."""
+    """Error for a question that is refused before its charge, because cells that it needs cannot be read.
+
+    `notes` are the notes of the scan that say which cells these are, and how to read them.
+    """
 
     def __init__(self, message: str, notes: "Sequence[ScanNote]" = ()) -> None:
         super().__init__(message)
@@ -121,12 +126,14 @@ class UnreadableCells(UnsuitableTable):
 def _advice(
     source: str, csv: "CsvOptions", types: "Mapping[str, Kind]", user: str, notes: "Sequence[ScanNote]", message: str
 ) -> str:
-    """Return a sentence with the options that the CSV file `source` needs, and the command with these options, or "".
+    """Return advice to add to a refusal: which options the CSV file `source` needs, and a command with these options.
 
     - `csv`, `types`: the options with which the file was read
     - `user`: the file's user column
-    - `notes`: the notes for which the question was refused
-    - `message`: the refusal
+    - `notes`: the notes of the scan for which the question was refused
+    - `message`: the text of the refusal
+
+    Returns "" if no command is known that would not be refused again.
     """
     from setwise.analytics.engines.files import files_of, magic_of
     from setwise.analytics.tables.check import check_table
@@ -170,7 +177,7 @@ def _advice(
 
 
 def _ask_copy(source: str, copy_command: str, asked: Sequence[str]) -> str:
-    """Return commands, to be pasted as one, that write a readable copy of a file, check it and ask the question of it.
+    """Return a clause with a shell command that makes a readable copy of a file, checks it and asks the question of it.
 
     `copy_command` writes the copy of the file `source`, and ends with the copy's path. `asked` are the words of the
     command that asks. Returns "" if these words do not name the file.
@@ -184,10 +191,10 @@ def _ask_copy(source: str, copy_command: str, asked: Sequence[str]) -> str:
 
 
 def _ask_for_times(source: str, user: str, function: str) -> str:
-    """Return the command that counts users per period of a column which has seconds since 1970 instead of dates.
+    """Return a clause with a command that counts users per period, for a column of numbers that are times since 1970.
 
-    `source` is the table, `user` its user column, and `function` the SQL function that reads the column as times.
-    Returns "" if the command was not `setwise histogram` with periods, such as --item 'at by week'.
+    `source` is the table, `user` its user column, and `function` the SQL function that turns the numbers into times.
+    Returns "" if the command that runs is not `setwise histogram` with periods, such as --item 'at by week'.
     """
     first, *words = command_words.get() or ("",)
     place = words.index("--item") if "--item" in words else len(words)
@@ -204,10 +211,10 @@ def _ask_for_times(source: str, user: str, function: str) -> str:
 
 
 def _with_comparisons(word: str, comparisons: Mapping[str, str]) -> str:
-    """Return a SQL statement or filter, `word`, in which columns are compared where they were taken for truth values.
+    """Return the SQL statement or filter `word` with some columns in its conditions replaced by comparisons.
 
-    `comparisons` maps such columns to the conditions that replace them, as in COUNTIF(member) and COUNTIF(member =
-    'Ja').
+    `comparisons` maps each such column, which was wrongly taken for a truth value, to its comparison. For example,
+    COUNTIF(member) becomes COUNTIF(member = 'Ja').
     """
     for name, condition in comparisons.items():
         before = r"(COUNTIF\s*\(\s*|\bWHERE\s+|\bWHEN\s+|\bAND\s+|\bOR\s+|\bNOT\s+)"
@@ -223,10 +230,11 @@ def _choices(
     types: "Mapping[str, Kind]",
     user: str,
 ) -> str:
-    """Return the command for each of the `readings` of the file `source`, of which its holder has to choose one.
+    """Return a sentence with one command for each way in which the file `source` can be read; its holder has to choose.
 
-    `types` are the column types with which the file was read, and `user` is its user column. Returns "" if a command
-    cannot be repeated.
+    `readings` maps the meaning of each way, in words, to its CSV options and column types. `types` are the column types
+    with which the file was read, and `user` is its user column. Returns "" if the running command cannot be repeated in
+    one of these ways.
     """
     from setwise.analytics.tables.check import check_table
 
@@ -241,12 +249,16 @@ def _choices(
 
 
 def _column_names(check: "TableCheck") -> set[str]:
-    """Return the names of the columns of a table that was checked."""
+    """Return the names of the columns of the table that was checked with the result `check`."""
     return {column.name for column in check.counts.columns}
 
 
 def _needed_options(check: "TableCheck", types: "Mapping[str, Kind]") -> list[str]:
-    """Return the words of the options that read a file as its `check` found it, and other columns as `types` say."""
+    """Return the command-line words of the options with which a question reads a file correctly.
+
+    `check` is what `setwise check` found out about the file. `types` are the types with which it was read so far; they
+    are used for columns to which the check gives no type.
+    """
     words = check.options()
     for name, kind in types.items():
         if name in _column_names(check) and name not in check.types:
@@ -255,7 +267,7 @@ def _needed_options(check: "TableCheck", types: "Mapping[str, Kind]") -> list[st
 
 
 def _with_options(command: Sequence[str], options: Sequence[str]) -> list[str]:
-    """Return the words of `command`, with `options` at the end in place of those that say how to read a file.
+    """Return the words of `command` without its options for reading a file, followed by the words `options`.
 
     Returns an empty list if `command` is empty.
     """
@@ -274,13 +286,13 @@ def _with_options(command: Sequence[str], options: Sequence[str]) -> list[str]:
 def joined_tables(
     sources: Mapping[str, str], types: "Mapping[str, Kind]", users: Mapping[str, str]
 ) -> "list[TableToScan]":
-    """Return the tables that a SELECT joins, so that they can be scanned for cells that cannot be read.
+    """Return the tables that a SELECT joins as records for the scan, which counts cells that cannot be read.
 
     - `sources`: the paths of these tables, by name
     - `types`: the kinds of columns, such as integer, by TABLE.COLUMN
     - `users`: the user columns of the private ones, by name
 
-    A table is read as its description file says, which `setwise check --save` writes.
+    A table's CSV options are those in the description file beside it, which `setwise check --save` writes.
     """
     from setwise.analytics.engines.connect import types_of_joined
     from setwise.analytics.engines.files import CsvOptions
@@ -301,7 +313,8 @@ def joined_tables(
 def note_unread_cells(tables: "Sequence[TableToScan]", question: str, *, free: bool) -> None:
     """Print to standard error how many lines and cells of `tables` a question cannot read, and which options help.
 
-    Only columns whose names occur in the text `question` are checked. `free` is True for a preview.
+    Only columns whose names occur in the text `question` are checked. `free` is True for a preview, which is never
+    refused.
 
     Raises: `UnsuitableTable` unless `free`, if a table has no readable line, at most half of a column's cells can be
     read, or dates that do not begin with the year are compared as text.

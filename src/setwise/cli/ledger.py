@@ -194,7 +194,7 @@ def cap(
     ledger: LedgerUrl = DEFAULT_LEDGER,
     as_json: AsJson = False,
 ) -> None:
-    """Limit for good what all accounts on a dataset may spend together; possible only before the first is opened."""
+    """Limit for good what all accounts on a dataset may spend together; only possible before any of them is opened."""
     with open_ledger(ledger) as opened:
         opened.set_cap(
             dataset,

@@ -79,10 +79,10 @@ class _Once(GroupedHelp):
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - the library keeps its context private
-        """Parse the command line `args`, and return the words that no option or argument took.
+        """Parse the command line `args` and store the values in `ctx`; return the words that were not used.
 
-        `ctx` is the command-line library's context, in which it stores the values. Raises `InvalidParameter` for an
-        option that is given twice, and for a file name after the flag --csv or --json, which takes none.
+        `ctx` is the command-line library's context of the command. Raises `InvalidParameter` for an option that is
+        given twice, and for a file name after the flag --csv or --json, which takes none.
         """
         # A SQL statement that begins with a comment is no option: a space before it makes it an argument.
         args = [f" {word}" if _SQL_COMMENT.match(word) else word for word in args]
@@ -104,7 +104,7 @@ class _Once(GroupedHelp):
 
 
 def _values_of(option: str, args: list[str]) -> list[str]:
-    """Return the values that the command line `args` gives for an option that is written several times."""
+    """Return the values of all occurrences of `option`, such as "--value", on the command line `args`."""
     values = [word for before, word in pairwise(args) if before == option]
     return values + [word.partition("=")[2] for word in args if word.startswith(f"{option}=")]
 
@@ -175,7 +175,7 @@ def _options(
         bool, typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Private analytics with certified privacy-loss composition."""
+    """Print the help of `setwise` if no command is given; the option --version prints the version and exits."""
     if context.invoked_subcommand is None:
         print(context.get_help())
 
@@ -247,7 +247,7 @@ def main() -> None:
 
 
 def _drop_output() -> None:
-    """Discard standard output that is still buffered, so that flushing it at exit does not raise a second error."""
+    """Discard standard output that is still buffered, because writing it has failed and would fail again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -83,8 +83,10 @@ def answer_rows(
 ) -> list[tuple[str, str]]:
     """Return rows (label, text) that explain a composition: its uses, its (epsilon, delta), and its theorem.
 
-    `uses` are the composed mechanism uses. `stated` is the name and value of the given parameter, such as ("delta",
-    1e-6); `missing` is the name of the other parameter, on which `answer` is a certified bound.
+    - `uses`: the composed mechanism uses
+    - `stated`: the name and value of the parameter that the user stated, such as ("delta", 1e-6)
+    - `missing`: the name of the other parameter, such as "epsilon"
+    - `answer`: the certified bound on the other parameter
     """
     name, value = stated
     lower, upper = rounded_down(answer.lower), rounded_up(answer.upper)
@@ -155,10 +157,10 @@ def epsilon_left_in_words(status: "AccountStatus") -> str:
 
 
 def laplace_left_in_words(status: "AccountStatus") -> str:
-    """Return " for Gaussian noise, 0.32 for Laplace noise" if the account can pay for less Laplace noise; "" otherwise.
+    """Return text to put after an account's remaining epsilon: " for Gaussian noise, 0.32 for Laplace noise", or "".
 
-    `status` is the status of the account. The remaining epsilon that is shown is that of Gaussian noise, so this text
-    says why a question with Laplace noise may be refused.
+    `status` is the status of the account. The remaining epsilon that is shown is that of Gaussian noise. If the account
+    can pay for less Laplace noise, this text says why a question with Laplace noise may be refused. Otherwise it is "".
     """
     laplace, largest = status.laplace_epsilon_left, status.epsilon_left or 0.0
     if laplace is None or laplace >= 0.99 * largest:
@@ -211,10 +213,11 @@ def show_answer(
 class _Block:
     """Columns of a printed table that stay together: a column of labels, or a statistic and its interval.
 
-    - `rows`: the texts of each row
-    - `is_label`: True for labels of groups
-    - `right`: True if the first column is aligned to the right; the column of the interval always is
-    - `style`: the style of the first column
+    - `headings`: the heading of each column
+    - `rows`: for each row, the texts of these columns
+    - `is_label`: True for labels of groups, which every table repeats if the columns need several tables
+    - `right`: True if the first column is aligned to the right; a second column, the interval, always is
+    - `style`: the color or style of the first column; "" for plain
     """
 
     headings: tuple[str, ...]
@@ -233,8 +236,8 @@ class _Block:
 def _tables_within(width: int, blocks: "Sequence[_Block]") -> "Group":
     """Return `blocks` as one table, or as several tables below each other that are at most `width` characters wide.
 
-    Every table repeats the labels. A table with a single statistic may need more than `width`; its cells are then
-    wrapped.
+    A block is one or two columns that stay together. Every table repeats the blocks with group labels. A table with a
+    single statistic may need more than `width`; its cells are then wrapped.
     """
     from rich.console import Group
     from rich.table import Table
@@ -312,9 +315,9 @@ def _sql_cells(cell: "RowCell", *, is_label: bool, barred: bool) -> list[str]:
 
 
 def _with_intervals(answer: "PrivateAnswer") -> list[bool]:
-    """Return, for each statistic of the answer, whether at least one item has a confidence interval for it.
+    """Return, for each statistic of the answer, whether at least one item has a confidence interval for the statistic.
 
-    Returns [True] for an answer that has only counts.
+    Returns [True] for an answer that has only counts, whose statistics are not listed.
     """
     places = range(len(answer.statistics))
     return [any(each.estimates[place].interval is not None for each in answer.items) for place in places] or [True]

@@ -26,8 +26,8 @@ def show_preview(
 
     - `queries`: the queries that the plan answers
     - `shortage`: what the account lacks; None if it can pay or if no account pays
-    - `warning`: which way of paying the dataset's cap (joint budget), from a Gaussian wallet (in mu squared) or as a
-      sum of epsilons, the charge would end for all accounts, or None
+    - `warning`: None, or that the charge disables one of the two ways in which the joint budget of the dataset's
+      accounts   can be paid (from a Gaussian budget in mu squared, or as a sum of epsilons) for all accounts
     - `as_json`: whether to print JSON instead of a table
     - `details`: whether to add the mechanism, how it was chosen, and the mechanism uses that are charged
     """
@@ -91,8 +91,10 @@ def accuracy_in_words(plan: "Plan") -> str:
 def _mechanism_rows(plan: "Plan") -> list[tuple[str, str]]:
     """Return rows (name, text) that describe the mechanism of `plan`, for the details of a preview.
 
-    They say how the mechanism was chosen, which mechanism uses are charged at most and what epsilon these have
-    together, how large the error is expected to be, and how large a count must be to be found.
+    - the mechanism, and why it was chosen
+    - the mechanism uses that are charged at most, and what epsilon these have together
+    - how large the error of a count is expected to be
+    - how large a group's count must be for the group to be found, and how far counts must be apart to be in order
     """
     rows = [
         ("mechanism", plan.mechanism),

@@ -18,10 +18,11 @@ _USER_WORDS = re.compile(r"user|customer|client|person|people|patient|member|sub
 
 
 def no_user(text: str, tables: dict[str, str], engine: str, *, is_paid: bool) -> InvalidParameter:
-    """Return the error for a statement `text` without a user column; it lists the columns, and options to paste.
+    """Return the error for the SQL statement `text`, which does not say which column identifies users.
 
-    `tables` maps the names given with --table to paths. If not `is_paid`, no budget was stated, and the error asks for
-    one too. No columns are listed if the table cannot be opened.
+    The message lists the table's columns, unless the table cannot be opened, and the options to add. `tables` maps the
+    names given with --table to paths, and `engine` reads them. If `is_paid` is False, no budget was stated either, and
+    the message asks for a budget, too.
     """
     schema = schema_of(text, tables, engine)
     names = () if schema is None else schema.names
@@ -51,14 +52,16 @@ def schema_of(text: str, tables: dict[str, str], engine: str) -> "Schema | None"
 def refused_by_type(
     refused: InvalidParameter, text: str, user: str | None, facts: "TableFacts", schema: "Schema | None"
 ) -> InvalidParameter:
-    """Return a better refusal of the statement `text` than `refused`, which was raised without knowing the columns.
+    """Return the error to show for the statement `text`: `refused`, or a better error that knows the table's columns.
 
-    - `user`: the user column
+    `refused` was raised while the statement was parsed without knowing the columns.
+
+    - `user`: the user column, or None if it was not given
     - `facts`: what is declared about the statement's tables
     - `schema`: the columns and their types, or None if not known
 
-    Returns `refused` itself if `schema` is None, if the statement names several tables, or if it is refused only
-    because CSV columns need other types.
+    `refused` is returned if `schema` is None, if the statement names several tables or cannot be parsed at all, or if
+    parsing it with the columns fails only because CSV columns need other types.
     """
     from setwise.analytics.sql.parser import parse_sql
     from setwise.analytics.sql.syntax import table_names
@@ -76,10 +79,11 @@ def refused_by_type(
 
 
 def table_path(name: str, tables: dict[str, str], engine: str) -> str:
-    """Return the path of the table that a statement calls `name` after FROM, or `name` itself if there is none.
+    """Return the path of the table that a statement calls `name` after FROM, for example from --table NAME=PATH.
 
-    `tables` maps the names given with --table to paths. If `name` is not there and is no file, its part after the last
-    dot is looked up.
+    `tables` maps the names given with --table to paths; upper and lower case are not distinguished if that is clear. If
+    `name` is not among them and is no file, its part after the last dot is looked up. If that is not found either,
+    `name` itself is returned, because it may be a path or a table of `engine`.
 
     Raises: `InvalidParameter` if nothing is found, `name` is a plain identifier, and `engine` is DuckDB.
     """

@@ -41,8 +41,8 @@ def check(**arguments: Any) -> None:  # noqa: ANN401 - each of its own type, as 
 def propose_entry(check: "TableCheck", user: str | None) -> str:
     """Return the TOML text of a catalog entry for a file; `check` is the result of checking the file.
 
-    `user` is the file's user column; None leaves it for the owner of the data to fill in. The owner fills in the bounds
-    too, because a bound that is read off the rows would reveal the value of one user.
+    `user` is the file's user column; if it is None, the entry has a placeholder that the owner of the data replaces.
+    The owner fills in the bounds too, because a bound that is read off the rows would reveal the value of one user.
     """
     from setwise.analytics.catalog import CatalogTable, table_toml
     from setwise.analytics.engines.connect import location_of
