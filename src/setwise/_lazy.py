@@ -9,10 +9,10 @@ from importlib import import_module
 
 
 def stub_exports(package_file: str) -> dict[str, str]:
-    """Return a mapping from each exported name of a package to the module that defines it.
+    """Return a dict from each exported name of a package to the module that defines this name.
 
-    The stub `__init__.pyi` beside `package_file`, the package's `__init__.py`, has one line `from MODULE import NAME as
-    NAME` for each export.
+    `package_file` is the path of the package's `__init__.py`. The stub `__init__.pyi` beside it has one line `from
+    MODULE import NAME as NAME` for each export.
     """
     with open(f"{package_file}i", encoding="utf-8") as stub:  # importing pathlib would take longer than all else here
         return {words[3]: words[1] for line in stub if (words := line.split()) and words[0] == "from"}
@@ -23,7 +23,11 @@ _RENAMED = {"setwise": {"Answer": "CertifiedBound"}}
 
 
 def attach_stub(package: str, package_file: str) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
-    """Return `__getattr__`, `__dir__` and `__all__` for the package whose stub is beside `package_file`."""
+    """Return `__getattr__`, `__dir__` and `__all__` for a package whose exports are imported when first used.
+
+    `package` is the package's name, and `package_file` the path of its `__init__.py`. The exports are those that the
+    stub `__init__.pyi` in the same folder lists.
+    """
     homes = stub_exports(package_file)
     names = sorted(homes)
 

@@ -53,8 +53,9 @@ _SAMPLED = (
 def from_event(event: "DpEvent") -> tuple[Use, ...]:
     """Return the mechanisms in a dp-accounting event as `Use`s (a guarantee and a count each).
 
-    If the event's sensitivities are for replacing a user, the guarantees are, too.
-    Raises: `InvalidParameter` for an event with sampling, or without a matching guarantee; compose it in dp-accounting.
+    If the event's sensitivities are for replacing a user, then so are the returned guarantees.
+    Raises: `InvalidParameter` for an event with sampling or without a matching guarantee; compose such an event in
+    dp-accounting.
     """
     return merged(Use(guarantee, count) for guarantee, count in _parts(event, 1))
 
@@ -105,9 +106,9 @@ def to_pld(
     """Return a dp-accounting privacy loss distribution that dominates the composition.
 
     - `discretization`: the distance between losses on the distribution's grid
-    - `points`: the number of epsilons at which the distribution attains the certified delta; between them its delta is
-      above the true one
-    - `tail`: the delta at the largest of these epsilons, which becomes probability mass at infinite loss
+    - `points`: the most epsilons at which the distribution's delta equals the certified delta. Between them it is
+      larger,   so more points make the distribution closer to the composition
+    - `tail`: the certified delta at the largest of these epsilons; it becomes probability mass at infinite loss
 
     The result may be composed with distributions of other mechanisms, in any order and adaptively (docs/adapters.md).
     Raises: `InvalidParameter` if `points` or `discretization` is out of range.
@@ -167,7 +168,10 @@ def from_measurement(measurement: "Measurement", d_in: float, count: int = 1) ->
 
 
 def _require_opendp_016() -> None:
-    """Raise `MissingExtra` for OpenDP before 0.16, whose privacy map of noisy max states a quarter of the true rho."""
+    """Raise `MissingExtra` if the installed OpenDP is older than 0.16.
+
+    The privacy map of noisy max in older versions states a quarter of the true rho, which would understate the loss.
+    """
     installed = version("opendp")
     if tuple(int(part) for part in installed.split(".")[:2]) < (0, 16):
         raise MissingExtra(
@@ -295,8 +299,10 @@ def replace_one(uses: Iterable[Use]) -> tuple[Use, ...]:
 def replaced(guarantee: Guarantee) -> Guarantee:
     """Return the guarantee of one use if one user is replaced by another, instead of added or removed.
 
-    The epsilon of pure DP and bounded range doubles, and so does a sensitivity. If a mechanism's own sensitivity under
-    replacement is smaller, as in a histogram with one cell per user, describe the mechanism by it instead.
+    The epsilon of pure DP and bounded range doubles, and so does the sensitivity of additive noise. Other guarantees
+    become those of group privacy for two users, because a replacement is a removal and an addition. If a mechanism's
+    sensitivity under replacement is less than twice that under addition, as in a histogram with one cell per user,
+    state the guarantee of the mechanism with that sensitivity instead of calling this function.
     """
     match guarantee:
         case PureDP(epsilon=epsilon):

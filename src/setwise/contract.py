@@ -87,7 +87,7 @@ class BracketRecord(TypedDict):
 class CompositionRecord(TypedDict):
     """Certified brackets of the epsilon and delta to which mechanism uses compose, with their method and theorem.
 
-    The bracket of the one that the caller gave has equal ends. `interaction` is what the analyst may choose after
+    The caller stated one of the two; its bracket has equal ends. `interaction` is what the analyst may choose after
     seeing answers, and `statement` names the theorem. `words` describes each use for people; the command line leaves it
     out.
     """
@@ -194,7 +194,7 @@ class CapRecord(TypedDict):
 
 
 class ReclaimedRecord(TypedDict):
-    """How many accounts' unspent slices (reserved parts of a dataset's joint budget, the cap) were taken back."""
+    """How many accounts on `dataset` lost unspent parts of the dataset's joint budget that they had reserved."""
 
     dataset: DatasetName
     accounts: Annotated[int, Example(3)]
@@ -337,7 +337,7 @@ class ActRecord(TypedDict):
 
 
 class AuditRecord(TypedDict):
-    """The result of verifying the ledger. It is sound (`verified`) if `faults`, a list of sentences, is empty.
+    """The result of verifying the ledger. The ledger is sound (`verified`) if `faults`, a list of sentences, is empty.
 
     `accounts` and `entries` are the numbers of accounts and ledger entries that were checked. `head` is one digest of
     the ends of all hash chains. Keep it: with this digest, a later verification finds any change of these entries.
@@ -380,14 +380,13 @@ class BudgetRecord(TypedDict):
 class PlanRecord(TypedDict):
     """The largest cost of a question, and the accuracy that its answer is planned to have.
 
-    The bounds `radius`, `detectable` and `shortfall` hold with probability `confidence`. They are in units of the
-    count, and None if the mechanism has no such bound.
+    Numbers are in units of the count, or of the first statistic. They are None if the mechanism has no such number.
 
     - `why`: how the mechanism was chosen
     - `uses`, `epsilon`: the most mechanism uses that the question can spend, and their cost at `delta`
-    - `expected_error`: the mean absolute error of a count
-    - `radius`: a count is off by at most this number
-    - `detectable`: a group is found if its count exceeds its rivals' counts (0 for a fixed threshold) by this number
+    - `expected_error`, `radius`: the mean absolute error, and a bound on the error with probability `confidence`
+    - `detectable`: with that probability a group is found if its count is larger than those of competing groups by this
+      number, or at least this number if the mechanism has a fixed threshold
     - `shortfall`: each pick of a top k has a count at most this number below the best group not picked yet
     - `alone`: None unless an account pays and the question states its own budget
     """
@@ -412,7 +411,7 @@ class PreviewRecord(PlanRecord):
     """The plan of a question to the service, and whether its account can pay for it now.
 
     `left` is the remaining budget of the account, as mechanism uses. `shortage` and `warning` may be about the cap, the
-    joint budget of a dataset's accounts. It can be paid by two rules, from a Gaussian wallet or as a sum of epsilons.
+    joint budget of a dataset's accounts, which is paid from a Gaussian wallet (mu squared) or as a sum of epsilons.
     """
 
     left: Annotated[list[str], Example(["bounded-range:0.1x50", "pure:0.1x50"])]
@@ -537,7 +536,8 @@ class SeriesRecord(TypedDict):
     """A live series (noisy user counts by period): what it counts, what it cost, and how accurate its numbers are.
 
     `within` is in users. A private item is shown if its noisy number of users is at least `shown_from`; None if the
-    items are public. `matrix` names the weights with which the counts of earlier periods enter a release.
+    items are public. `matrix` says in words with which weights a release adds up the counts of this and earlier
+    periods.
     """
 
     name: Annotated[str, Example("reach")]

@@ -97,7 +97,7 @@ class Forbidden(BadRequest):
 
 
 class UnknownName(BadRequest):
-    """There is no dataset, query, token or person of that name."""
+    """There is no dataset, query, live series, token or person of that name, or the caller may not see it."""
 
 
 class NameTaken(BadRequest):
@@ -105,7 +105,10 @@ class NameTaken(BadRequest):
 
 
 class TooManyRequests(BadRequest):
-    """A person made more requests than allowed; `seconds` is the number of seconds to wait before trying again."""
+    """A person made more requests than allowed, or too many wait or run already.
+
+    `seconds` is the number of seconds to wait before trying again.
+    """
 
     def __init__(self, message: str, seconds: int = 1) -> None:
         super().__init__(message)
@@ -135,7 +138,7 @@ class Unavailable(SetwiseError):
 
 
 class EngineFailed(Unavailable):
-    """The database engine that reads the data failed."""
+    """The database engine that reads the data failed, or its query was cancelled or took too long."""
 
 
 class StoreFailed(Unavailable):

@@ -11,7 +11,10 @@ _Record = TypeVar("_Record")
 
 
 def set_fields(record: object, **values: object) -> None:
-    """Set the fields of `record`, a frozen dataclass whose constructor runs, to `values`, the keyword arguments."""
+    """Set fields of `record`, a frozen dataclass, in place: each keyword argument is the name and value of a field.
+
+    A frozen dataclass refuses assignments, but its constructor needs to store parsed values, so it calls this function.
+    """
     for name, value in values.items():
         object.__setattr__(record, name, value)
 
