@@ -54,11 +54,13 @@ class AccountMechanism:
 def mechanism_from_draws(bounds: Bounds, draws: Draws, status: AccountStatus) -> AccountMechanism:
     """Return the mechanism of a histogram or top k whose picks and noisy counts have exactly the guarantees in `draws`.
 
-    - `bounds` are the query's contribution bounds (to how many groups one user adds, and how much).
-    - `draws` has the guarantees, which the account registered in advance.
+    - `bounds` are the query's contribution bounds (to how many groups one user adds, and how much) and its `k`, the
+      number of groups that a top k asks for.
+    - `draws` has the guarantees, which the account registered in advance: one for each random pick of a group, and one
+      for each noisy count.
     - `status` is the status of the account that pays.
-    Raises: `InvalidParameter` if `draws` pays for picks but the query has no `k`, or if a guarantee is of the wrong
-    kind.
+    Raises: `InvalidParameter` if `draws` has a guarantee for picks but the query is no top k, or if a guarantee is of
+    the wrong kind.
     """
     if draws.discover is None:
         return _noisy_histogram(bounds, draws, status)
@@ -124,8 +126,8 @@ def _discovery_from_draws(bounds: Bounds, draws: Draws, status: AccountStatus) -
     """Return the mechanism that finds groups by their numbers of users, paid with the registered guarantees in `draws`.
 
     `bounds` are the query's contribution bounds, and `status` is the status of the account that pays. None if no group
-    has to be found, because groups are public and the query has no `k`.
-    Raises: `InvalidParameter` if the query has a `k` and `draws.discover` is None.
+    has to be found, because groups are public and the query is no top k.
+    Raises: `InvalidParameter` if the query is a top k but `draws.discover`, which pays for picking groups, is None.
     """
     by_users = replace(bounds, per_item=1)
     if bounds.k is None:

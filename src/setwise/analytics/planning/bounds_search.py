@@ -123,8 +123,9 @@ class Search:
     def aggregation(self, query_aggregation: Aggregation) -> Aggregation:
         """Return the request to the engine for the exact counts from which this search chooses bounds.
 
-        For each number of a user whose bounds are open, they are the numbers of users in bins 1 to 2, 2 to 4, .. of it.
-        Filter and user column are those of `query_aggregation`, the request for the query itself.
+        The engine counts users by each number that is to be bounded. For values of a column, it counts the users in
+        bins whose ends are powers of two; for a user's groups and rows, the users with 1, 2, 3, .. of them. Filter and
+        user column are those of `query_aggregation`, the request for the query itself.
         """
         measures = [*self.measures, *self.row_measures]
         if self.groups is not None:
@@ -136,8 +137,8 @@ class Search:
     def release(self, table: GroupTable, steps: int, randomness: Randomness) -> FoundBounds:
         """Add noise to the exact counts in `table`, and return the bounds that are chosen from the noisy counts.
 
-        `table` has the counts that `aggregation` requests. At most `steps` rows of one user may count in a group.
-        `randomness` is the source of the noise.
+        `table` has the counts that `aggregation` requests. `steps` is the largest limit on a user's rows in a group
+        that may be chosen, and `randomness` is the source of the noise.
         """
         groups = None
         if self.groups is not None:
@@ -180,10 +181,10 @@ class Search:
         )
 
     def _noise_of_row(self, contributions: int) -> float:
-        """Estimate how much noise, in rows of one group, is added if one more row of each user counts in every group.
+        """Estimate the noise, in rows of one group, that each row of the limit on a user's rows adds to the answer.
 
-        `contributions` is the most groups in which one user counts. The search compares the result with the number of
-        rows that a limit on rows leaves out.
+        A limit of n rows adds n times as much. The search weighs that noise against the rows that the limit leaves out.
+        `contributions` is the most groups in which one user counts.
         """
         # The rows that a bound leaves out are known in one group only, the one in which a user has the most. In all
         # groups together it leaves out 1 to `contributions` times as many, so the noise is divided by the midpoint.
@@ -216,7 +217,8 @@ class Search:
     def bounded_query(self, found_bounds: FoundBounds, schema: Schema, steps: int) -> Query:
         """Return the search's query with its open bounds replaced by those in `found_bounds`, the result of the search.
 
-        `steps` is the most rounding steps of the larger bound of a sum of integers. `schema` describes the table.
+        `steps` limits the cost of the found bounds. A sum of integers has a rounding step of at least 1 / `steps` of
+        its larger absolute bound, and a count includes at most `steps` rows of each user. `schema` describes the table.
         """
         bounds = dict(zip(self.measures, found_bounds.bounds, strict=True))
         rows = zip(self.row_measures, found_bounds.rows, strict=True)
@@ -281,8 +283,9 @@ def has_open_bounds(query: Query) -> bool:
 def budgeted_query(query: Query, steps: int) -> Query:
     """Return `query` with its open bounds replaced by bounds that cost at least as much as any that a search can find.
 
-    So if the returned query is within the budget, the query with the found bounds is, too. `steps` is the most rounding
-    steps of a found bound of a sum, and the most rows of a user that a found bound counts.
+    So if the returned query is within the budget, the query with the found bounds is, too. `steps` limits the bounds
+    that the search can find: the upper bound of a sum is at most `steps` of its rounding steps, and a count includes at
+    most `steps` rows of each user.
     """
     statistics = tuple(
         # The margin makes this noise scale at least that of any later plan: if it can be sampled, so can the later
@@ -327,8 +330,9 @@ def bounds_in_answer(query: Query, stated_query: Query, found_bounds: FoundBound
 
     `stated_query` is the query as the analyst stated it, and `query` the query with the bounds in `found_bounds`.
     Bounds that the analyst stated have no entry. The keys are:
-    - The name of a column: its clipping bounds [low, high]. The name of a statistic replaces it for counts of rows, and
-      if statistics of one column have different bounds.
+    - The name of a column: its clipping bounds [low, high]. If statistics of one column have different bounds, each is
+      listed under the name of its statistic.
+    - The name of a count of rows: [0, most rows of a user in a group].
     - "contributions": the most groups in which one user counts.
     - "left_out": the share of (user, group) pairs that this limit leaves out.
     - "left_out_rows": by statistic, the share of rows that its limit on rows leaves out.
@@ -448,8 +452,8 @@ def _with_bounds_found(statistic: Statistic, low: Fraction, high: Fraction, sche
 def _costliest(statistic: Statistic, steps: int) -> Statistic:
     """Return `statistic` with bounds that cost at least as much as any bounds that a search can find.
 
-    In the result, a count includes up to `steps` rows of each user, and the upper bound of a sum is `steps` rounding
-    steps.
+    `steps` sets these bounds. A count includes up to `steps` rows of each user, and the upper bound of a sum is `steps`
+    times its rounding step. The cost of other statistics does not depend on their bounds.
     """
     if isinstance(statistic, Count):
         return statistic.with_bounds(Fraction(0), Fraction(steps))

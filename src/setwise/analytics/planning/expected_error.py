@@ -40,8 +40,8 @@ def statistics_note(query: Query, confidence: Fraction, number: str, *, in_round
     """Return sentences about what the intervals in an answer to `query` promise, and which statistics have none.
 
     An interval contains the number that the phrase `number` names, such as "the exact number", with probability
-    `confidence`. `in_rounds` is True if groups were not selected by their noisy numbers of users, but found in rounds
-    by weighted sums.
+    `confidence`. `in_rounds` is True if groups were found in rounds (several noisy passes over the table) and not
+    selected by their noisy numbers of users. Only such a selection makes `confidence` an average over all groups.
     """
     sure = f"{float(confidence):.0%}"
     sentences = []

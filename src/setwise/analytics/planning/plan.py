@@ -142,7 +142,8 @@ class ExecutablePlan:
     - `from_text` are the columns whose cells are text that is parsed as another kind.
     - `version` is the version of a lake table; "" for other tables.
     - `axes` says for each group column whether its labels are names, numbers or times.
-    - `in_utc` are the columns with a time zone whose periods, computed in UTC, are groups.
+    - `in_utc` are the columns of times with a zone that rows are grouped by in periods, such as days. Their periods
+      begin in UTC, which the answer says.
     - `search` is the search for open bounds, which runs first; None if no bound is open.
     """
 
@@ -196,10 +197,10 @@ class ExecutablePlan:
                 return None
 
     def over(self, discovery: Discovery) -> "ExecutablePlan":
-        """Return the plan that measures the groups in `discovery`, which were released in rounds (noisy passes).
+        """Return the plan that counts the groups in `discovery`, or releases their statistics, and finds no others.
 
-        If the plan counts, its limit on the number of groups per user may be lower than before: about twice the average
-        that the rounds estimated.
+        `discovery` has the groups that this plan found in rounds (noisy passes over the table). A plan that counts may
+        lower its limit on the number of groups per user, to about twice the average that the rounds estimated.
         Raises: `InvalidParameter` if the plan does not find groups in rounds.
         """
         aggregation = replace(self.aggregation, domain=discovery.labels)
@@ -272,7 +273,8 @@ class BoundsSearch:
 def groups_read(mechanism: Mechanism) -> int | None:
     """Return how many groups a mechanism reads from the engine; None if it reads all.
 
-    It reads the groups with the highest exact counts or sums. A mechanism whose `limit` is n reads n + 1 groups.
+    It reads the groups with the highest exact counts or sums. A mechanism that considers the `limit` largest groups
+    reads one more group, whose count its threshold depends on.
     """
     match mechanism:
         case UnknownGumbel(limit=limit) | TwoPhaseTopK(discovery=UnknownGumbel(limit=limit)):
@@ -307,9 +309,8 @@ def plan_query(
     - `user` is the user column, and `schema` describes the table's columns.
     - `status` is the status of the account that pays; None if the question brings its own budget.
     - `where` is the parsed filter of the query; None if it is to be parsed here.
-    - `charge` is the cost of the mechanism runs that are charged, if these are not those of this plan; otherwise None.
-      A plan that is made with a `charge` must be planned again before it is run, because its noise may only be
-      estimated.
+    - `charge` is the cost that the plan states, if the caller has computed what is charged; None computes the cost of
+      this plan's mechanism runs. A plan made with a `charge` must not be run, because its noise may only be estimated.
     Raises: an error such as `InvalidParameter`, `InvalidFilter` or `UnsuitableTable` that says what is wrong with the
     query or its budget.
     """
@@ -345,9 +346,10 @@ def plan_query(
 
 
 def draft_plan(query: Query, total: Total, user: str, schema: Schema) -> Plan:
-    """Return a plan of `query` with the mechanism runs and the cost of that of `plan_query`, for comparing budgets.
+    """Return a plan that states the mechanism runs of `query` and their cost within `total`, for comparing budgets.
 
-    If bounds are searched, it does not check that a query with these bounds can be planned, nor state an example error.
+    Runs and cost are the same as those of `plan_query`. For a query with bounds that a search must find first, this
+    function is faster: it neither checks that the query can be planned with found bounds nor estimates an error.
     """
     search = search_for(query, total)
     if search is None:
@@ -406,7 +408,8 @@ def _plan_costliest(
     """Return (plan, steps) of the query with the costliest bounds that `search` can find.
 
     The plan shows that the query can be planned; its own cost is not certified.
-    - `steps` is the most rounding steps that the larger bound of a sum may have.
+    - `steps` is the most rounding steps that the larger bound of a sum may have: `FINE_STEPS` if the budget allows that
+      many, else `COARSE_STEPS`.
     - `user` is the user column, and `schema` has the table's columns.
     - `where` is the parsed filter, or None.
     - `charge` is the cost of the search and the answer together.

@@ -1,6 +1,6 @@
-"""The planner of mechanisms with a memory, because the SELECTs of a statement often ask for equal noise.
+"""A cache for the planner of mechanisms, because the SELECTs of a statement often need the same plan.
 
-A plan depends on the query's bounds and its budget alone: on no row, filter or name of a table.
+A plan depends only on the query's bounds and its budget, and not on rows, filters or the name of the table.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,11 @@ _MOST_PLANS = 512
 
 
 def plan(bounds: Bounds, total: Total) -> Choice:
-    """Return `planner.plan(bounds, total)`, which may have been computed before."""
+    """Return the mechanism that the planner chooses for one count or sum of each group; the result is cached.
+
+    `bounds` are the query's contribution bounds and public groups, and `total` is its (epsilon, delta). A query with
+    more than `_MOST_LABELS` public groups is planned anew each time, so that the cache stays small.
+    """
     if len(bounds.domain or ()) > _MOST_LABELS:
         return planner.plan(bounds, total)
     return _plan(bounds, total, repr((bounds, total)))
@@ -29,7 +33,12 @@ def plan(bounds: Bounds, total: Total) -> Choice:
 def plan_statistics(
     bounds: Bounds, total: Total, wanted: Sequence[StatisticRelease], *, certified: bool
 ) -> StatisticsChoice:
-    """Return the result of `statistics.plan_statistics`, which may have been computed before."""
+    """Return the mechanism that the planner chooses for the statistics `wanted` of each group; the result is cached.
+
+    `bounds` are the query's contribution bounds and public groups, and `total` is its (epsilon, delta). If `certified`
+    is False, the noise scale is only an estimate, and the mechanism must not be run. A query with more than
+    `_MOST_LABELS` public groups is planned anew each time, so that the cache stays small.
+    """
     if len(bounds.domain or ()) > _MOST_LABELS:
         return statistics.plan_statistics(bounds, total, wanted, certified=certified)
     releases = tuple(wanted)

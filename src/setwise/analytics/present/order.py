@@ -43,7 +43,10 @@ def axis_of(group: Group, schema: Schema, *, public: bool) -> Axis:
 
 
 def columns_in_utc(groups: Sequence[Group], schema: Schema) -> tuple[str, ...]:
-    """Return the columns with a time zone whose periods or parts of time are `groups`; these are computed in UTC."""
+    """Return the columns of times with a zone that `groups` divides into periods (days) or parts of time (weekdays).
+
+    The engine computes these periods in UTC, which the answer has to say. `schema` has the kinds of the columns.
+    """
     binned = [group.column for group in groups if isinstance(group.bin, ConsecutiveTime | RecurringTime)]
     return tuple(name for name in dict.fromkeys(binned) if schema.column(name).kind is Kind.INSTANT)
 

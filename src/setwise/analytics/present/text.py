@@ -213,10 +213,10 @@ def in_heading(sentences: Sequence[str]) -> list[str]:
 
 
 def unclear_means(query: Query, clipped: Mapping[str, ClippedShare]) -> set[int]:
-    """Return the indexes of those means among the query's statistics that found bounds may have moved far.
+    """Return the indexes of the query's means that may be far from the exact means because of clipping.
 
-    `clipped` has the share of users whose values are clipped, by the name of a statistic. A mean may be far off if this
-    share may be above one half.
+    Only means whose clipping bounds a private search found are considered. `clipped` has the noisy share of users whose
+    values are clipped, by the name of a statistic. A mean may be far off if this share may be above one half.
     """
     return {
         place
@@ -274,8 +274,9 @@ def found_shares_notes(
 def _share_note(counted: str, left_out: LeftOutShare) -> str:
     """Return one sentence that says which share of `counted`, such as "rows of each user", a found bound leaves out.
 
-    The share `left_out` is of the first `left_out.of_first` groups or rows of each user; all others are left out, too.
-    If its interval is too wide to be useful, the sentence says that the share is not known.
+    The noisy share `left_out` considers only the first `left_out.of_first` groups or rows of each user. All groups or
+    rows beyond these are left out in any case, which the sentence says. If the interval of the share is too wide to be
+    useful, the sentence says that the share is not known.
     """
     if left_out.upper - left_out.lower > _UNKNOWN_SHARE:
         return f"Which share of the {counted} is left out cannot be told within this epsilon."

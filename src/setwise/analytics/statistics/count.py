@@ -131,8 +131,9 @@ class Count(Statistic):
     def release(self, among: Sequence[Statistic]) -> "StatisticRelease":
         """Return the mechanism that releases this count, with a placeholder noise scale until the planner chooses one.
 
-        The mechanism that finds the groups releases their numbers of users anyway. So a number of users without further
-        conditions needs no mechanism of its own and adds nothing to the cost. `among` is not used.
+        For a count of all users of a group the result is `UsersFound()`, which costs nothing, because a mechanism that
+        finds private groups releases their numbers of users anyway. Where no such number is released, the planner
+        replaces `UsersFound()` by a noisy sum. `among` is not used.
         """
         from setwise.mechanisms.statistics import UsersFound
 
@@ -171,9 +172,10 @@ class Count(Statistic):
 
     @classmethod
     def asked_in_words(cls, column: str | None, words: Mapping[str, Any], by: str) -> str:
-        """Return "users" or "events", whichever a count counts, followed by " with COLUMN" unless `column` is None.
+        """Return what a count counts, as "users" or "events" (rows), and " with COLUMN" after it if a column is given.
 
-        `words` are the parameters of the count as in JSON; `by`, the text that names the groups, is not used.
+        `column` is the column whose nulls are not counted, or None. `words` are the parameters of the count as in JSON.
+        `by`, the text that names the groups, is not used.
         """
         del by
         counted = "users" if words.get("most", 1) == 1 and words.get("bounds") != AUTO else "events"
@@ -194,7 +196,8 @@ class Count(Statistic):
 def noisy_total(measure: Measure) -> "StatisticRelease":
     """Return the mechanism of a noisy sum over users, with a noise scale of 1 until the planner chooses one.
 
-    `measure` is the number that each user adds to the sum; its larger absolute bound becomes the sensitivity.
+    `measure` is the number that each user adds to the sum. The sensitivity is the largest absolute value that this
+    number can have.
     """
     from setwise.mechanisms.statistics import NoisyTotal
     from setwise.mechanisms.two_phase import LaplaceCounts

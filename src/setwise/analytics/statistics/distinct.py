@@ -65,7 +65,8 @@ class Distinct(Statistic):
     def in_units(self, estimate: "Estimate") -> "Estimate":
         """Return `estimate`, a noisy number of distinct values, with a value or lower end below 0 raised to 0.
 
-        The upper end of the interval is raised by as much as the value.
+        The upper end of the interval is raised by as much as the value, so that the interval of a value that was
+        raised does not shrink to 0 alone.
         """
         from setwise.mechanisms.release import Estimate
 

@@ -132,10 +132,10 @@ class Quantile(BoundedStatistic):
         return cells
 
     def measures(self) -> tuple[Measure, ...]:
-        """Return the measure of a quantile (what a user adds): `WEIGHT` units, divided among the user's grid values.
+        """Return the measure of a quantile: how each user's `WEIGHT` units of weight are divided over the grid.
 
-        A grid value is the value of a row, moved to the nearest point of the grid.
-        `engines/bounding.py` divides the units, and the engine adds them up at each point of the grid.
+        A user's units are divided evenly among their rows in the group, and the units of a row count at the grid point
+        nearest to its value. The engine adds up all users' units at each grid point.
         """
         from setwise.mechanisms.quantile import WEIGHT
 

@@ -576,8 +576,8 @@ def bounded_reach(reach: int) -> int:
 def scale_estimate(estimate: "Estimate", origin: Fraction, step: Fraction, rounding: Fraction) -> "Estimate":
     """Return `estimate` converted from rounding steps to units of the column.
 
-    A number x of steps, as value or end of the interval, becomes `origin` + `step` * x. Then each end of the interval
-    is moved out by `rounding`.
+    The value and both ends of the interval are numbers of steps; each such number x becomes `origin` + `step` * x. Then
+    each end of the interval is moved out by `rounding`, in units of the column, to allow for the rounding of values.
     Raises: `InvalidParameter` if the estimate has no interval.
     """
     from setwise.mechanisms.release import Estimate
@@ -593,6 +593,7 @@ def scale_estimate(estimate: "Estimate", origin: Fraction, step: Fraction, round
 def covers_half(estimate: "Estimate", low: Fraction, high: Fraction) -> bool:
     """Return whether the interval of `estimate` is at least half as wide as the range `low` .. `high`.
 
-    False for an estimate without an interval.
+    An estimate with such a wide interval says little about a value that is known to lie in the range. False for an
+    estimate without an interval.
     """
     return estimate.interval is not None and 2 * (estimate.interval[1] - estimate.interval[0]) >= high - low

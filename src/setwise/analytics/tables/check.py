@@ -71,10 +71,11 @@ def sniff(file: TableFile, declared: CsvOptions) -> CsvOptions:
 
 
 def _with_place(declared: CsvOptions, file: TableFile, separator: str, ending: str) -> CsvOptions:
-    """Return the options `declared`, completed by the separator and the format of `file` unless its name shows them.
+    """Return the options `declared` with the separator and the format, such as "csv.gz", that `file` needs.
 
-    `separator` is the separator between cells, declared or guessed. `ending` is the file name ending of the file's
-    compression, such as ".gz", or "" for none.
+    What the name of the file or a declared format already implies is left out. `separator` is the separator between
+    cells, declared or guessed. `ending` is the file name ending of the file's compression, such as ".gz", or "" for
+    none.
     """
     suffix = suffix_of(file)
     compressed_as_named = ending == (file.suffix.lower() if file.suffix.lower() in COMPRESSIONS else "")
@@ -89,10 +90,10 @@ def _with_place(declared: CsvOptions, file: TableFile, separator: str, ending: s
 
 
 def _with_names(declared: CsvOptions, rows: Sequence[tuple[Row, int]]) -> CsvOptions:
-    """Return the options `declared`, completed by the lines to skip and by whether a header line names the columns.
+    """Return the options `declared`, completed by the lines to skip, the header line and the names of columns.
 
-    `rows` are the records of a sample of the file, each with the number of its last line. If the first record with as
-    many cells as most records does not look like a header, column names are suggested.
+    `rows` are the records of a sample of the file, each with the number of its last line. The header is the first
+    record that has as many cells as most records. If this record does not look like a header, names are suggested.
     """
     if declared.columns is not None:
         return replace(declared, header=False)
@@ -289,7 +290,10 @@ class TableCheck:
 
     @property
     def unchosen(self) -> tuple[str, ...]:
-        """The columns in `thousands` whose type the data holder has not declared, so that their points are unclear."""
+        """The columns for which the data holder must still say whether a point stands between thousands, as in 1.234.
+
+        They are the columns in `thousands` that are not read as another kind (`types`).
+        """
         return tuple(name for name in self.thousands if name not in self.types)
 
     def readings(self) -> dict[str, tuple[CsvOptions, dict[str, Kind]]]:

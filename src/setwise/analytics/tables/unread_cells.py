@@ -255,7 +255,10 @@ def read_as_seconds(names: Iterable[str], question: str) -> list[str]:
 
 
 def _milliseconds_as_seconds(raw: "DuckDBTable", question: str) -> list[ScanNote]:
-    """Return a note for each integer column of a typed table whose milliseconds `question` reads as seconds."""
+    """Return a note for each integer column whose numbers are milliseconds since 1970 but are read as seconds.
+
+    `raw` is a table whose columns have types, such as a Parquet file. `question` is the SQL that reads the columns.
+    """
     from setwise.analytics.engines.duckdb.cell_counts import typical_numbers
 
     if not re.search(_SECONDS, question, re.IGNORECASE):

@@ -59,7 +59,8 @@ def missing_users(
 def several_spellings(table: "DuckDBTable", user: str, write: OptionWriter) -> list[ScanNote]:
     """Return a note if the text column `user` of `table` writes one number in several ways, as 7, 7.0 and 00007.
 
-    `write` writes the option that the note suggests. The list is empty if there is no such column.
+    Each way counts as a user of its own, so that the person is protected less than promised. `write` writes the option
+    that the note suggests. The list is empty if every user is written in one way, or there is no such column.
     """
     from setwise.analytics.engines.duckdb.cell_counts import count_spellings
 
