@@ -418,10 +418,9 @@ class PrivateAnswer(Exportable):
         ]
 
     def plot(self, path: str | Path | None = None) -> "Picture":
-        """Return a picture of the items as bars with their intervals, which notebooks show.
+        """Return a picture of the items as bars with their intervals, or as a line if their labels are times.
 
-        Writes the picture to the file `path` (.png or .svg) unless that is None. `picture.figure` is the matplotlib
-        figure.
+        Notebooks show the picture. It is also written to the file `path` (.png or .svg) unless that is None.
         """
         from setwise.analytics.present.plot import plot_answer
 
@@ -520,7 +519,7 @@ def _interval_pair(interval: Sequence[Any] | None) -> tuple[Any, Any] | None:
 
 
 def _in_hidden_groups(sentences: str, units: str) -> str:
-    """Return `sentences` with `units` in place of "users" in the words "users may be hidden" after a number."""
+    """Return `sentences` with `units`, such as "user-days", for "users" in words like "12 users may be hidden"."""
     return re.sub(r"(?<=\d )users(?= may be hidden)", units, sentences)
 
 

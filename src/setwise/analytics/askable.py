@@ -55,7 +55,7 @@ def split_budget(words: Mapping[str, Any]) -> tuple[dict[str, Any], BudgetWords]
 def with_defaults(
     kind: str, words: Mapping[str, Any], spent: BudgetWords, declared: Declaration, terms: "Terms | None"
 ) -> Asked:
-    """Return (parameters, budget) of a question, with bounds and a delta filled in where none are stated.
+    """Return (parameters, budget) of a question, with bounds, and the delta that private groups need, filled in.
 
     - `kind` is the name of the question's shape, such as "mean".
     - `words` are its parameters by name, and `spent` is its budget.
@@ -63,7 +63,8 @@ def with_defaults(
       search).
     - `terms` are the terms of the account that pays; None if no account pays.
 
-    Nothing is filled in if the budget names guarantees of single mechanisms, which leave nothing for a search.
+    Nothing is filled in if the budget names guarantees of single mechanisms instead of an epsilon or an accuracy,
+    because a search for bounds is paid from an epsilon.
     """
     filled = dict(words)
     if spent.get("epsilon") is None and spent.get("within") is None:
@@ -125,7 +126,9 @@ class Askable(ABC):
         key: str | None = None,
         **words: Unpack[Words],
     ) -> PrivateAnswer:
-        """Return the `k` items with the highest counts of users, rows or units, with their noisy counts, highest first.
+        """Return the `k` items with the most users, the most rows or the highest sums, and these numbers with noise.
+
+        The items are in descending order.
 
         - `item` is the column, or the columns, whose values are the items.
         - `per_item` alone counts rows, at most `per_item` of each user. Without it users are counted.
@@ -154,7 +157,7 @@ class Askable(ABC):
         - `key`: asking again under the same key returns the same answer at no cost. None is a new question.
         - `words` state the groups (see `Grouping`) and the budget (see `BudgetWords`). If `contributions` is left out
           for items that are not public, a session finds it privately with a tenth of epsilon, and a service takes the
-          dataset's.
+          bound that its dataset has.
         """
         return self._ask("histogram", words, key, item=item, per_item=per_item, value=value)
 

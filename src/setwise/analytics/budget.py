@@ -45,7 +45,8 @@ class Draws:
     - `discover` is the guarantee of each pick of a group by the exponential mechanism.
     - `counts` is the guarantee of each noisy count.
     - `threshold_delta` is the delta of the threshold that hides groups with few users, if group keys are not public;
-      None takes the one that the account registered. Guarantees may be given as text, such as "bounded-range:0.1".
+      None takes the one that the account registered.
+    The constructor also takes guarantees as text, such as "bounded-range:0.1".
     Raises: `InvalidParameter` if both `discover` and `counts` are None, or if a text contains a number of draws.
     """
 

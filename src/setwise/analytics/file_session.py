@@ -102,8 +102,9 @@ class FileSession(Session):
     def _may_read(self, name: str | None, before: Kind | None, kind: Kind) -> bool:
         """Return whether the column `name` may be read as `kind`; never a user column or one with a declared type.
 
-        `name` is None if no file has the column. `before` is the type as which an earlier attempt read the column, or
-        None; of these only a float may still become an integer.
+        `name` is None if no file has the column. `before` is the type as which an earlier attempt at the same question
+        read the column, or None. A column that was read as float may still become an integer; any other change of type
+        is refused, so that the attempts come to an end.
         """
         is_free = name is not None and name not in self._fixed
         return is_free and (before is None or (before, kind) == (Kind.FLOAT, Kind.INTEGER))

@@ -256,7 +256,10 @@ def _name_in_catalog(source: Source) -> str:
 
 
 def _header_advice(location: Location) -> str:
-    """Return advice for the error message about an unknown column of the CSV file at `location`."""
+    """Return text to append to the error message about an unknown column of the CSV file at `location`.
+
+    It advises to check how the file is written, or to join the other file that has the column.
+    """
     return (
         f"; if these are no names, setwise check {quote(str(location.files[0]))} says how to read it; a column of "
         "another file is joined in setwise sql, with --table NAME=FILE for each"
@@ -311,8 +314,9 @@ def _unit_steps(user: str, unit: str, account: AccountPayer | None, schema: Sche
 def _csv_words(csv: CsvKeywords | CsvOptions | None, keywords: Mapping[str, Any]) -> dict[str, Any]:
     """Return the CSV options that differ from their defaults, by name.
 
-    They are given in one of two arguments of `setwise.open`: `csv`, or its own keyword arguments, `keywords`.
-    Raises: `InvalidParameter` for an unknown option, or if options are given in both arguments.
+    A caller of `setwise.open` gives them either in the argument `csv`, or as keyword arguments beside it, which are
+    `keywords` here.
+    Raises: `InvalidParameter` for an unknown option, or if options are given in both ways.
     """
     if isinstance(csv, CsvOptions):
         words = {word: getattr(csv, word) for word in _CSV_DEFAULTS}

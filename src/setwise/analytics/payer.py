@@ -180,8 +180,9 @@ def suggest_budget(
 
     `needed` are the mechanisms that were planned for `total`, as guarantees with counts. `fits` plans another budget
     and says whether the account can pay for it. The text names the largest epsilon that is found, rounded down to two
-    digits. It then names the parameters that ask for Gaussian noise, which costs less from a wallet than Laplace noise
-    of the same (epsilon, delta). They are written as keyword arguments of Python, or as JSON fields if `in_json`.
+    digits. It then names the parameters that ask for Gaussian noise, written as keyword arguments of Python, or as JSON
+    fields if `in_json`. An account that pays from a budget in mu squared can pay for more of that noise than of Laplace
+    noise with the same (epsilon, delta).
     """
 
     def is_payable(other: Total) -> bool:
@@ -199,7 +200,7 @@ def suggest_budget(
 
 
 def gaussian_alternative(total: Total, terms: Terms) -> Total | None:
-    """Return the budget `total` with Gaussian noise asked for; None if it already asks for other noise than Laplace.
+    """Return the budget `total` with Gaussian noise asked for; None if it asks for other noise, or for a mechanism.
 
     If its delta is 0, the delta becomes the default delta of the account with the terms `terms`.
     """

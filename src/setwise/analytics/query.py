@@ -198,7 +198,8 @@ class Query:
         """Return the query for the sum of the column `value`, where each user adds their own sum, clipped to bounds.
 
         - The bounds are `low` .. `high`, or 0 .. `clip`, or are found privately with `bounds="auto"`.
-        - `step`: a user's own sum is rounded to a multiple of it; None is the default.
+        - `step`: a user's own sum is rounded to a multiple of it; None is 1 for integers, else a thousandth of the
+          distance between the bounds.
         - `item` asks for one sum for each value of a column, or of several columns.
         - `grouping` are the keyword arguments of `Grouping`.
         Raises: `InvalidParameter` if no bounds are given, or both `clip` and `low` or `high`.
@@ -227,7 +228,8 @@ class Query:
         """Return the query for the mean over users of each user's own mean of the column `value`.
 
         - The users' means are clipped to `low` .. `high`, or to bounds that are found privately with `bounds="auto"`.
-        - `step`: what a user adds is rounded to a multiple of it; None is the default.
+        - `step`: what a user adds is rounded to a multiple of it; None is a thousandth of the distance between the
+          bounds.
         - `per_user` asks for the mean over rows instead; each value is clipped, and at most `per_user` rows of a user
           count.
         - `item` asks for one mean for each value of a column, or of several columns.
@@ -447,8 +449,8 @@ def _general(
 def _shape_of(statistic: type[Statistic]) -> Callable[..., Query]:
     """Return a function that builds a query for one statistic of the class `statistic` from keyword arguments.
 
-    These are the parameters of the statistic, with `value` in place of `column`, then `item` and the keys of
-    `Grouping`. The function's signature lists them.
+    The keyword arguments are the parameters of the statistic, with `value` in place of `column`, then `item` and the
+    keys of `Grouping`. The signature of the returned function lists them, so that messages and forms can name them.
     """
     parameters = {"value" if name == "column" else name: word for name, word in parameters_of(statistic).items()}
     grouped: dict[str, Any] = {"item": Columns | None, **get_type_hints(Grouping)}

@@ -37,10 +37,10 @@ def describe_parts(answer: PrivateAnswer, groups: Sequence[Sequence[str]]) -> Pr
 
 
 def with_written_arguments(answer: PrivateAnswer, arguments: Sequence[tuple[str, str]]) -> PrivateAnswer:
-    """Return `answer` with texts that suggest aggregates of expressions as they were written in the statement.
+    """Return `answer` whose texts name the expressions of the SQL statement instead of columns computed from them.
 
-    `arguments` has (name, expression): the name of a column that was computed for an aggregate, and its SQL. The column
-    is not in the table, so that nobody could ask for SUM(name).
+    `arguments` has pairs (column name, SQL text). For SUM(price * 2), a column is computed under a made-up name, and a
+    text that suggests to ask SUM(name) would be of no use, because the table has no such column.
     """
 
     def written(text: str) -> str:

@@ -321,7 +321,8 @@ class Session(Askable):
         """Return the session on this table joined to `table`, one of its `public` or `private` tables.
 
         - `using` names the columns that must be equal in both tables; for a private table, only the user column.
-        - `keeps_all` keeps rows without a match. The privacy costs of the questions of both sessions are added up.
+        - `keeps_all` keeps rows without a match.
+        The method `guarantee` of either session computes the joint cost of the questions to both.
         """
         columns = (using,) if isinstance(using, str) else tuple(using)
         keys = tuple(Key(column=column, joined=column) for column in columns)
@@ -368,8 +369,8 @@ class Session(Askable):
 
         - The table's name after FROM is that of its file without endings, the path that was opened, or, for a table in
           memory, the name that it was opened with (or else "source"). `called` is one more name, or None.
-        - `words` state the budget and `max_groups_contributed` (the most groups in which one user counts), unless the
-          clause ``WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = .., delta = ..)`` does.
+        - `words` state the budget and `contributions` (the most groups in which one user counts), unless the clause
+          ``WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = .., delta = .., max_groups_contributed = ..)`` does.
         - Bounds that are not given are found with a tenth of epsilon. A delta that is needed and not given is
           `default_delta`.
         - `key`: asking again under the same key returns the stored answer at no cost. None makes a new key.
@@ -459,7 +460,8 @@ class Session(Askable):
     def ask_parts(self, parts: Sequence[StatementPart], whole: Plan, *, key: str | None, request: str) -> PrivateAnswer:
         """Run the SELECTs of a statement that aggregate private rows (`parts`), and return their answers as one answer.
 
-        All parts are charged once under `key` (None makes a new one), at the cost of `whole`; `request` names them.
+        All parts are charged once under `key` (None makes a new one), at the cost of `whole`, the plan of all parts.
+        `request` is the text that identifies the statement.
         """
         stored, replayed = execute_parts(
             parts,
@@ -493,8 +495,9 @@ class Session(Askable):
         - `item` is the column whose values are the items.
         - `value` is a column that later questions may sum, or None.
         - `where` is a condition on the rows that are stored; None stores all rows.
-        - `null_item` is the label for rows without an item; None leaves these rows out. Nothing is released or charged;
-          the stored table is as private as the original.
+        - `null_item` is the label for rows without an item; None leaves these rows out.
+
+        Nothing is released or charged; the stored table is as private as the original.
         """
         schema = self._engine.describe()
         row_filter = None if where is None else parse_filter(where, schema)
@@ -541,10 +544,10 @@ class Session(Askable):
 
     @property
     def spent(self) -> tuple[Use, ...]:
-        """The mechanisms that all questions so far were charged for.
+        """The mechanisms that all questions so far were charged for, as privacy guarantees with counts.
 
-        They are stated as privacy guarantees, each with the number of mechanisms that have it. If an account pays,
-        these are all that the account was charged for, also by other sessions.
+        If an account pays, this is what the account has spent in its budget period, also by other sessions. An account
+        with a budget states its spending as one or two guarantees that reveal at least as much.
         """
         if self._account is not None:
             return self._account.status().spent
@@ -553,11 +556,12 @@ class Session(Askable):
     def guarantee(self, delta: float, interaction: str | None = None) -> CertifiedBound:
         """Return the certified cost, as an epsilon at the overall `delta`, of all questions so far together.
 
+        If an account pays, the result is the account's own promise, and both arguments are ignored. Otherwise
         `interaction` says what the analyst chose after seeing answers:
         - None or "adaptive": the questions and their budgets.
         - "setwise": the questions and their order; all mechanisms and parameters (such as epsilon) were fixed before.
         - "ordered": the questions; the order of the mechanisms was fixed, too.
-        - "batch": nothing. With an account, the result is the account's own promise.
+        - "batch": nothing.
         Raises: `InvalidParameter` if nothing was asked yet.
         """
         if self._account is not None:

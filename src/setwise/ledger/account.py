@@ -217,7 +217,7 @@ class Account:
         return self.charge([*others, *reserved_uses(early)], key=key, request=request)
 
     def _priced_by_balance(self, uses: Sequence[Use]) -> list[Use]:
-        """Return those `uses` (privacy guarantees with counts) whose price is valid only for a question fixed now."""
+        """Return the `uses` (guarantees with counts) whose price is valid only if their question is fixed already."""
         return uses_priced_by_balance(uses, self._terms, has_slice=isinstance(self._cap, SharedCap))
 
     def _append(self, contents: Contents, at: int, wanted: tuple[Use, ...]) -> Entry:

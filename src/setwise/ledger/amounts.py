@@ -82,14 +82,14 @@ class BudgetTotals(Protocol):
         """Return the names of the balances that pay for charges, such as "wallet" and "sum".
 
         If there are two names, it is enough that one of the two balances can pay. A named balance may be empty.
-        `amounts` has the units spent so far, per balance name.
+        `amounts` has the units spent so far, per balance name; most full balances have 2^60 units.
         """
         ...
 
     def worth(self, amounts: Mapping[str, int]) -> Spent:
         """Return the zCDP rho and the failure probability of all charges so far, each rounded up.
 
-        `amounts` has the units spent so far, per balance name.
+        `amounts` has the units spent so far, per balance name; most full balances have 2^60 units.
         """
         ...
 
@@ -106,7 +106,7 @@ class BudgetTotals(Protocol):
         """Return privacy guarantees, with counts, that together reveal at least as much as all that was paid so far.
 
         They are shown to people. The tuple is empty if nothing was spent, or if a menu account no longer knows its sum.
-        `amounts` has the units spent so far, per balance name.
+        `amounts` has the units spent so far, per balance name; most full balances have 2^60 units.
         """
         ...
 
@@ -218,7 +218,7 @@ class Totals:
     def loss_sum(self, amounts: Mapping[str, int]) -> float:
         """Return 0 if nothing was spent, and infinity otherwise, because a zCDP filter does not record largest losses.
 
-        `amounts` has the units spent, per balance name.
+        `amounts` has the units spent, per balance name; a full balance has 2^60.
         """
         return math.inf if any(amounts.values()) else 0.0
 
@@ -229,7 +229,7 @@ class Totals:
     def spent_as(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
         """Return one zCDP guarantee that reveals as much as everything paid so far; () if nothing was spent.
 
-        `amounts` has the units spent, per balance name.
+        `amounts` has the units spent, per balance name; a full balance has 2^60.
         """
         worth = self.worth(amounts)
         return (
@@ -298,10 +298,10 @@ class WalletTotals:
         return amounts
 
     def covers(self, uses: Sequence[Use], remaining: int, price: int) -> bool:
-        """Return whether `price` units of the wallet are enough for `uses`, as this machine computes prices.
+        """Return whether `price` units of the wallet are enough for `uses`, to verify a charge of another machine.
 
         `uses` are privacy guarantees with counts. `remaining` is the number of units in the wallet before the payment;
-        a full wallet has 2^60.
+        a full wallet has 2^60. The price that this machine computes itself may differ by rounding.
         """
         # Every price has a margin, which is larger than the difference between the math libraries of two platforms. So
         # a payment that another platform computed is enough here, too.

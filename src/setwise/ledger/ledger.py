@@ -375,7 +375,7 @@ class Ledger:
             write_event(connection, event, microseconds(self._clock.now()))
 
     def acts(self, *, after: int = 0, actions: Sequence[str] = ()) -> tuple[Record, ...]:
-        """Return the audit events numbered above `after`, in order; with `actions`, only these actions of `record`."""
+        """Return, in order, the audit events above number `after`, or only those that `record` wrote with `actions`."""
         with self._store.reading() as connection:
             return tuple(events_of(connection, after, actions))
 
@@ -425,8 +425,8 @@ class Ledger:
         The ledger is first checked against its earlier heads.
         - `last_head` is a file outside the database, or None: the ledger must have the head in it, and the new head
           replaces that head.
-        - `within` is for a missing file: some head, if there are any, must have been signed at most this time ago. None
-          accepts no head.
+        - `within` matters only if the file is missing although the ledger has signed heads. One of them must then have
+          been signed at most this time ago; None refuses to sign.
         - With `anew`, the file is replaced without these comparisons.
 
         Raises `StoreFailed`, without signing, if a check fails.

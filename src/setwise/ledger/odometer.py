@@ -144,8 +144,9 @@ _NOTHING_DRAWN = CertifiedBound(0.0, 0.0, Interaction.ADAPTIVE, "nothing-drawn",
 def _with_lower_end(terms: Terms, drawn: tuple[Use, ...] | None, best: CertifiedBound) -> CertifiedBound:
     """Return the bracket `best` of the epsilon that an account has drawn, with a lower end computed from `drawn`.
 
-    `drawn` are the guarantees, with counts, that were paid for, or None. At the delta of the account's `terms`, they
-    reach the lower end, so that no smaller epsilon can be proved. Without `drawn`, `best` is returned unchanged.
+    `drawn` are the guarantees, with counts, that were paid for. Some mechanisms with these guarantees have at least the
+    lower end as their epsilon at the delta of the account's `terms`, so no smaller epsilon can be proved. If `drawn` is
+    None, because the guarantees are unknown, `best` is returned unchanged.
     """
     if drawn is None:
         return best

@@ -442,9 +442,10 @@ def events_of(connection: Connection, after: int = 0, actions: Sequence[str] = (
 
 
 def accounts_on(connection: Connection, dataset: str) -> Select[tuple[int]]:
-    """Return a SELECT of the numbers of all accounts on `dataset`, or on another name of the same data.
+    """Return a SELECT statement that finds the numbers of all accounts on `dataset`, or on another name of its data.
 
-    An account's number is that of the record that opened it.
+    An account's number is that of the record that opened it. `connection` is used now to find the other names; the
+    caller executes the statement.
     """
     return select(accounts.c.holder).where(accounts.c.dataset.in_(same_data(connection, dataset)))
 

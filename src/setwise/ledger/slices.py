@@ -165,11 +165,12 @@ class CapTotals:
     ) -> bool:
         """Return whether `price` is a valid payment for `uses` from a slice that had `slice_units` units.
 
-        A price is valid if it was computed for a balance that still remains in the slice after the payment. It may
-        differ from the price on this machine by the rounding of another platform.
+        A slice is the part of the cap that is reserved for one account. A use costs the more of the wallet (mu squared)
+        the less remains after it. So a price is valid if it is the price at some remaining balance, and at least that
+        balance remains in the slice after the payment. It may differ by the rounding of another platform.
 
-        A slice is the part of the cap that is reserved for one account. `uses` are privacy guarantees with counts.
-        `price` and `slice_units` have units per balance name, and `rule` says which of the cap's balances pay.
+        `uses` are privacy guarantees with counts. `price` and `slice_units` have units per balance name, and `rule`
+        says which of the cap's balances pay.
         """
         costs, wallet = self._costs(uses), price.get(WALLET, 0)
         if any(
@@ -315,7 +316,7 @@ class CapTotals:
         """Return the names of the cap's balances that still pay: "wallet", "sum", or both.
 
         If both are returned, a charge takes units from both, until one of them cannot pay and is dropped for good.
-        `amounts` has the units spent so far, per balance name.
+        `amounts` has the units spent so far, per balance name; most full balances have 2^60 units.
         """
         return {Rule.BOTH: (WALLET, SUM), Rule.WALLET: (WALLET,), Rule.SUM: (SUM,)}[self.rule_of(amounts[RULE])]
 

@@ -49,7 +49,10 @@ class AccountStatus:
     - `charges` is the number of charges since the opening, in all periods.
     - `state` is "open", "frozen" or "closed".
     - `drawn` are the guarantees drawn, with counts, or None if only sums are known.
-    - `worth` are the zCDP rho and the failure probability of everything drawn.
+    - `worth` are the zCDP rho and the failure probability of everything drawn, and `largest` is the sum of its largest
+      losses (infinite if unknown).
+    - `charge_uses` has the guarantees of each charge in the period, and the delta of its question. `more_like_last` is
+      how many more charges like the last one can be paid. Both are None unless the account's entries were read.
     """
 
     terms: Terms
@@ -148,8 +151,8 @@ class AccountStatus:
     def path_odometer(self) -> CertifiedBound:
         """A bracket of an epsilon that the answers' privacy loss exceeds, at any time, with probability at most delta.
 
-        This is a stronger statement than that of `odometer`, which is only a
-        stopping rule, so the upper end can be larger.
+        This is a stronger statement than that of `odometer`, which is only a stopping rule, so the upper end can be
+        larger.
         """
         return pathwise_odometer(self.terms, self.drawn, self.worth, self.largest)
 

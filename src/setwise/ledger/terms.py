@@ -257,7 +257,7 @@ def account_movements(
 
 
 def refund_movements(holder: int, uses: Sequence[Use], period: str) -> list[Movement]:
-    """Return the balance changes that give the `uses` of a charge that were not needed back to an account.
+    """Return the balance changes that refund `uses`, which a charge paid for but did not need, to an account.
 
     `uses` are privacy guarantees, with counts, that were registered at the account's opening. `holder` is the number of
     the record that opened the account, and `period` the name of its budget period.
@@ -471,10 +471,11 @@ def filter_promise(rule: str, epsilon: float) -> CertifiedBound:
 
 
 def uses_priced_by_balance(uses: Sequence[Use], terms: Terms, *, has_slice: bool) -> list[Use]:
-    """Return those of the `uses` whose price assumes that their question is fixed when they are charged.
+    """Return those of the `uses` whose price is valid only if their question is fixed when they are charged.
 
-    `uses` are privacy guarantees with counts, and `terms` are the account's terms. `has_slice` says whether the account
-    pays a dataset's joint budget (cap) from a part that is reserved for the account.
+    If the question is chosen later, these uses must be charged by `Account.reserve` at a higher price. `uses` are
+    privacy guarantees with counts, and `terms` are the account's terms. `has_slice` says whether the account pays a
+    dataset's joint budget (cap) from a part that is reserved for the account.
     """
     # A question paid from a wallet, a menu or a slice may not be chosen after later answers were seen. Gaussian and
     # (0, delta)-DP uses have a price that is always valid.

@@ -188,7 +188,7 @@ def batch_delta_at(t: float, ranges: int, pure: int, epsilon: float, g: float) -
 
     A batch is a set of mechanisms chosen up front: here `ranges` bounded-range and `pure` pure-DP mechanisms of
     `epsilon`. t is the parameter of the randomized responses that stand for the bounded-range mechanisms, and `g` is
-    the overall epsilon.
+    the overall epsilon. The optimal delta is the largest of these sums over t.
     """
     q, p = keep(epsilon, t), keep(2 * epsilon, epsilon)
     return math.fsum(

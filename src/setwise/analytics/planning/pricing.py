@@ -77,9 +77,8 @@ def price(
 ) -> Priced:
     """Return the largest budgets of the weighted queries `questions` that together satisfy (`epsilon`, `delta`)-DP.
 
-    - The epsilons are in proportion to the weights.
-    - `user` is the user column of all tables, and `schemas` describes the table of each query. The queries may be asked
-      in any order, even one that depends on answers.
+    The epsilons are in proportion to the weights. The promise holds for any order of asking, even one that depends on
+    answers. `user` is the user column of all tables, and `schemas` describes the table of each query.
     Raises: `Unattainable` if no budgets satisfy (epsilon, delta); `InvalidParameter` if a query cannot be planned.
     """
     for candidate in _largest_budgets(questions, user, schemas, epsilon, delta):

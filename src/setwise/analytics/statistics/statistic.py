@@ -296,7 +296,7 @@ class Statistic(ABC):
 
     @property
     def user_weight_note(self) -> str:
-        """A sentence, without its full stop, about the weight of users with many rows; "" if all rows weigh equally."""
+        """A sentence, without its full stop, about the weight of users with many rows; "" if it needs no mention."""
         return ""
 
     @property

@@ -79,9 +79,11 @@ def fit_labels(domain: tuple[Label, ...], columns: Sequence[Column]) -> tuple[La
 def fit_null_item(null_item: Cell | None, columns: Sequence[Column]) -> Label | None:
     """Return `null_item`, the label of rows whose group is null, converted to the types of the group `columns`.
 
-    With several columns, the result is a tuple with that label once for each column. None if `null_item` is None.
+    With several columns, the result is a tuple with that label once for each column. None if `null_item` is None. The
+    text "NULL", which SQL writes for a null group of any column, becomes `NULL_INTEGER` for an integer column.
 
-    Raises: `InvalidParameter` if `null_item` is a tuple, or is not an integer for an integer column.
+    Raises: `InvalidParameter` if `null_item` is a tuple, or another text than "NULL" or an integer for an integer
+    column.
     """
     if null_item is None:
         return None

@@ -67,8 +67,8 @@ class HolderScan:
         `question` is SQL, or a text with the names of the columns and joined tables. A table that cannot be scanned
         causes no warning. If Python is set to raise warnings as errors, the warning is raised.
 
-        Raises: `UnsuitableTable` if a table has no readable line, at most half of a column's cells can be read, or
-        dates that do not begin with the year are compared as text.
+        Raises: `UnsuitableTable` if so much is not read, or is misread, that the answer would be of no use: for
+        example, if at most half of a column's cells can be read, or if milliseconds are read as seconds.
         """
         if self._stopped:
             return

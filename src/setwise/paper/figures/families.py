@@ -25,8 +25,9 @@ def compute_setwise(progress: Progress, most: int = 100) -> Table:
 
     Set-wise means that the analyst may run the mechanisms in any order.
 
-    - rows: each epsilon of a single mechanism, and each number of mechanisms up to `most`
-    - columns: each bound, and each share of pure-DP mechanisms; the others have bounded range
+    - rows: each epsilon of a single mechanism, with 4, 8, .. mechanisms up to `most`
+    - columns: the paper's bound for each share of pure-DP mechanisms (the others have bounded range), the optimum for
+      pure DP alone, and our certified bracket of the set-wise optimum for two of the shares
 
     `progress` is called with the share of rows done.
     """
@@ -129,10 +130,13 @@ _SMALLEST = 1e-12
 
 
 def compute_batch(progress: Progress, points: int = 27) -> Table:
-    """Return the table of optimal deltas of pure-DP and bounded-range mechanisms, chosen up front or adaptively.
+    """Return the table of optimal deltas of pure-DP and bounded-range mechanisms, as a batch or in any order.
 
-    There is one row for each number of mechanisms and each of `points` overall epsilons, and one column for each share
-    of pure-DP mechanisms. `progress` is called with the share of rows done.
+    - rows: each number of mechanisms, at each of `points` overall epsilons
+    - columns: for each share of pure-DP mechanisms, the optimum of a batch (chosen up front); for two of the shares,
+      our certified bracket of the optimum in an order that the analyst chooses on the fly
+
+    `progress` is called with the share of rows done.
     """
     rows: list[dict[str, Cell]] = []
     places = [(uses, i * _FARTHEST[uses] / (points - 1)) for uses in COUNTS for i in range(points)]
@@ -160,8 +164,8 @@ def claims_batch(table: Table) -> tuple[Claim, ...]:
     def apart(share: int, formula: "list[float]") -> float:
         """Return the largest relative distance between the table's batch deltas and the deltas in `formula`.
 
-        A batch is chosen up front. Both are deltas of 20 mechanisms at the overall epsilons below 1. `share` is the
-        percentage of pure-DP mechanisms, which selects the column of the table.
+        A batch is chosen up front. Both are deltas of 20 mechanisms, at those overall epsilons of the table that are
+        below 1. `share` is the percentage of pure-DP mechanisms, which selects the column of the table.
         """
         values = part.numbers(f"batch_{share}")
         return max(abs(values[row] / truth - 1) for (_, row), truth in zip(places, formula, strict=True))

@@ -76,8 +76,9 @@ class NoiseComparison:
 def compare(randomness: Randomness, k: int = 25, trials: int = 100, sigma: Fraction = SIGMA) -> NoiseComparison:
     """Run Laplace noise and ordered least squares `trials` times on the `k` most frequent words, and compare them.
 
-    Ordered least squares adds Gaussian noise of deviation `sigma` and fits a falling sequence, because the order of the
-    words is taken to be known. Raises `InvalidParameter` for fewer than 2 trials.
+    The Laplace noise has the scale 10, so each count is 0.1-DP. Ordered least squares adds Gaussian noise of deviation
+    `sigma` and fits a falling sequence, because the order of the words is taken to be known. `randomness` is the source
+    of both. Raises `InvalidParameter` for fewer than 2 trials.
 
     Theorem: fig:NoiseCompare.
     """

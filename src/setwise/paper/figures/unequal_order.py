@@ -54,12 +54,12 @@ class Orders:
 
     @property
     def worst(self) -> Order:
-        """The fixed order whose delta has the largest lower end."""
+        """The fixed order with the largest delta, compared by the lower ends of the certified brackets of delta."""
         return max(self.fixed, key=lambda order: self.fixed[order].lower)
 
     @property
     def smaller_first(self) -> Order:
-        """The order with ascending epsilons."""
+        """The fixed order in which the mechanisms' epsilons ascend, as a tuple of these epsilons."""
         return tuple(sorted(next(iter(self.fixed))))
 
     @property

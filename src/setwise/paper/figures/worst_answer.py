@@ -127,7 +127,7 @@ def bend(low: float, middle: float, high: float) -> float:
     """Return how far the worst t at overall epsilon `middle` is from the line through the worst t at `low` and `high`.
 
     The worst t is the parameter of the first of three mechanisms with which their delta is largest. The distance is 0
-    if the worst t is a weighted sum of epsilon and the overall epsilon.
+    if the worst t is a weighted sum of epsilon and the overall epsilon, because such a sum is a line in the latter.
     """
     share = (middle - low) / (high - low)
     chord = (1 - share) * quartic_answer(low) + share * quartic_answer(high)
