@@ -183,7 +183,7 @@ class SharedCap:
         """Append entries to an account's chain in one transaction; return False if the database refuses them.
 
         `account` is the number of the record that opened the account. `drafts` computes the entries to append. The
-        database refuses entries that overdraw a balance, or whose account is not open.
+        database refuses entries that overdraw a balance, or that take units of the cap for an account that is not open.
         """
         try:
             self._store.append_priced(account, drafts)
