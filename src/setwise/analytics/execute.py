@@ -200,7 +200,8 @@ def execute_parts(
 def _answer_whole(answers: Sequence[PrivateAnswer], whole: Plan) -> PrivateAnswer:
     """Return the answer of a statement: the items of its last SELECT, with the cost of all its SELECTs.
 
-    `answers` are the answers of the SELECTs, and `whole` is the plan of all of them together.
+    `answers` are the answers of the SELECTs, which the field `parts` of the result keeps, and `whole` is the plan of
+    all SELECTs together.
     """
     return replace(
         answers[-1],

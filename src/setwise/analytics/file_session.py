@@ -75,7 +75,8 @@ class FileSession(Session):
     def ask(self, query: Query, budget: AskedBudget, *, key: str | None = None) -> PrivateAnswer:
         """Plan and charge `query`, read the table with the column types that it needs, and return the noisy answer.
 
-        Asking again under the same `key` returns the stored answer at no cost; None makes a new key.
+        `budget` is what the question may spend. Asking again under the same `key` returns the stored answer at no cost;
+        None makes a new key.
         """
         return self.for_question(query, budget).ask(query, budget, key=key)
 

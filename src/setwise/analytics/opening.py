@@ -44,7 +44,9 @@ IN_MEMORY_NAME = "source"
 class CsvKeywords(TypedDict, total=False):
     """The fields of `CsvOptions` (how CSV files are written) as keyword arguments of `setwise.open`.
 
-    `CsvOptions` describes each of them; a field that is left out has its default value.
+    They are the text between cells, the names of the columns, the encoding, the number of lines to skip, whether a
+    header line follows, the format that a file's name does not show, the decimal point, the text between thousands, the
+    date format, and the words that mean an empty cell. A field that is left out has its default value.
     """
 
     separator: str | None

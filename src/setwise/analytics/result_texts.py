@@ -14,8 +14,8 @@ _CONFIDENCE_SENTENCES = re.compile(r"(?:(?:On average|Each|The) [^.]*\d%[^.]*\. 
 def describe_parts(answer: PrivateAnswer, groups: Sequence[Sequence[str]]) -> PrivateAnswer:
     """Return `answer` with texts that describe each of its parts, the answers of a statement's SELECTs.
 
-    `groups` has the group columns of each SELECT, by which the texts name it, as in "By carrier: ..". An answer without
-    parts is returned unchanged.
+    `groups` has the group columns of each SELECT. The text about a SELECT begins with its group columns, as in "By
+    carrier: ..". An answer without parts is returned unchanged.
     """
     if not answer.parts:
         return answer
@@ -60,7 +60,7 @@ def without_intervals(answer: PrivateAnswer) -> PrivateAnswer:
 
 
 def _part_names(groups: Sequence[Sequence[str]]) -> list[str]:
-    """Return a name for each SELECT, made of its group columns; SELECTs with the same columns are numbered."""
+    """Return a name for each SELECT, made of its group columns `groups`; SELECTs with the same columns are numbered."""
     names = [f"By {' and '.join(columns)}" if columns else "In all" for columns in groups]
     if len(set(names)) == len(names):
         return names

@@ -217,7 +217,7 @@ class Account:
         return self.charge([*others, *reserved_uses(early)], key=key, request=request)
 
     def _priced_by_balance(self, uses: Sequence[Use]) -> list[Use]:
-        """Return the `uses` (guarantees with counts) whose price is valid only if their question is fixed already."""
+        """Return the `uses` (guarantees with counts) whose price is not valid if their question is chosen later."""
         return uses_priced_by_balance(uses, self._terms, has_slice=isinstance(self._cap, SharedCap))
 
     def _append(self, contents: Contents, at: int, wanted: tuple[Use, ...]) -> Entry:
@@ -403,7 +403,7 @@ class Account:
         return None if entry is None else entry.contents.text
 
     def released(self, receipt: Receipt, *, part: str) -> str | None:
-        """Return the stored answer of the part named `part` of a charge, or None (`release` stores such answers)."""
+        """Return the answer that `release` stored for the part named `part` of the charge `receipt`; None if none."""
         with self._store.reading() as connection:
             key = release_key(receipt.key, check_name(part, "part"))
             entry = entry_under(connection, self._account_id, self.name, "release", key)

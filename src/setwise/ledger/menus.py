@@ -115,8 +115,8 @@ class MenuTotals:
     def price(self, uses: Sequence[Use], spent: Mapping[str, int]) -> dict[str, int]:
         """Return the units that `uses` (privacy guarantees with counts) take from each balance, per balance name.
 
-        Each costs as much as the cheapest item of the account's menu (its fixed list of guarantees) that covers it.
-        `spent` has the units spent before.
+        Each use costs as much as the cheapest item of the account's menu (its fixed list of guarantees) that covers
+        the use. `spent` has the units spent before.
 
         Theorem: docs/optimal-composition.md, "Menu accounts". Raises `InvalidParameter` for a use that no item covers.
         """

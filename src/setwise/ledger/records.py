@@ -89,7 +89,7 @@ slice of it, and a release stores one more answer that an earlier charge has pai
 
 
 def write_uses(uses: Iterable[Use]) -> str:
-    """Return privacy guarantees with counts as a JSON list of their written forms, such as `["pure:0.1x3"]`."""
+    """Return `uses`, guarantees with counts, as a JSON list of their written forms, such as `["pure:0.1x3"]`."""
     return json.dumps([format_use(use) for use in uses], separators=(",", ":"))
 
 
@@ -140,7 +140,7 @@ def link(previous: str, position: int, at: int, contents: str) -> str:
 class Contents:
     """The contents of an entry, before the entry has a position in its account's hash chain.
 
-    - `account` is the account's name, and `key` the idempotency key.
+    - `account` is the account's name, `kind` is such as "charge", and `key` is the idempotency key.
     - `period` is the budget period, or "" for an account without periods.
     - `uses` is a JSON list of guarantees with counts: those that a charge draws, or that a settlement (the entry with
       the answer of a charge) gives back.

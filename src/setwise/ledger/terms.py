@@ -209,7 +209,7 @@ def _read_totals(record: dict[str, Any]) -> Totals | WalletTotals | MenuTotals |
 
 
 def line_of(use: Use) -> str:
-    """Return the name of the balance of a registered guarantee: its form without a count, such as "pure:0.1"."""
+    """Return the name of the balance of the registered guarantee in `use`: its form without count, as "pure:0.1"."""
     return format_use(Use(use.guarantee))
 
 
@@ -339,7 +339,7 @@ def setwise_terms(
 ) -> Terms:
     """Return the terms of an account that draws from registered `uses`, with the overall epsilon at `delta` certified.
 
-    - `uses` are privacy guarantees with counts.
+    - `name` is the account's name, and `uses` are privacy guarantees with counts.
     - `analyst` and `dataset` say whose account it is and which data it may pay for; either may be empty.
     - With `period`, all the uses are available again in every calendar period.
     - `wallet` is a mu: further uses may reveal together as much as one Gaussian mechanism of this mu.
@@ -399,7 +399,8 @@ def filter_terms(
 ) -> Terms:
     """Return the terms of a filter, an account that pays for any mechanisms up to a budget (epsilon, delta).
 
-    - `analyst` and `dataset` say whose account it is and which data it may pay for; either may be empty.
+    - `name` is the account's name. `analyst` and `dataset` say whose account it is and which data it may pay for;
+      either may be empty.
     - With `period`, the budget starts afresh in each calendar period.
     - `failure_share` is the share of delta for outright failures (which may reveal everything); None: the rule's
       default.

@@ -248,7 +248,7 @@ class BoundsSearch:
 
     - `aggregation` requests the exact counts from which the search chooses bounds.
     - `user` is the user column, and `schema` describes the table.
-    - `steps` is the most rounding steps that the larger absolute bound of a sum may have.
+    - `steps` limits found bounds: the larger absolute bound of a sum is at most `steps` of its rounding steps.
     """
 
     search: Search
@@ -348,8 +348,8 @@ def plan_query(
 def draft_plan(query: Query, total: Total, user: str, schema: Schema) -> Plan:
     """Return a plan that states the mechanism runs of `query` and their cost within `total`, for comparing budgets.
 
-    Runs and cost are the same as those of `plan_query`. For a query with bounds that a search must find first, this
-    function is faster: it neither checks that the query can be planned with found bounds nor estimates an error.
+    Runs and cost are those of `plan_query`. If a search must first find bounds, this function is faster, because it
+    neither checks that the query can be planned with found bounds nor estimates an error. `user` is the user column.
     """
     search = search_for(query, total)
     if search is None:

@@ -243,8 +243,8 @@ def _annotate(
 ) -> None:
     """Write notes below a picture, on omitted rows and on intervals, and the epsilon, delta and mechanism above it.
 
-    `figure` and `axes` are matplotlib's, `shown` are the bars in the picture, and `notes` are further sentences to be
-    written below it.
+    `figure` and `axes` are matplotlib's, and `shown` are the bars in the picture. The notes are those of `answer`, then
+    the sentences `notes`. Epsilon, delta and mechanism are those of `answer`, too.
     """
     if any(bar.value is not None for bar in shown):
         sentences = (answer.left_out, answer.interval_note, average_of_all(answer, len(shown)), *notes)

@@ -349,8 +349,8 @@ def interval_note(
 def average_of_all(answer: "PrivateAnswer", displayed_count: int) -> str:
     """Return a sentence that says that the confidence of intervals is an average over all items, displayed or not.
 
-    `displayed_count` is the number of items that are displayed. Returns "" if that is all, if the items have no
-    intervals, or if they have statistics instead of one count.
+    `displayed_count` is the number of the items of `answer` that are displayed. Returns "" if all are displayed, if the
+    items have no intervals, or if they have statistics instead of one count.
     """
     total = len(answer.items)
     if answer.statistics or total <= displayed_count or answer.items[0].interval is None:

@@ -209,9 +209,9 @@ class Quantile(BoundedStatistic):
         return f"{name} of {self.column} within {', '.join(first)}{both}{last} users in rank"
 
     def alike(self) -> Statistic:
-        """Return a key for grouping quantiles: the median of the same column on the same grid.
+        """Return a key that is equal for all quantiles of the same column and grid, whatever their shares.
 
-        An answer describes all quantiles with equal keys in one text (`description`).
+        An answer describes all quantiles with equal keys in one text (`description`). The key is their median.
         """
         return copy_with(self, at=Fraction(1, 2))
 

@@ -217,7 +217,8 @@ class Statistic(ABC):
     def planned_words(self, radii: Sequence[Fraction]) -> str:
         """Return a phrase that says how close the statistic will be to its exact value, such as "counts within ±12".
 
-        `radii` are the planned half-widths of all statistics with the same key of `planned_together`.
+        The phrase is about all statistics of a plan that have the same key (`planned_together`). `radii` are their
+        planned half-widths, as `planned_radius` returns them.
         """
 
     def alike(self) -> "Statistic":

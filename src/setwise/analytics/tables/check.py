@@ -517,7 +517,7 @@ def total_line_note(file: TableFile, options: CsvOptions) -> str:
 
 
 def _drop_unused(options: CsvOptions, counts: "TableCount") -> CsvOptions:
-    """Return the CSV `options` without those that concern no column of the table.
+    """Return the CSV `options` without those that concern no column of the table, so that fewer have to be declared.
 
     The decimal point and thousands separator are reset to their defaults if no column holds numbers, and the date
     format if no column holds dates. `counts` has the kinds of the columns.

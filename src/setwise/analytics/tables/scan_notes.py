@@ -93,13 +93,16 @@ def with_python_arguments(message: str) -> str:
 
 
 def in_python(error: BadRequest) -> BadRequest:
-    """Return `error` with a message that also names the arguments of `setwise.open` for its command-line options."""
+    """Return `error` with a message that also names the argument of `setwise.open` for each command-line option in it.
+
+    If the message names no such option, `error` itself is returned.
+    """
     message = with_python_arguments(str(error))
     return error if message == str(error) else type(error)(message).needing(error.needed_types)
 
 
 def _python_text(values: Mapping[str, Any]) -> str:
-    """Return options by name as the text of a Python dictionary."""
+    """Return the options in `values`, by name, as the text of a Python dictionary, such as {"separator": ";"}."""
     return dumps(dict(values), ensure_ascii=False).replace(": true", ": True")
 
 

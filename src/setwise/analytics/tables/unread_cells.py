@@ -290,7 +290,8 @@ def _since_1970(cells: Sequence[str]) -> str:
 def _skipped_objects(frame: object, question: str) -> list[ScanNote]:
     """Return a note for each column of a table in memory that `question` names and whose objects are read as null.
 
-    A pandas column of Python objects is read as text, so that floats and datetimes in it are skipped.
+    `frame` is the table. A pandas column of Python objects is read as text, so that floats and datetimes in it are
+    skipped.
     """
     from setwise.analytics.engines.duckdb.arrow_cells import count_skipped_objects
 

@@ -263,7 +263,7 @@ def thousands_note(name: str, write: Callable[[Sequence[str]], str] = join) -> s
 def commas_note(name: str, write: Callable[[Sequence[str]], str] = join) -> str:
     """Return a sentence which asks the data holder what the commas in the numbers of the column `name` mean.
 
-    `write` writes the two options of which one is right, by default for the command line.
+    The sentence offers two options, one for each meaning. `write` writes them, by default for the command line.
     """
     decimal, thousands = write(["--decimal", ","]), write(["--thousands", ","])
     return (

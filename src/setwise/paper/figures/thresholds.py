@@ -87,11 +87,11 @@ def ours_laplace(contributions: int) -> int:
 
 
 def compute(progress: Progress, sensitivities: tuple[int, ...] = SENSITIVITIES) -> Table:
-    """Return the table of thresholds, with one row per l0-sensitivity (number of counts that one user changes).
+    """Return the table of thresholds, with one row for each l0-sensitivity (number of counts that one user changes).
 
-    The columns are the paper's truncated Gaussian, Laplace noise as published and as corrected, and our two mechanisms.
-    In the first and in our two, noise and threshold get half of delta each. `progress` is called with the share of rows
-    done.
+    `sensitivities` lists the l0-sensitivities. The columns are the paper's truncated Gaussian, Laplace noise as
+    published and as corrected, and our two mechanisms. In the first and in our two, noise and threshold get half of
+    delta each. `progress` is called with the share of rows done.
     """
     rows: list[dict[str, Cell]] = []
     for done, count in enumerate(sensitivities):
