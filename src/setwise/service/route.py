@@ -38,8 +38,9 @@ class BodyLimit:
         self._detail = f"the body may have at most {most} bytes; send less"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on to the application, counting the bytes of its body; respond 413 or 408 beyond a limit.
+        """Pass the request on to the application, counting the bytes of its body.
 
+        A body that is too large gets a response with status 413, and a body that takes too long one with status 408.
         `scope`, `receive` and `send` are those of ASGI: the request's metadata, and the functions that receive its body
         and send the response.
         """
@@ -139,7 +140,7 @@ _PIECE = 64 * 1024
 class PacedResponse(Response):
     """A response whose large body is sent in pieces, as fast as its reader takes them.
 
-    - `limit`: the most large responses of one person that may be partly sent. Beyond it, status 429 is sent instead, so
+    - `limit`: how many large responses of one person may be unfinished at a time. One more gets status 429 instead, so
       that unread responses do not fill the memory
     - `seconds`: a reader who takes no data for this time is disconnected
     """

@@ -23,7 +23,7 @@ Count = Annotated[int, Field(ge=1)]
 
 
 class EngineKind(StrEnum):
-    """The kinds of engines that read tables; the operator chooses which of them a replica has."""
+    """The kinds of engines that read tables, such as DuckDB; the operator chooses which of them a replica has."""
 
     DUCKDB = "duckdb"
     SPARK = "spark"

@@ -85,7 +85,7 @@ class FairSlots:
         """Give the free slots to the waiting calls of `acquire` that are next, and wake only these calls.
 
         If every waiting call were woken to see whether it is next, 64 waiting queries would take more processor time
-        than the two that read. The caller holds the lock.
+        than the two queries that read tables. The caller holds the lock.
         """
         while self._free > 0:
             waiting = [person for person in self._queues if self._held[person] < self._each]

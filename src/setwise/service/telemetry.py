@@ -1,7 +1,7 @@
 """Logs, Prometheus metrics and OpenTelemetry traces of a replica, for its operator.
 
 None of them shows what was asked or answered, or by whom: no counts, filters, group labels, tokens or names of people.
-A route is named by its declared pattern, not by its URL. A measured time does not depend on private data, or is padded.
+A route is named by its declared pattern, not by its URL. A measured time that would depend on private data is padded.
 """
 
 import json
@@ -224,7 +224,7 @@ def request_span(method: str, route: str, headers: Mapping[str, str]) -> Iterato
 def stage_span(name: str) -> Iterator[None]:
     """Context manager that opens the trace span `name` of one stage of a query, such as "plan".
 
-    The span lies below the span of the request.
+    The new span is a child of the span that is open at the time, for example that of the request.
     """
     with _tracer.start_as_current_span(name, record_exception=False, set_status_on_exception=False):
         yield

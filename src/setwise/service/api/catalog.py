@@ -65,9 +65,10 @@ async def import_catalog(
 def _import(service: Service, body: CatalogBody, steward: str) -> CatalogRecord:
     """Register the tables of the catalog in `body` that are not registered yet; return the catalog of all datasets.
 
-    `steward` is the person who registers them. All tables are checked first. The check raises `InvalidParameter`,
-    `UnsuitableTable` or `UnknownColumn` for a table that cannot be registered, and `NameTaken` if a dataset of that
-    name has another definition. The errors of `register` can also occur after some tables were registered.
+    `steward` is the person who registers them. All tables are checked before the first is registered. The check raises
+    `InvalidParameter`, `UnsuitableTable` or `UnknownColumn` for a table that cannot be registered, and `NameTaken` if a
+    dataset of that name has another definition. Raises `BadRequest` if datasets on the same table would have different
+    caps; tables before it then stay registered.
     """
     with at_field("text"):
         catalog = parse_catalog(body.text, reads_files=False)
@@ -140,8 +141,8 @@ def _dataset(service: Service, catalog: Catalog, name: str) -> Dataset:
 def _declares_same(known: Dataset, imported: Dataset) -> bool:
     """Return whether the registered dataset `known` has the same definition as `imported`, a table of a catalog.
 
-    A catalog has one bound on a user's rows, but a registered dataset has two, `per_item` and `rows_per_user`. Either
-    of these is compared with the bound of the catalog.
+    A catalog has one bound on a user's rows. It is compared with the `rows_per_user` of the registered dataset, or with
+    its `per_item` if it has no `rows_per_user`.
     """
     rows = known.rows_per_user or known.per_item
     # Earlier versions stored a `per_item` of 1 for tables that declare no such bound; these keep their 1.

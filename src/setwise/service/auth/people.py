@@ -19,7 +19,7 @@ from setwise.service.storage.schema import Clock, check_name
 
 
 class Role(StrEnum):
-    """The roles that a person can have, the most trusted first."""
+    """The roles that a person can have, from the most to the least trusted: steward, analyst, monitor."""
 
     STEWARD = "steward"
     """Registers datasets, opens accounts, manages people and audits."""

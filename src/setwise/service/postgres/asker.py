@@ -49,7 +49,7 @@ class Connected:
     """What is known about one PostgreSQL connection after the sign-in.
 
     - `token`, `address`: the person's token, and the network address of the client
-    - `account`, `dataset`: the account that pays for questions, and the dataset that it is for
+    - `account`, `dataset`: the account that pays for questions, and the dataset that the account may ask
     - `shown`: the names and columns of the tables that the client sees
     - `readers`: the worker processes that parse the client's SELECTs
     """

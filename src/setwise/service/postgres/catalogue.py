@@ -127,7 +127,10 @@ class Catalogue:
 
 
 def _connect() -> duckdb.DuckDBPyConnection:
-    """Return a DuckDB database in memory, with limits, that loads no extensions and reads no Python variables."""
+    """Return a DuckDB database in memory that may use one thread and 256 MB.
+
+    It loads no extensions, reads no Python variables and writes no temporary files.
+    """
     return duckdb.connect(
         ":memory:",
         config={
@@ -160,7 +163,8 @@ def _statistic_type(duckdb_type: str) -> int:
 def _without_schemas(statement: exp.Expr) -> exp.Expr:
     """Return a copy of the syntax tree `statement` without database names and without the schema `public`.
 
-    The in-memory DuckDB database knows the tables by their plain names only. Other schemas are kept.
+    For example sales.public.visits becomes visits, because the in-memory DuckDB database knows the account's tables by
+    their plain names. Other schemas are kept.
     """
     tree = statement.copy()
     for node in tree.find_all(exp.Table, exp.Column):
@@ -438,9 +442,11 @@ def _rewrite_cast(node: exp.Cast) -> exp.Expr:
 
 
 def _rewrite_call(node: exp.Expr, constants: Mapping[str, str]) -> exp.Expr:
-    """Return the PostgreSQL function call `node` for DuckDB: as a constant, as a call of a macro, or unchanged.
+    """Return the syntax node that replaces `node`, a PostgreSQL function call, for DuckDB.
 
-    `constants` are the values of functions such as current_database, by name.
+    A function whose value is fixed becomes a constant; `constants` has the values of functions such as
+    current_database, by name. A function that DuckDB lacks becomes a call of another function or of a macro. Any other
+    call is unchanged.
     """
     name = (
         node.sql_name() if isinstance(node, exp.Func) and not isinstance(node, exp.Anonymous) else node.name
@@ -478,10 +484,10 @@ def _rewrite_call(node: exp.Expr, constants: Mapping[str, str]) -> exp.Expr:
 
 
 def _group_number(pattern: exp.Literal) -> exp.Expr:
-    """Return the number, as a literal, of the group of `pattern` whose text PostgreSQL's substring function returns.
+    """Return, as a literal, the number of the group that PostgreSQL's substring(text FROM pattern) returns.
 
-    PostgreSQL's substring(text FROM pattern) returns the first group in parentheses (number 1) of the regular
-    expression or, if it has no group, the whole match (number 0). DuckDB must be told this number.
+    It is 1, the first group in parentheses of the regular expression `pattern`, or 0, the whole match, if `pattern` has
+    no group. DuckDB's function needs this number as an argument.
     """
     return exp.Literal.number(1 if re.search(r"(?<!\\)\((?!\?)", pattern.this) else 0)
 

@@ -90,7 +90,7 @@ class ReadSelect:
     def with_intervals(self) -> tuple[ResultColumn, ...] | None:
         """Return the columns, with the columns NAME_lower and NAME_upper added after each statistic NAME.
 
-        Returns None if the columns are not known, and only the columns if it is not known which of them are statistics.
+        Returns None if the columns are not known, and the columns unchanged if it is not known which are statistics.
         """
         if self.columns is None or len(self.statistics) != len(self.columns):
             return self.columns

@@ -1,8 +1,9 @@
-"""Parses a SELECT in a worker process before it is asked.
+"""Parses a SELECT in a worker process before it is asked, to find out how to answer it.
 
-This decides whether the SELECT is a catalogue query, asks only for the names of columns (LIMIT 0), is refused, or is a
-question to charge. A client can write statements that take long to parse, or catalogue queries that take much memory. A
-worker process has limits of both, and the replica's own process stays free for other requests.
+A SELECT may be a query of PostgreSQL's catalogue, a request for the names of columns only (LIMIT 0), a request for
+private rows, which is refused, or a question to charge. A client can write statements that take long to parse, or
+catalogue queries that take much memory. A worker process has limits of both, and the replica's own process stays free
+for other requests.
 """
 
 import re

@@ -67,7 +67,7 @@ class Limits:
 
 @dataclass(slots=True)
 class _Running:
-    """A connection whose statement can be cancelled: a CancelRequest with the number `secret` has `cancel` called."""
+    """How to cancel a connection's statement: a CancelRequest with the number `secret` has the server call `cancel`."""
 
     secret: int
     cancel: Callable[[], Awaitable[None]]
@@ -198,8 +198,8 @@ class PostgresDoor:
     async def open_session(self, user: str, database: str, password: str, address: str) -> PostgresSession:
         """Return a session of the person `user` on the account `database`, after checking the token `password`.
 
-        `address` is the client's network address. Raises `NotSignedIn` for an invalid token, and other errors of
-        `OpenSession`.
+        `address` is the client's network address. Raises `NotSignedIn` for an invalid token, and another `SetwiseError`
+        if the person may not connect.
         """
         return await self._open_session(user, database, password, address)
 
@@ -327,7 +327,7 @@ class _Connection:
     async def _read(self) -> messages.ClientMessage:
         """Return the client's next message.
 
-        Raises `ProtocolError` if it is not valid, or (before its bytes are read) too long.
+        Raises `ProtocolError` if the message is not valid, or if its length is over the limit; it is then not read.
         """
         kind = await self._reader.readexactly(1)
         length = struct.unpack("!I", await self._reader.readexactly(4))[0]
@@ -370,8 +370,8 @@ class _Connection:
     def _fail(self, session: PostgresSession, message: messages.ClientMessage, error: Exception) -> None:
         """Send `error` to the client, and mark an open transaction of the `session` as failed.
 
-        `message` is the client's message that caused the error. Outside a transaction, the settings that it changed are
-        restored. In the extended protocol, further messages are ignored until Sync.
+        `message` is the client's message that caused the error. Outside a transaction, the settings that the message
+        changed are restored. In the extended protocol, further messages are ignored until Sync.
         """
         if isinstance(error, Rejected):
             code, hint = error.code, error.hint
@@ -501,7 +501,8 @@ class _Connection:
     async def _run(self, session: PostgresSession, portal: Portal) -> Reply:
         """Return the reply to the statement of `portal`, a prepared statement with its parameters.
 
-        The first call runs it in `session`. Later calls return the same reply, so that nothing is charged twice.
+        The first call runs the statement in `session`. Later calls return the same reply, so that nothing is charged
+        twice.
         """
         if portal.reply is None:
             reply = await session.run(portal.text)
@@ -558,8 +559,8 @@ def _portal(session: PostgresSession, name: str) -> Portal:
 def _check_columns(portal: Portal, result: Result) -> None:
     """Raise `Rejected` if the columns of `result` have other types than the client was told before `portal` ran.
 
-    The client would read the bytes of one type as another. This happens, for example, if the setting setwise.intervals,
-    which adds columns, was changed after the client was told the columns.
+    Otherwise the client would read the bytes of one type as those of another. The types differ, for example, if the
+    setting setwise.intervals, which adds columns, was changed in between.
     """
     described = portal.columns
     if described is not None and [column.type for column in described] != [column.type for column in result.columns]:

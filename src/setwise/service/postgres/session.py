@@ -468,7 +468,10 @@ def _statement_to_explain(text: str) -> str:
 
 
 def _type_of(values: Sequence[object]) -> int:
-    """Return the PostgreSQL type identifier for a column with these `values`: integer, float, or else text."""
+    """Return the PostgreSQL type identifier for a column with these `values`, of which None is ignored.
+
+    The type is an integer if all values are integers, a float if all are numbers, and otherwise text.
+    """
     present = [value for value in values if value is not None]
     if present and all(isinstance(value, int) and not isinstance(value, bool) for value in present):
         return INT8

@@ -84,7 +84,7 @@ class _Saved:
 
 
 class SessionSettings:
-    """The settings of one connection, by name, and the statements that read and change them."""
+    """The settings of one connection, and the methods that run the statements SET, RESET and SHOW."""
 
     def __init__(self) -> None:
         self._values: dict[str, str] = {}
