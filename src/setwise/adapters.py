@@ -107,7 +107,7 @@ def to_pld(
 
     - `discretization`: the distance between losses on the distribution's grid
     - `points`: the most epsilons at which the distribution's delta equals the certified delta. Between them it is
-      larger,   so more points make the distribution closer to the composition
+      larger, so more points make the distribution closer to the composition
     - `tail`: the certified delta at the largest of these epsilons; it becomes probability mass at infinite loss
 
     The result may be composed with distributions of other mechanisms, in any order and adaptively (docs/adapters.md).
@@ -159,8 +159,9 @@ def _convex(u: Floats, values: Floats) -> Floats:
 def from_measurement(measurement: "Measurement", d_in: float, count: int = 1) -> Use:
     """Return `count` invocations of an OpenDP measurement on inputs at distance `d_in`, as one `Use`.
 
-    `d_in` is the distance between datasets with and without one user: 1 if each user has one row. If the noise is
-    known, a `setwise.Gaussian` or `setwise.BoundedRange` composes better.
+    `d_in` is the distance between datasets with and without one user: 1 if each user has one row. If you know which
+    noise the measurement adds, state a `setwise.Gaussian` or `setwise.BoundedRange` instead, because the overall
+    epsilon is then smaller.
     Raises: `InvalidParameter` if the measurement's privacy measure has no counterpart here.
     """
     _require_opendp_016()
@@ -287,7 +288,7 @@ def _of_bounded_range(epsilon: float, order: float) -> float:
 def replace_one(uses: Iterable[Use]) -> tuple[Use, ...]:
     """Return `uses` with the guarantees that hold if one user is replaced by another, instead of added or removed.
 
-    A replacement is a removal followed by an addition.
+    The guarantees are weaker, because a replacement is a removal followed by an addition.
 
     >>> from setwise import Gaussian, PureDP, Use
     >>> replace_one([Use(PureDP(epsilon=0.1), 5), Use(Gaussian(sigma=20))])

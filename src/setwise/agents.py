@@ -86,7 +86,7 @@ class LocalTables:
 
         - `shortage`: what the account lacks to pay for the plan
         - `warning`: that the charge disables one of the two ways in which the joint budget of the dataset's accounts
-          can be   paid (from a Gaussian budget in mu squared, or as a sum of epsilons) for all accounts
+          can be paid (from a Gaussian budget in mu squared, or as a sum of epsilons) for all accounts
         """
         with self._question_lock:
             plan = self._session(dataset).explain(sql, called=dataset, **words)

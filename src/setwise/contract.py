@@ -502,6 +502,7 @@ class OutputRecord(TypedDict):
 class QueryRecord(TypedDict):
     """A query, which is to be polled while its `state` is running.
 
+    - `asked`: the body of the request that asked the query
     - `progress`: the share of the work that is done, from 0 to 1
     - `answer`, `problem`: the answer of a query that is done, and the error of one that failed; else None
     - `columns`, `rows`: the answer in SQL, or None; a row maps columns to group labels or to values with intervals

@@ -69,7 +69,7 @@ class InvalidFilter(BadRequest):
 
 
 class UnknownColumn(BadRequest):
-    """The table has no column of that name."""
+    """The table has no column of that name, or the request may not use it."""
 
 
 class UnsuitableTable(BadRequest):

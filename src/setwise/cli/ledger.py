@@ -217,9 +217,10 @@ def keep(
     by: Annotated[str, typer.Option("--by", help="Who does this; it is kept for good.")] = "",
     ledger: LedgerUrl = DEFAULT_LEDGER,
 ) -> None:
-    """Fix how the cap of a dataset is paid from now on: by a Gaussian wallet (any noise), or by the sum of epsilons.
+    """Fix how the cap of a dataset (the joint budget of its accounts) is paid from now on.
 
-    This works only for a cap that was set with --keep either and can still be paid in both ways.
+    wallet pays from a budget in mu squared, and so for any noise; sum pays as a sum of epsilons, and so for pure noise
+    only. This works only for a cap that was set with --keep either and can still be paid in both ways.
     """
     with existing_ledger(ledger) as opened:
         opened.keep_rule(dataset, rule, by=by)  # type: ignore[arg-type]  # checked there
@@ -232,7 +233,7 @@ def reclaim(
     idle: Annotated[float, typer.Option(help="Only from accounts without a charge for this many hours.")] = 0.0,
     ledger: LedgerUrl = DEFAULT_LEDGER,
 ) -> None:
-    """Return to a dataset's cap the parts of it that accounts have reserved and not used."""
+    """Take back the unused parts of a dataset's cap (the joint budget of its accounts) that accounts have reserved."""
     with existing_ledger(ledger) as opened:
         count = opened.reclaim(dataset, idle=timedelta(hours=idle))
     typer.echo(f"{count} account{'' if count == 1 else 's'} gave back what they held of the cap of {dataset}")
@@ -356,21 +357,21 @@ Reason = Annotated[str, typer.Option("--reason", help="Why; it is kept for good.
 
 @ledger_app.command()
 def freeze(name: Name, by: By = "", reason: Reason = "", ledger: LedgerUrl = DEFAULT_LEDGER) -> None:
-    """Stop an account from paying until it is thawed."""
+    """Stop an account from paying for questions, until `thaw` lets it pay again."""
     with existing_ledger(ledger) as opened:
         opened.freeze(name, by=by, reason=reason)
 
 
 @ledger_app.command()
 def thaw(name: Name, by: By = "", reason: Reason = "", ledger: LedgerUrl = DEFAULT_LEDGER) -> None:
-    """Let a frozen account pay again."""
+    """Let a frozen account pay for questions again."""
     with existing_ledger(ledger) as opened:
         opened.thaw(name, by=by, reason=reason)
 
 
 @ledger_app.command()
 def close(name: Name, by: By = "", reason: Reason = "", ledger: LedgerUrl = DEFAULT_LEDGER) -> None:
-    """Stop an account from paying, permanently; its entries and answers stay in the ledger."""
+    """Stop an account from paying for questions, permanently; its entries and answers stay in the ledger."""
     with existing_ledger(ledger) as opened:
         opened.close_account(name, by=by, reason=reason)
 

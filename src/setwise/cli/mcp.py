@@ -29,7 +29,7 @@ _ONE_QUESTION = {
 
 
 def mcp(**arguments: Any) -> None:  # noqa: ANN401 - each of its own type, as declared
-    """Serve tables to an AI agent over the Model Context Protocol: datasets, describe, preview, ask and balance.
+    """Serve tables to an AI agent over the Model Context Protocol, with tools to describe, preview and ask them.
 
     One account pays for all questions, and its budget limits them; every question needs an idempotency key. Without
     --port the agent communicates over standard input and output. With --port it uses HTTP and has to present the token

@@ -135,8 +135,9 @@ def progress(work: str, detail: Callable[[float], str] = lambda _: "") -> Iterat
 def left_in_words(status: "AccountStatus") -> str:
     """Return the remaining mechanism uses of an account as text, such as "pure:0.1x25", or "nothing" if none remain.
 
-    For an account with registered uses, these are the unspent ones. For an account with an (epsilon, delta) budget, it
-    is the largest single use that the account can still pay for. zCDP parameters are rounded down to four digits.
+    `status` is the status of the account. If it pays with uses that were registered when it was opened, the text has
+    the unspent ones. If it pays from an (epsilon, delta) budget, the text has the largest single use that the account
+    can still pay for; zCDP parameters are then rounded down to four digits.
     """
     written = []
     for use in status.left:

@@ -27,7 +27,7 @@ def show_preview(
     - `queries`: the queries that the plan answers
     - `shortage`: what the account lacks; None if it can pay or if no account pays
     - `warning`: None, or that the charge disables one of the two ways in which the joint budget of the dataset's
-      accounts   can be paid (from a Gaussian budget in mu squared, or as a sum of epsilons) for all accounts
+      accounts can be paid (from a Gaussian budget in mu squared, or as a sum of epsilons) for all accounts
     - `as_json`: whether to print JSON instead of a table
     - `details`: whether to add the mechanism, how it was chosen, and the mechanism uses that are charged
     """
@@ -63,10 +63,10 @@ _COUNTS = re.compile(
 
 
 def accuracy_in_words(plan: "Plan") -> str:
-    """Return a sentence that says how close the answer will be to the exact numbers, and which groups are found.
+    """Return a sentence that says how close the answer planned by `plan` will be to the exact numbers.
 
-    If the clipping bounds of a column are found only when the question runs, the sentence states the error for example
-    bounds. The web page "Ask" shows the same sentence.
+    It also says how large a group must be to be found. If the clipping bounds of a column are found only when the
+    question runs, the sentence states the error for example bounds. The web page "Ask" shows the same sentence.
     """
     error = plan.error
     if error.expected_error is None:

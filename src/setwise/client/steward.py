@@ -253,7 +253,7 @@ class Steward:
         - `failure_share`: the share of delta for the failure probabilities of mechanism uses; None is the rule's
           default
         - `menu`: pure and bounded-range uses, such as "pure:0.1"; under the rule "menu" the account accepts only uses
-          that   are no worse than one of these, and in return its budget pays for more of them than under the rule
+          that are no worse than one of these, and in return its budget pays for more of them than under the rule
           "wallet"
         """
         body: dict[str, object] = {"kind": "filter", "name": name, "epsilon": epsilon}
@@ -311,8 +311,9 @@ class Steward:
     ) -> AccountRecord:
         """Open an account of `analyst` on `dataset` whose kind and budget are in `body`; return its status.
 
-        `delta` is the delta of the account's guarantee, and `every` the calendar period after which the account has its
-        whole budget again (None for never).
+        The other arguments are added to `body` in place, which is then sent as JSON. `delta` is the delta of the
+        account's guarantee, and `every` the calendar period after which the account has its whole budget again (None
+        for never).
         """
         body |= {"analyst": analyst, "dataset": dataset, "delta": delta, "every": every}
         return self._client.request("POST", "/accounts", body)

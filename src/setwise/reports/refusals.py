@@ -1,4 +1,7 @@
-"""Refusals of a report's questions: each names its question, and speaks of entries of the report."""
+"""Errors about a report's questions, reworded for its author.
+
+A message names its question, and has entries of the report's TOML file in place of options of the command line.
+"""
 
 import re
 from collections.abc import Iterator

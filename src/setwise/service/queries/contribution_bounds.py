@@ -7,8 +7,9 @@ from setwise.service.storage.datasets import Dataset
 
 
 def bounded_query(query: Query, dataset: Dataset) -> Query:
-    """Return `query` with the dataset's contribution bounds wherever the query states none.
+    """Return `query` with the dataset's contribution bounds filled in where the query states none.
 
+    Contribution bounds are the most groups in which one user counts, and the most that the user adds to one group.
     Raises `InvalidParameter` if a bound of the query is larger than the dataset's, or if a histogram of private groups
     has no contribution bound.
     """

@@ -100,9 +100,11 @@ class Engines:
             return engine.describe()
 
     def check(self, dataset: Dataset) -> Schema:
-        """Check the definition `dataset` against its tables (all columns exist, and so on), and return their columns.
+        """Check the definition `dataset` against its tables, and return the columns of its main table.
 
-        Raises `UnsuitableTable`, `UnknownColumn` or `InvalidParameter` with the name of the field at fault.
+        All registered columns must exist, the unit of privacy must fit the columns, and no public table may have the
+        user column. Raises `UnsuitableTable`, `UnknownColumn` or `InvalidParameter` with the name of the field at
+        fault.
         """
         schema = self.describe_candidate(dataset)
         if dataset.unit != USER:
@@ -397,7 +399,7 @@ class Engines:
     def _open(self, dataset: Dataset, joined: Joined = NOT_JOINED) -> Engine:
         """Return a new engine on the dataset's table, with the tables of `joined` (by default none) joined to it.
 
-        Raises the errors of `open_engine`.
+        Raises `UnsuitableTable`, `UnknownColumn` or `InvalidParameter` if the table cannot be opened or joined.
         """
         address = self._address(dataset.engine)
         source = self._locate(dataset.table, dataset.engine)
@@ -468,10 +470,11 @@ class Engines:
                 assert_never(kind)
 
     def _locate_cached(self, table: str) -> str:
-        """Return the path or URL of `table`, which DuckDB reads, as `_locate` found it at most a second ago.
+        """Return the path or URL from which DuckDB reads the registered `table`, checked at most a second ago.
 
-        Several steps of one question need the path, and following its links takes longer than any of these steps. When
-        an engine is opened, `_locate` checks the path again. Raises `UnsuitableTable` as `_locate` does.
+        Several steps of one question need the path, and checking it (following its links) takes longer than any of
+        these steps. The path is checked again when an engine is opened. Raises `UnsuitableTable` for a path outside the
+        data folder, or a URL that the operator does not allow.
         """
         now = time.monotonic()
         checked = self._checked.get(table)

@@ -146,7 +146,7 @@ class CheckedQuestion:
 
     @property
     def _is_planned_unfiltered(self) -> bool:
-        """Whether `to_plan` leaves the filter out of the plan.
+        """Whether `to_plan` leaves the filter out of the plan, so that one cached plan serves all filters.
 
         True for a question with a single query that has a filter and states all bounds.
         """
@@ -161,7 +161,7 @@ class Preview:
 
     - `left`: the mechanism uses that remain in the account; for an account with a budget, the largest use it can pay
     - `shortage`: a sentence that says what the account, or the joint budget of its dataset, lacks, and if possible
-      which   budget could be paid; None if the account can pay
+      which budget could be paid; None if the account can pay
     - `warning`: a sentence, or None. The joint budget can be paid from a Gaussian budget (mu squared) or as a sum of
       epsilons. A charge that only one of the two can pay disables the other for all accounts, and the sentence warns of
       this
@@ -532,7 +532,7 @@ class QuestionService:
 
         - shortage: what the account lacks to pay for the plan `planned`; None if it can pay
         - warning: None, or that the charge disables one of the two ways in which the joint budget of the dataset's
-          accounts   can be paid (from a Gaussian budget in mu squared, or as a sum of epsilons) for all accounts
+          accounts can be paid (from a Gaussian budget in mu squared, or as a sum of epsilons) for all accounts
         """
         uses = planned.plan.uses
         shortage = checked.account.shortage(uses)

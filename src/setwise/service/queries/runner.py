@@ -201,7 +201,11 @@ class QueryTiming:
                 self._sleep(remaining)
 
     def raise_if_cancelled(self) -> None:
-        """Raise `EngineFailed` if the query was stopped, also if the engine has already finished."""
+        """Raise `EngineFailed` if the query was stopped, even if the engine has already finished.
+
+        If a finished query could no longer be stopped, an analyst could find out by stopping it when the engine
+        finished.
+        """
         # Also called after the wait for a padded time. If a query could not be stopped once the engine has finished,
         # stopping and repeating it under one charge would reveal when the engine finishes.
         if self._stop is not None:

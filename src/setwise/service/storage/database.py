@@ -35,11 +35,11 @@ _BUSY_SECONDS = 30
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """Connections to the service's tables.
+    """Connections to the service's tables, whose errors become `StoreFailed` with a sentence for the operator.
 
-    An error of the driver becomes a `StoreFailed` with a sentence for the operator. `engine` is a SQLAlchemy engine
-    whose commits wait until data is on disk, and `relaxed` one whose commits do not. The lock `writer` is held while a
-    SQLite file is written; for PostgreSQL it does nothing.
+    - `engine`: a SQLAlchemy engine whose commits wait until data is on disk
+    - `relaxed`: a SQLAlchemy engine whose commits do not wait, and so may be lost in a power cut
+    - `writer`: a lock that is held while a SQLite file is written; for PostgreSQL it does nothing
     """
 
     engine: Engine
@@ -143,7 +143,7 @@ def _as_store_failed() -> Iterator[None]:
 
 
 class DatabaseState(StrEnum):
-    """What a database that answers can be used for: reading and writing, or reading only."""
+    """Whether a database can be read and written, or only read."""
 
     OK = "ok"
     """Rows can be read and written."""
@@ -176,9 +176,9 @@ class DatabaseProbe:
         self._state = DatabaseState.OK
 
     async def check(self) -> DatabaseState:
-        """Return what the database can be used for: reading and writing, or reading only.
+        """Return whether the database can be read and written, or only read.
 
-        Raises `StoreFailed` if the probe failed, or if the database has not answered for 5 seconds.
+        Raises `StoreFailed` if the last test failed, or if the database has not answered for 5 seconds.
         """
         now = time.monotonic()
         if self._probe is None or (self._probe.done() and now - self._started > _PROBE_SECONDS):

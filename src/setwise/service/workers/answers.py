@@ -65,9 +65,9 @@ class StoredAnswer:
         return PrivateAnswer.from_stored(self.text)
 
     def sql_result(self, answer: PrivateAnswer) -> SqlAnswer:
-        """Return the result of the SQL statement, computed from `answer` (this stored answer, parsed).
+        """Return the columns and rows that the SQL computes from `answer`, which is this stored answer, parsed.
 
-        This costs no privacy budget.
+        This costs no privacy budget, because the numbers of the answer are noisy already.
         """
         assert self.statement is not None
         return self.statement.result(answer, {name: read_arrow(table) for name, table in self.public})

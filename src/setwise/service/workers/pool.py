@@ -105,9 +105,9 @@ class RememberedResults:
 
 @dataclass(frozen=True, slots=True)
 class _Reply(Generic[R]):
-    """A worker's reply: the result of a task or the error that it raised, and its size.
+    """A worker process's reply to a task: the result of the task, or the error that the task raised.
 
-    `size` is the number of bytes of the pickled task and result together.
+    `size` is the number of bytes of the pickled task and result together, which a cache of results counts.
     """
 
     result: R | SetwiseError | MemoryError
@@ -171,7 +171,10 @@ class WorkerPool:
         return reply.result
 
     async def run(self, task: Task[R]) -> R:
-        """Return the result of a task, as `calculate` does, but without blocking the event loop."""
+        """Return the result of `task`, from the cache or from a worker process, without blocking the event loop.
+
+        Raises the same errors as `calculate`, such as `Unattainable` if the task takes too much time or memory.
+        """
         return await self.call(self.calculate, task)
 
     async def call(self, function: Callable[Given, R], *args: Given.args, **kwargs: Given.kwargs) -> R:
