@@ -53,12 +53,16 @@ class Recorded:
         return Recorded(self._inner.cursor(), self._statements)
 
     def execute(self, statement, *given, **named):
-        self._statements.append(statement)
+        self._keep(statement)
         return self._inner.execute(statement, *given, **named)
 
     def sql(self, statement, *given, **named):
-        self._statements.append(statement)
+        self._keep(statement)
         return self._inner.sql(statement, *given, **named)
+
+    def _keep(self, statement):
+        """Keep the text of `statement`, which is a string or a `duckdb.Statement` (parsed, with its text)."""
+        self._statements.append(statement if isinstance(statement, str) else statement.query)
 
 
 @pytest.fixture(scope="module")

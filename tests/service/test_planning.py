@@ -59,7 +59,7 @@ def test_a_query_that_is_planned_when_its_replica_stops_is_told_so_and_charged_n
     with ThreadPoolExecutor(1) as crowd:
         asked = crowd.submit(ask, team.ada, "huge", HUGE)
         deadline = time.monotonic() + 60
-        while not service.planners._busy:
+        while not (service.planners._busy and service.runner._running):
             assert time.monotonic() < deadline
             time.sleep(0.01)
         (running,) = service.runner._running.values()

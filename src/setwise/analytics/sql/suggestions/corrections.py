@@ -396,7 +396,9 @@ def _rewrite_call(node: exp.Expr) -> None:
         times = [each for each in arguments if type(each) is not exp.Literal]
         written = "".join(str(each.this) for each in arguments if type(each) is exp.Literal)
         unit = "week" if re.search(r"W|%[UuVW]", written) else "day"
-        if times:
+        if times and re.search("[09]", written):
+            node.replace(times[0].copy())  # the format of a number, as in TO_CHAR(n, '999,999')
+        elif times:
             start = [exp.Literal.string(unit), times[0].copy()]
             node.replace(exp.Anonymous(this="DATE_TRUNC", expressions=start))
     elif function in _PATTERNS and len(arguments) == 2 and arguments[1].is_string:
