@@ -199,7 +199,7 @@ _GROUPING = {
 
 
 def check_item(column: Column, aggregation: Aggregation, place: int = 0) -> None:
-    """Raise unless rows can be grouped by `column`: unless it holds text, integers, dates or booleans.
+    """Raise if rows cannot be grouped by `column`, which must hold text, integers, dates or booleans.
 
     `place` is the position of `column` among the group columns of `aggregation`. The labels that `aggregation` states
     for this position must have the type of the column.

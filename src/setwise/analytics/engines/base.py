@@ -88,7 +88,7 @@ class EngineQuery(Protocol):
         """Return exact sums of users' weights per group, for the private search for groups.
 
         `found_labels` are the groups that the search has found so far; they are left out. A user who has n other groups
-        adds about 1/sqrt(n), in the integer units of `GroupWeights`, to each.
+        adds about 1/sqrt(n), in units of 2^-20, to each.
         Raises: `EngineFailed` or `UnsuitableTable` with a fixed message, because the driver's may quote private rows.
         """
         # A query may store the (user, group) pairs in the first round instead of reading the table in each.
@@ -123,9 +123,9 @@ class WeightReader:
 
     @without_driver_error
     def read(self, found_labels: Sequence[Label]) -> GroupWeights:
-        """Return sums of users' weights, without noise, for the groups that are not in `found_labels`.
+        """Return sums of users' weights per group, without noise, for the groups that are not in `found_labels`.
 
-        `found_labels` are the labels that earlier rounds of the private search for groups have found.
+        Earlier rounds of the search have found `found_labels`. A user with n other groups adds about 1/sqrt(n) to each.
         """
         return self._query.group_weights(found_labels)
 
@@ -383,7 +383,7 @@ class SqlEngineQuery(ABC):
         self._builder = StatementBuilder(dialect, relation, schema, Parameters(dialect))
 
     def histogram(self, most: int | None) -> Histogram:
-        """Return the exact count, bounded per user, of each group; only the `most` highest ones unless it is None."""
+        """Return the exact count, bounded per user, of each group, or of the `most` highest unless it is None."""
         if self._manifest is None:
             statement = self._decode(self._all_counts())
         else:
@@ -407,7 +407,7 @@ class SqlEngineQuery(ABC):
         """Return, for each group not in `found_labels`, the exact sum of the weights of the users who have the group.
 
         `found_labels` are the groups that the private search for groups has found so far. A user who has n other groups
-        adds about 1/sqrt(n), in the integer units of `GroupWeights`, to each of them.
+        adds about 1/sqrt(n), in units of 2^-20, to each of them.
         """
         with self._fixed_errors():
             columns = label_columns(self._aggregation)
@@ -474,7 +474,7 @@ class SqlEngineQuery(ABC):
         return self._counts()
 
     def _all_statistics(self) -> str:
-        """Return the SQL statement for the measures of every group, with the columns of `StatementBuilder.statistics`.
+        """Return the SQL statement for the measures (numbers that users add, such as sums) of every group.
 
         An engine that splits users into parts, to save memory, overrides this and adds up `_statistics` of the parts.
         """
@@ -488,10 +488,10 @@ class SqlEngineQuery(ABC):
         return statement
 
     def _statistics(self, *, number_rows: bool = False) -> str:
-        """Return the SQL statement for the measures of every group, with the columns of `StatementBuilder.statistics`.
+        """Return the SQL statement for the measures (numbers that users add, such as sums) of every group.
 
         If `number_rows`, the statement numbers each user's rows by window functions. Otherwise it groups by user and
-        group. The result is the same; only the speed differs.
+        group. The result is the same, with the columns of `StatementBuilder.statistics`; only the speed differs.
         """
         salt = self._salt() if self._aggregation.needs_salt else None
         return self._builder.statistics(self._aggregation, self._rows(hint=self._hint()), salt, number_rows)
@@ -577,7 +577,7 @@ INTERVAL = 0.1
 
 
 class Poller:
-    """Context manager: while its block runs, a thread calls `look` every 0.1 s until `look` returns True."""
+    """Context manager to watch a query: a thread calls `look` every 0.1 s until it returns True or the block ends."""
 
     def __init__(self, look: Callable[[], bool]) -> None:
         self._look = look

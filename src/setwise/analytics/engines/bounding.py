@@ -43,7 +43,7 @@ Bound: TypeAlias = str | int | float | bool
 
 
 class Parameters:
-    """The parameter values of one SQL statement in `dialect`, named p1, p2, ... in the order of their addition."""
+    """The parameter values of a SQL statement, named p1, p2, ... as they are added; `dialect` writes placeholders."""
 
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
@@ -210,8 +210,8 @@ class StatementBuilder:
     def keep_items(self, aggregation: Aggregation, ranked: str, columns: str = "n") -> str:
         """Return SQL for the labels and `columns` of the items that users keep, one row per user and item.
 
-        `ranked` is the SQL statement of all users' items with a random rank each. A user keeps ranks up to
-        `aggregation.contributions`. `columns` are comma-separated names of columns of `ranked`.
+        `ranked` is the SQL statement of all users' items with a random rank each. A user keeps the items with ranks up
+        to `aggregation.contributions`. `columns` are comma-separated names of columns of `ranked`.
         """
         labels = label_columns(aggregation)
         return f"SELECT {labels}, {columns} FROM ({ranked}) AS ranked WHERE rank <= {aggregation.contributions}"
@@ -246,9 +246,9 @@ class StatementBuilder:
     def weights(self, aggregation: Aggregation, pairs: str) -> str:
         """Return SQL for (labels, weight, root, share): three sums per group, for the private search for groups.
 
-        `pairs` is SQL for one row (labels, u) per user u and group. A user with k groups adds to each about
-        2^20/sqrt(k) as weight (`user_weight`), 2^14/sqrt(k) as root (`user_root`) and 2^14/k as share (`user_share`),
-        rounded down.
+        `pairs` is SQL for one row (labels, u) per user u and group of `aggregation`. A user with k groups adds to each
+        about 2^20/sqrt(k) as weight (`user_weight`), 2^14/sqrt(k) as root (`user_root`) and 2^14/k as share
+        (`user_share`), rounded down. Weights find groups; roots and shares are for a survey before.
         """
         labels = label_columns(aggregation)
         counted = f"SELECT {labels}, COUNT(*) OVER (PARTITION BY u) AS n FROM ({pairs}) AS pairs"
@@ -366,11 +366,11 @@ class StatementBuilder:
         )
 
     def _divide_units_fast(self, aggregation: Aggregation, place: int, salt: str | None, none: str) -> str:
-        """Return a SELECT that adds up votes, for engines that support MATERIALIZED: one row per group and cell.
+        """Return a SELECT that adds up votes per group and cell (an integer), for engines that support MATERIALIZED.
 
-        Each user divides `weight` votes among the cells (integers) of their rows. `place` is the position in
-        `aggregation` of the measure with that weight. `salt` is the SQL expression by which a user's groups are chosen;
-        None for all groups. `none` is the SQL of the columns of other measures, which are 0 here.
+        Each user divides the `weight` of a measure, a number of votes, among the cells of their rows. `place` is the
+        position of this measure in `aggregation`. `salt` is the SQL expression by which a user's groups are chosen;
+        None for all groups. `none` is SQL of result columns of other measures, all 0.
         """
         measure = aggregation.measures[place]
         labels, value = label_columns(aggregation), self._measures(aggregation).row_name(measure)
@@ -512,8 +512,8 @@ class StatementBuilder:
     def counts(self, aggregation: Aggregation, kept: str) -> str:
         """Return the SQL statement for (labels, count) of every item of `aggregation`, from the SQL statement `kept`.
 
-        `kept` has one row (labels, n) per user and kept item; count sums n, clipped to `per_item`, over users. A count
-        above 2^62, the most that a histogram holds, is returned as 2^62.
+        `kept` has one row (labels, n) per user and kept item; count sums n, clipped to `per_item`, over users, and is
+        at most 2^62, which is the most that a histogram holds.
         """
         labels = label_columns(aggregation)
         if aggregation.per_item == 1:  # n is positive, so LEAST(n, 1) is 1 for every row
@@ -583,7 +583,7 @@ MOST_ADDED_ROWS_PER_PAIR = 4 / 3
 
 
 def probe(builder: StatementBuilder, aggregation: Aggregation, sample_rows: str) -> str:
-    """Return a SQL statement that counts how often rows of a sample repeat a (user, item) pair of `aggregation`.
+    """Return SQL of `builder` that shows how often rows of a sample repeat a (user, item) pair of `aggregation`.
 
     The SQL statement `sample_rows` selects all rows of some users. The result is one row (found, pairs): found is the
     number of selected rows, and pairs the number of distinct (user, item) pairs in them.

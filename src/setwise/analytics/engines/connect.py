@@ -175,7 +175,7 @@ def _is_spark_frame(source: Source) -> bool:
 
 
 def without_password(address: str) -> str:
-    """Return the address of an engine without its password and without options that are passwords, for printing.
+    """Return the `address` of an engine, for printing, without its password and without options that are passwords.
 
     >>> without_password("postgresql://ada:secret@host/shop?sslpassword=other&sslmode=require")
     'postgresql://ada@host/shop?sslmode=require'
@@ -192,8 +192,8 @@ def without_password(address: str) -> str:
 def pin_version(source: Source, engine: str) -> Source:
     """Return `source` with its current version appended, as in `events@7`, so that later openings read this version.
 
-    Only lake tables (Delta Lake or Iceberg) and objects in an object store, read by DuckDB, have such versions. Any
-    other source, and a source that names a version already, is returned unchanged.
+    Lake tables (Delta Lake or Iceberg) and objects in an object store have versions, if `engine` is "duckdb". Any other
+    source, and a source that names a version already, is returned unchanged.
     """
     if not isinstance(source, str | Path) or engine != "duckdb":
         return source

@@ -51,8 +51,8 @@ class UnreadableHeader(ValueError):
 class Header:
     """The header of a CSV file: its column `names`, and how the lines after it are read.
 
-    `start` is the byte offset of the first row. `crlf` says that lines end in CR LF, so that a carriage return before a
-    line feed is no part of a cell.
+    `start` is the byte offset of the first row. `crlf` says that a carriage return before a line feed belongs to the
+    line end; otherwise it is part of the last cell.
     """
 
     names: tuple[str, ...]

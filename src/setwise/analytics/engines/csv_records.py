@@ -36,7 +36,7 @@ class Layout:
 
     - `width` is the number of cells of a record.
     - `separator` is the byte between cells.
-    - `crlf` says whether lines end in CR LF.
+    - `crlf` says that a carriage return before a line feed belongs to the line end. Otherwise it is part of a cell.
     - `block` is the number of bytes that are read together.
     - `step` is the number of bytes that are read after a block in which a record does not end. It is doubled until the
       end is found.

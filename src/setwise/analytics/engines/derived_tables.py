@@ -350,7 +350,7 @@ def _step_sql(
 
 
 def _windows_sql(step: AddWindows, relation: str, schema: Schema, dialect: Dialect) -> str:
-    """Return the SQL statement that adds the window functions of `step` to the rows of `relation`.
+    """Return the SQL statement, in `dialect`, that adds the window functions of `step` to the rows of `relation`.
 
     `relation` is the SQL text after FROM, with the columns of `schema`. Rows that are equal in a window's ORDER BY are
     sorted by all columns, in order of their names. So the result does not depend on how an engine sorts them.
@@ -429,7 +429,8 @@ _SORTED_BY_CONTENT = (
 def _window(window: UserWindow, user: Column, ties: Sequence[str], schema: Schema, dialect: Dialect) -> Value:
     """Return the SQL, in `dialect`, of the function `window` over the rows of one user, and the type of its values.
 
-    `user` is the user column, and `ties` are SQL sort keys that decide the order of rows that are equal in ORDER BY.
+    `schema` has the columns of the rows, and `user` is the user column. `ties` are SQL sort keys that decide the order
+    of rows that are equal in ORDER BY.
     Raises: `InvalidParameter` if the type of the argument does not fit the function.
     """
     parts = [dialect.user(user), *(_key_sql(compile_expression(each, schema, dialect)) for each in window.keys)]
@@ -454,7 +455,7 @@ def _window(window: UserWindow, user: Column, ties: Sequence[str], schema: Schem
 
 
 def _sort_sql(key: SortKey, schema: Schema, dialect: Dialect) -> tuple[str, str]:
-    """Return two SQL sort keys for `key` over `schema`: the first places nulls, and the second sorts the values."""
+    """Return two SQL sort keys of `dialect` for `key` over `schema`: one to place nulls, and one to sort the values."""
     value = compile_expression(key.expression, schema, dialect)
     null, other = (0, 1) if key.nulls_first else (1, 0)
     direction = " DESC" if key.descending else ""
@@ -551,7 +552,7 @@ def _value_column(name: str, argument: RowExpression | None, value: Value, schem
 
 
 def _aggregate(aggregate: UserAggregate, schema: Schema, dialect: Dialect, over: str = "") -> Value:
-    """Return the SQL of `aggregate` over the rows of one user (with columns `schema`), and the type of its result.
+    """Return the SQL, in `dialect`, of `aggregate` over one user's rows of `schema`, and the type of its result.
 
     `over` is the SQL text of an OVER clause, which makes the aggregate a window function, or "" for a plain aggregate.
     Raises: `InvalidParameter` if the type of the argument does not fit the function.

@@ -218,9 +218,9 @@ class Dialect(ABC):
         return self._cast(placeholder, column.kind)
 
     def pattern(self, written: str) -> str:
-        """Return the LIKE pattern `written` as the parameter value that is sent with the SQL condition of `like`.
+        """Return the LIKE pattern `written` in the form in which it is sent as a parameter of the condition of `like`.
 
-        In `written` a backslash stands before every %, _ and backslash that matches itself.
+        In `written`, as in SQL, % matches any text and _ any character, unless a backslash stands before them.
         """
         return written
 
@@ -290,10 +290,11 @@ class Dialect(ABC):
         return f"{function}({value})" if function == "FIRST_VALUE" else f"{function}({value}, {rows})"
 
     def tie_order(self, column: Column) -> tuple[str, ...]:
-        """Return SQL sort keys for `column`, equal for two values only if no SQL statement can tell the values apart.
+        """Return SQL sort keys for `column`, by which rows are sorted that are equal in a statement's own ORDER BY.
 
-        Null differs from every value, and texts are compared by their bytes. If statements cannot compute with the
-        column's type (`Kind.OTHER`), the only key is whether the value is null.
+        The keys of two values are equal only if no SQL statement can tell the values apart. Null differs from every
+        value, and texts are compared by their bytes. If statements cannot compute with the column's type
+        (`Kind.OTHER`), the only key is whether the value is null.
         """
         name = self.name(column.name)
         is_null = f"CASE WHEN {name} IS NULL THEN 0 ELSE 1 END"
@@ -312,6 +313,7 @@ class Dialect(ABC):
         """Return SQL sort keys that put the items of one user into a uniformly random order: a salted hash.
 
         `user` and `labels` are the SQL columns that are hashed, and `salt` is the SQL expression of the secret salt.
+        With one salt, a user's items always have the same order.
         """
 
     def smallest_rows(self, columns: Sequence[str], order: str, number: int) -> str | None:

@@ -59,8 +59,9 @@ def label_sql(group: Group, schema: Schema, dialect: Dialect) -> str:
 def _lower_end(width: Width, name: str, schema: Schema, dialect: Dialect) -> str:
     """Return a SQL expression for the lower end of the bin that holds the number in column `name`.
 
-    All bins have the width `width`, `schema` has the column, and `dialect` writes the SQL. The lower end is an integer,
-    or text if the width is not an integer; it is null for numbers beyond `LARGEST_BINNED`.
+    All bins have the width `width`. The lower end is an integer or, if the width is not an integer, text with the
+    width's decimals, so that all engines write the same label. A number of 2^53 or more units of the last decimal gives
+    null. `schema` has the column, and `dialect` writes the SQL.
     """
     column = schema.column(name)
     scale = 10**width.decimals
@@ -326,7 +327,7 @@ def _doubling_bin(number: str) -> str:
 def _needs_every_digit(measures: Sequence[Measure]) -> bool:
     """Return whether sums must be computed in integers, because a clipping bound of one of `measures` is beyond 2^53.
 
-    A 64-bit float does not hold every integer beyond 2^53, so a sum in floats could be off by more than rounding.
+    A 64-bit float does not hold every integer beyond 2^53, so sums in floats would not be exact.
     """
     return any(max(abs(each.least), abs(each.most)) > LARGEST_REAL_WHOLE for each in measures)
 

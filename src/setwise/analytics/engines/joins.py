@@ -176,7 +176,8 @@ class JoinedTables:
     - `joins` has one join for each table but the first.
     - `user` is the user column.
 
-    A column name of several tables becomes TABLE.COLUMN, but two keys that are compared become one column.
+    A column name of several tables becomes TABLE.COLUMN. But if two keys of one name are compared, as by USING, the
+    result has them as one column.
 
     Raises: `InvalidParameter` or `UnknownColumn` for a join whose rows would belong to two users, or whose keys cannot
     be compared.
@@ -198,7 +199,7 @@ class JoinedTables:
         return Schema(tuple(replace(each.column, name=each.name) for each in self.columns))
 
     def statement(self, relations: Sequence[str], dialect: Dialect, columns: Sequence[str] | None = None) -> str:
-        """Return the SQL text of the join, to stand after FROM.
+        """Return the SQL text of the join, in `dialect`, to stand after FROM.
 
         `relations` are the SQL texts of the tables, in order. `columns` names the columns of the join; None means all.
         No cell can make the comparison of keys fail.
@@ -254,10 +255,10 @@ class JoinedTables:
         return value.sql
 
     def needed_columns(self, place: int, columns: Sequence[str] | None) -> tuple[str, ...]:
-        """Return the columns of table number `place` that must be read to compute `columns` of the join's result.
+        """Return the names of the columns of table number `place` that must be read for `columns` of the join's result.
 
-        The table's keys, and the columns of its condition, are included. None for `columns` means all columns of the
-        result.
+        The keys of the table's joins and the columns of its condition are included. None for `columns` means all
+        columns of the result.
         """
         keys = [
             column.name
@@ -373,7 +374,7 @@ class JoinedTables:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerJoin:
-    """A join of tables of one database server, by their names there; the first of `tables` is private.
+    """A join of `tables` of one database server, each given by its name on the server; the first one is private.
 
     `joins` are the joins of the other tables, in order, and `user` is the user column of the private tables.
     """
@@ -402,7 +403,7 @@ class ServerJoin:
 
 
 def _key_sql(column: Column, dialect: Dialect, private: bool) -> str:
-    """Return a SQL expression for the key `column` in the form in which the two sides of a join are compared.
+    """Return SQL of `dialect` for the key `column` in the form in which the two sides of a join are compared.
 
     `private` says that the joined table is private. Its key is then the user column, in a form in which two values are
     equal only for the same user.

@@ -70,9 +70,7 @@ class Manifest:
         return Schema(columns, version=self.source_version, prepared=True)
 
     def check(self, aggregation: Aggregation) -> None:
-        """Raise unless this prepared dataset can answer `aggregation`.
-
-        The dataset stores random ranks of users' items.
+        """Raise unless this prepared dataset, which stores random ranks of users' items, can answer `aggregation`.
 
         Raises: `InvalidFilter` if `aggregation` has a filter. `UnsuitableTable` if it reads other columns, has another
         label for missing items, or has measures (numbers other than the counts or sums that the dataset stores).
@@ -143,16 +141,16 @@ def read_prepared(directory: Path) -> Manifest | None:
 
 
 def check_destination(path: Path) -> None:
-    """Raise `InvalidParameter` if `path` exists and is not a prepared dataset; only such a dataset may be replaced.
+    """Raise `InvalidParameter` if `path` exists but holds no prepared dataset (random ranks of users' items).
 
-    A prepared dataset stores random ranks of users' items.
+    Only a prepared dataset may be replaced by a new one.
     """
     if path.exists() and not (path / MANIFEST_NAME).is_file():
         raise not_replaceable(path)
 
 
 def not_replaceable(destination: str | Path) -> InvalidParameter:
-    """Return the error for a `destination` that must not be overwritten, because it is not a prepared dataset.
+    """Return the error for a `destination` that must not be overwritten, because it exists and is no prepared dataset.
 
     A prepared dataset stores random ranks of users' items.
     """

@@ -41,8 +41,8 @@ def label_names(aggregation: Aggregation) -> list[str]:
 def measure_names(aggregation: Aggregation) -> list[str]:
     """Return the names of the columns of numbers in a result of `StatementBuilder.statistics`.
 
-    The first three are cell, measure and users. s<i> and n<i> follow for each measure i of `aggregation` (a number that
-    each user adds to a group) that is summed: its sum over users, and the number of users who add.
+    They are cell, measure and users, and then s<i> and n<i> for each measure i of `aggregation` (a number that each
+    user adds to a group) that is summed. s<i> is its sum over users, and n<i> the number of users who add to the sum.
     """
     summed = [place for place, measure in enumerate(aggregation.measures) if not measure.in_cells]
     return ["cell", "measure", "users", *(f"{kind}{place}" for place in summed for kind in ("s", "n"))]
@@ -76,7 +76,7 @@ def arrow_labels(table: "pa.Table", aggregation: Aggregation) -> list[Label]:
 
 
 def _combine_labels(columns: Sequence[list[Cell]]) -> list[Label]:
-    """Return one label per row: the row's cell if there is one of the label `columns`, else a tuple of its cells."""
+    """Return one label per row: the row's cell in the only label column, or a tuple of cells for several `columns`."""
     return list(columns[0]) if len(columns) == 1 else list(zip(*columns, strict=True))
 
 

@@ -104,7 +104,7 @@ class _Compiler:
         """The number of characters of all compiled parts that are longer than a hundredth of `LONGEST_SQL`."""
 
     def value(self, expression: RowExpression) -> Value:
-        """Return the SQL and the type of any row expression (a value computed from one row).
+        """Return the SQL and the type of `expression`, a value computed from one row.
 
         Raises: `InvalidParameter` for types that do not fit and for SQL text that gets too long, `UnknownColumn` for a
         column that the table does not have.
@@ -117,7 +117,7 @@ class _Compiler:
         return value
 
     def _value(self, expression: RowExpression) -> Value:  # noqa: PLR0912 - one branch for each kind of expression
-        """Return the SQL, of any length, and the type of a row expression (a value computed from one row)."""
+        """Return the SQL, of any length, and the type of `expression`, a value computed from one row."""
         match expression:
             case ColumnValue(name):
                 return self._column(self._schema.column(name))
@@ -293,7 +293,7 @@ class _Compiler:
         return Value(f"CASE WHEN ABS({value.sql}) < {SMALLEST} THEN 0 ELSE {value.sql} END", Kind.FLOAT)
 
     def _comparison(self, expression: Compared) -> str:
-        """Return the SQL condition of a comparison of two row expressions (values computed from one row).
+        """Return the SQL condition of `expression`, a comparison of two values computed from one row.
 
         A text constant beside a date or time is read as a date or time.
         Raises: `InvalidParameter` if the two sides have types that cannot be compared.
@@ -385,7 +385,7 @@ class _Compiler:
         return f"({self._dialect.like(operand, self._text(self._dialect.pattern(pattern)))})"
 
     def _condition(self, expression: RowExpression) -> str:
-        """Return the SQL condition of a row expression (computed from one row) whose value is true or false.
+        """Return the SQL condition of `expression`, a value computed from one row that is true, false or null.
 
         Raises: `InvalidParameter` if its value is of another type.
         """
@@ -394,7 +394,7 @@ class _Compiler:
         return value.sql
 
     def _case(self, expression: Case) -> Value:
-        """Return the SQL and the type of a CASE expression; null if it has no branches and no ELSE.
+        """Return the SQL and the type of `expression`, a CASE; null if it has no branches and no ELSE.
 
         Raises: `InvalidParameter` if its values are of several types that cannot be combined.
         """
@@ -427,7 +427,7 @@ class _Compiler:
         return values, kinds.pop()
 
     def _call(self, expression: Call) -> Value:
-        """Return the SQL and the type of a call, such as COALESCE or ROUND, in an expression computed from one row."""
+        """Return the SQL and the type of `expression`, a call such as COALESCE or ROUND, computed from one row."""
         match expression.function:
             case Function.COALESCE:
                 values, kind = self._to_one_kind(expression.arguments, "COALESCE")

@@ -92,10 +92,9 @@ class TimeCompiler:
         self._condition = condition
 
     def kind(self, expression: RowExpression) -> Kind | None:
-        """Return the type of a row expression (a value computed from one row) that is a date or a time.
+        """Return the type of `expression`, a value computed from one row, if it is a date or a time; otherwise None.
 
-        A computed time has the type `Kind.TIMESTAMP`, in UTC. Returns None if the expression is neither a date nor a
-        time.
+        A computed time has the type `Kind.TIMESTAMP`, in UTC. A column has its own type.
         """
         match expression:
             case ColumnValue(name):
@@ -183,8 +182,9 @@ class TimeCompiler:
                 raise InvalidParameter(_NO_TIME)
 
     def part(self, expression: TimePart) -> tuple[str, Kind]:
-        """Return the SQL expression and the type of a part of a date or time, such as its year or hour.
+        """Return (SQL, type) of a part of a date or time; `expression` says which part, such as the year, of which.
 
+        The part is an integer, or a float for the seconds since 1970.
         Raises: `InvalidParameter` for the hour, minute or second of a date.
         """
         field, moment = expression.field, expression.moment
@@ -212,7 +212,10 @@ class TimeCompiler:
         return self._dialect.int64(number), Kind.INTEGER
 
     def text(self, expression: TimeText) -> str:
-        """Return the SQL expression of a part of a date or time as text, such as 07 or July for the month."""
+        """Return the SQL of a part of a date or time as text, such as 07 or July for the month.
+
+        `expression` says which part of which date or time, and in which of these forms.
+        """
         word, moment = expression.word, expression.moment
         match word:
             case TimeWord.MONTH_NAME | TimeWord.SHORT_MONTH_NAME:
@@ -419,7 +422,10 @@ class TimeCompiler:
         return f"CASE WHEN {' AND '.join(f'{value} IS NOT NULL' for value in values)} THEN {chosen} END"
 
     def _check_clock(self, field: TimeField, moment: RowExpression) -> None:
-        """Raise `InvalidParameter` if `moment` is a date, because a date has no `field`: no hour, minute or second."""
+        """Raise `InvalidParameter` if `moment` is a date, which has no time of day and so no hour, minute or second.
+
+        `field` is the part that the analyst asked for, and is named in the message.
+        """
         if self.kind(moment) is not Kind.DATE:
             return
         dates = f"column {moment.name!r} holds dates" if isinstance(moment, ColumnValue) else "dates are computed here"

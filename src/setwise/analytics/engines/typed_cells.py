@@ -131,9 +131,9 @@ class TextFunctions:
 
     - `types` are the names of the engine's SQL types by kind.
     - `trimmed` is the template of a text without the blanks around it.
-    - `matches` is the template of the condition that a whole text matches a pattern.
+    - `matches` is the template of the condition that a whole text (first argument) matches a pattern (second).
     - `literal` is a function that returns a text as a quoted SQL literal.
-    - `earlier` is the template of a timestamp moved back by a number of minutes.
+    - `earlier` is the template of a timestamp (first argument) moved back by a number of minutes (second).
     """
 
     types: Mapping[Kind, tuple[str, ...]]
@@ -148,7 +148,7 @@ class TextFunctions:
 
 
 def check_types(types: Mapping[str, Kind]) -> dict[str, Kind]:
-    """Return `types` (column name to type) with every type as a `Kind`.
+    """Return `types` (column name to type) with every type, which may be given as a str such as "date", as a `Kind`.
 
     Raises: `InvalidParameter` for a type as which a text column cannot be read.
     """

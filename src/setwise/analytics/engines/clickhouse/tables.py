@@ -77,12 +77,11 @@ class _Column:
 class _Definition:
     """A table or view as ClickHouse's catalogue defines it.
 
-    - `engine` is the table engine, such as MergeTree.
+    - `engine` is the table engine, such as MergeTree, and `engine_text` the engine with its arguments.
     - `rows` is the number of rows, or None if unknown.
     - `comment` is the table's comment. A prepared dataset (random ranks of users' items) has its description there.
-    - `engine_text` is the engine with its arguments.
     - `select` is the SELECT statement of a view, or "" for a table.
-    - `current_database` is the database of a table name without a database.
+    - `current_database` is the database in which ClickHouse looks up a table that is named without its database.
     - `columns` are the columns by name.
     - `converted` says whether rows stored in an earlier type of a column are converted while they are read.
     """

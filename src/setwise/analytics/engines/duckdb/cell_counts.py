@@ -158,7 +158,7 @@ def text_samples(table: DuckDBTable, most: int = _SAMPLE_CELLS) -> dict[str, lis
 
 
 def typical_numbers(table: DuckDBTable, names: Collection[str]) -> dict[str, int]:
-    """Return the median in the first 20,000 rows, by name, of the integer columns among `names`.
+    """Return, by name, the median of each integer column of `table` among `names`, over its first 20,000 rows.
 
     A column without values is left out.
     """
@@ -235,10 +235,11 @@ def count_cells(
 def _guess_types(
     table: DuckDBTable, connection: "duckdb.DuckDBPyConnection", schema: Schema, grammar: CellGrammar
 ) -> dict[str, Kind]:
-    """Return a guess of each text column's type: one as which at least 90% of its sampled cells can be read, else text.
+    """Return a guess of the type of each text column: a type as which at least 90% of its sampled cells can be read.
 
-    Codes such as 00111, and truth values that are all one word, are text. The sample is the first 20,000 rows of
-    `table`, read through `connection`. `schema` has the columns, and `grammar` says how cells are written.
+    The guess is text if there is no such type, and for codes such as 00111 and truth values that are all one word. The
+    sample is the first 20,000 rows of `table`, read through `connection`. `schema` has the columns, and `grammar` says
+    how cells are written.
     """
     texts = [column.name for column in schema if column.kind is Kind.TEXT]
     kinds: list[Kind] = [kind for kind in CONVERTIBLE if kind is not Kind.TEXT]
@@ -279,7 +280,7 @@ def _is_code(table: DuckDBTable, connection: "duckdb.DuckDBPyConnection", name: 
     """Return whether the digits in the text column `name` are codes, such as 00111, rather than numbers.
 
     Codes are integers beyond 64 bits, or begin with zeros that a number would lose. But a column with both 7 and 007
-    has numbers. The sample is the first 20,000 rows of `table`, read through `connection`. `grammar` says how cells are
+    has numbers. Only the first 20,000 rows of `table` are read, through `connection`. `grammar` says how cells are
     written.
     """
     cell, number = filled_cell(quoted(name), grammar), _read(quoted(name), Kind.INTEGER, grammar)

@@ -40,7 +40,7 @@ MOST_ROWS = 100_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleasedTable:
-    """A table of released rows, which are no longer private; `columns` maps each column name to its Python type."""
+    """A table of released `rows`, which are no longer private; `columns` maps each column name to its Python type."""
 
     columns: Mapping[str, type]
     rows: Sequence[Sequence[object]] = ()
@@ -86,10 +86,10 @@ def run_shell(
 def check_shell(
     statement: str, tables: Mapping[str, Mapping[str, type]], public: "Mapping[str, pa.Table] | None" = None
 ) -> None:
-    """Raise `InvalidParameter` if `run_shell` would reject the SQL `statement` over empty tables and public tables.
+    """Raise `InvalidParameter` if the SQL `statement` cannot run, as `run_shell` would: it is tried over empty tables.
 
-    `tables` maps the name of each table to its columns, and each column to its Python type. `public` has the public
-    tables (None: no public tables) by the names that the statement uses.
+    `tables` maps the names of these tables to their columns, and each column to its Python type. `public` has the
+    public tables, with their rows, by the names that the statement uses; None means no public tables.
     """
     with _kept_instance() as cursor:
         for name, columns in tables.items():

@@ -100,7 +100,7 @@ def current_version(folder: LakeFolder) -> int:
 
 
 def lake_fingerprint(folder: LakeFolder) -> str:
-    """Return a digest of a Delta or Iceberg table: identity, files and deleted rows of the version `folder.version`."""
+    """Return a digest of a Delta or Iceberg table at `folder.version`: identity, files and counts of deleted rows."""
     snapshot = _read_version(folder)
     deleted = [None if file.deleted is None else len(file.deleted) for file in snapshot.files]
     files = sorted((file.path, file.rows, count) for file, count in zip(snapshot.files, deleted, strict=True))
@@ -132,7 +132,7 @@ class LakeTable(DuckDBTable):
         self.read_footers()
 
     def read_footers(self) -> None:
-        """Read the footers of all data files, to learn which columns each stores; raises the errors of `attach`."""
+        """Read the footers of all data files and store which columns each file has; raises the errors of `attach`."""
         _check_names(self._version.schema.names, self._folder)
         sound_schema(self._version.schema)
         with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as threads:
@@ -176,7 +176,7 @@ class LakeTable(DuckDBTable):
         return pa.concat_tables([sound_schema(chosen).empty_table(), *batches])
 
     def _stored_columns(self, file: TableFile) -> dict[str, tuple[str, pa.DataType]]:
-        """Return a dict from the table's columns that the data file `file` stores to (name, Arrow type) in the file.
+        """Return, for each column of the table that the data file `file` stores, its name and Arrow type in the file.
 
         Raises: `UnsuitableTable` if a stored type cannot become the type of the table.
         """
@@ -251,8 +251,7 @@ def _column(
     """Return the values of one column of the lake table for the rows of `batch`, as an Arrow array.
 
     `batch` comes from one data file, and `cell` is the column's Arrow field. `held` maps each column that the file
-    stores to its name and type in the file. `constants` has the values of other columns. A column in neither of them is
-    null.
+    stores to its name and type in the file, and `constants` other columns to their values. Any other column is null.
     """
     if cell.name in held:
         return stored_column(batch, *held[cell.name])
@@ -272,7 +271,7 @@ def _kept_rows(deleted: "np.ndarray[Any, np.dtype[np.int64]]", start: int, rows:
 
 
 def _names_in_file(version: LakeVersion, schema: pa.Schema) -> dict[str, str]:
-    """Return a dict from the names of the lake table's columns that a file stores to their names in the file.
+    """Return, for each column of the lake table that a data file stores, the name of the column in the file.
 
     `version` has the table's columns, and `schema` is the Arrow schema of the file. Iceberg finds columns by their
     identifiers, Delta by the same name.
@@ -505,10 +504,11 @@ def _iceberg_constants(
     projection: Any,  # noqa: ANN401 - of pyiceberg
     schema: pa.Schema,
 ) -> dict[str, pa.Scalar]:
-    """Return the values, by column name, of the columns that are constant in the data file `file`.
+    """Return values, by name, of columns that the data file `file` need not store because they are constant in it.
 
-    The file need not store these columns. `table` and `file` are pyiceberg's objects. `projection` is its schema of the
-    columns to read, and `schema` is that schema in Arrow's form.
+    These are columns by which the table is partitioned, and defaults of columns that were added later. `table` and
+    `file` are pyiceberg's objects. `projection` is its schema of the columns to read, and `schema` the same in Arrow's
+    form.
     """
     identity = _module("pyiceberg.transforms", "iceberg").IdentityTransform
     names = {int(cell.field_id): cell.name for cell in projection.fields}

@@ -296,10 +296,10 @@ class DuckDBEngineQuery(SqlEngineQuery):
         return Histogram.of(columns["g0"], columns["count"])
 
     def _parse(self, statement: str) -> "str | duckdb.Statement":
-        """Return the SQL `statement` parsed by DuckDB, or as it is if it is too long to be kept.
+        """Return the SQL `statement` as DuckDB has parsed it, from a cache, or unchanged if it is too long to cache.
 
-        On a table of 20,000 rows parsing takes an eighth of a statement's time, and a new filter changes its constants
-        alone, which are parameters.
+        On a table of 20,000 rows parsing takes an eighth of a statement's time. Statements recur, because constants,
+        such as those of a filter, are parameters.
         """
         if len(statement) > _LONGEST_PARSED:
             return statement

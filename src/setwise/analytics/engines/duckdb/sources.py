@@ -72,9 +72,10 @@ def file_source(path: str) -> DataIdentity:
 
 
 def _stored_source(address: str) -> DataIdentity:
-    """Return the identity of the objects at an address of an object store: their addresses and the folders around them.
+    """Return texts that identify the objects at `address`, by which two addresses of the same objects are recognised.
 
-    The version in an address is left out, because all versions of a table count as the same table.
+    They are the addresses of the objects (or of their folders, if there are many) and of all folders around them. The
+    version in `address` is left out, because all versions of a table count as the same table.
     """
     lake = lake_folder(address)
     place = split_version(address)[0].rstrip("/") if lake is None else lake.place

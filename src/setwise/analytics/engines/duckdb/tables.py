@@ -286,9 +286,9 @@ def converted_cell(cell: str, kind: Kind, grammar: CellGrammar = PLAIN_CELLS) ->
 
 
 def filled_cell(cell: str, grammar: CellGrammar) -> str:
-    """Return a SQL expression for a text cell, but null for one of the words that `grammar` lists for empty cells.
+    """Return a SQL expression equal to the text cell `cell`, but null if that is a word for an empty cell, such as NA.
 
-    Such a word is NA, for example. `cell` is the SQL expression of the cell.
+    `cell` is a SQL expression, and `grammar` lists the words.
     """
     return null_if_word(cell, _TEXT, grammar.null)
 

@@ -1,9 +1,9 @@
 """Lookup of tables, views and joins of a PostgreSQL server, and storage of prepared datasets.
 
-The server converts text to UTF-8 when it sends it, and fails on a byte that its encoding does not define. One such
-label would decide whether a query is answered. Therefore text with such a byte is read as null in databases of other
-encodings, as it is in files. A prepared dataset (users' items, ranked in advance) is a table whose comment is its
-manifest.
+The server converts text to UTF-8 when it sends it, and fails on a byte that its own encoding does not define. One such
+label would decide whether a query is answered. Therefore, in a database whose encoding is not UTF-8, text with such a
+byte is read as null, as it is in files. A prepared dataset (users' items, ranked in advance) is a table whose comment
+is its manifest.
 """
 
 import hashlib

@@ -336,9 +336,9 @@ def open_tables(request: OpenRequest) -> SparkEngine:
 
 
 def _spark_source(table: TableSource) -> SparkSource:
-    """Return `table` as a `SparkSource` with the types and CSV options that a description file beside its files states.
+    """Return `table` as a `SparkSource`, with the types and CSV options of the description file beside its files.
 
-    Types of `table` override the file's. If `table` sets a CSV option, the description file is not used.
+    Types of `table` override the file's. If there is no such file, or `table` sets a CSV option, `table` alone counts.
     """
     types, csv = apply_description(table.source, table.types, table.csv)
     return SparkSource(source=table.source, types=types, csv=csv)
@@ -391,7 +391,7 @@ _UNANSWERED = (
 def _failures() -> Iterator[None]:
     """Context manager that replaces Spark's errors by `EngineFailed` with a fixed message.
 
-    Spark's own messages quote rows and query plans.
+    Spark's own messages must not be shown, because they quote rows and query plans.
     """
     try:
         yield

@@ -1,6 +1,7 @@
 """Tables that Spark can read: files wherever its session finds them, catalogue tables, and its own data frames.
 
-A prepared dataset (random ranks of users' items, stored in advance) is a catalogue table; its manifest is a property.
+A prepared dataset (random ranks of users' items, stored in advance) is a catalogue table. The manifest, which describes
+the dataset, is stored as a property of the table.
 """
 
 import hashlib
@@ -74,8 +75,8 @@ class SparkTable:
     def sized_like(self) -> DataFrame:
         """The data frame by which Spark estimates the size of the table in bytes; for most tables it is `frame` itself.
 
-        For a join it is the frame of the private table. Spark would estimate that the join itself has one row for each
-        pair of rows of its tables.
+        For a join it is the frame of the private table, because Spark would count one row of the join for each pair of
+        rows of its tables.
         """
         return self.frame if self.bytes_of is None else self.bytes_of
 
@@ -257,7 +258,10 @@ class Views:
         self._names: list[str] = []
 
     def add(self, suffix: str, frame: DataFrame) -> str:
-        """Register a frame as a temporary view, and return the name of the view, which ends in `suffix`."""
+        """Register `frame` as a temporary view, and return the name of the view, which ends in `suffix`.
+
+        An earlier view of the same suffix is replaced.
+        """
         name = f"{self._prefix}_{suffix}"
         frame.createOrReplaceTempView(name)
         self._names.append(name)
