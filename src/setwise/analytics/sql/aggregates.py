@@ -158,9 +158,9 @@ class AggregateReader:
     def statistics(self, node: exp.Expr, alias: str | None = None) -> list[tuple[str, Statistic]]:
         """Return the statistics of the aggregate call `node`, as pairs (suffix, statistic).
 
-        The suffix is added to the name of the result column. APPROX_QUANTILES(x, n) has n - 1 quantiles with the
-        suffixes _1, _2, ..; any other call has one statistic with the suffix "". `alias` is the name of the result
-        column, or None.
+        Each statistic becomes a result column, and the caller adds the suffix to that column's name.
+        APPROX_QUANTILES(x, n) has n - 1 statistics, its inner quantiles, with the suffixes _1, _2, .. Any other call
+        has one statistic, with the suffix "". `alias` is the alias of the call in the SELECT, or None.
         """
         if isinstance(node, exp.Anonymous) and str(node.this).upper() == "APPROX_QUANTILES":
             parts, make = self._quantiles(node)
@@ -300,9 +300,9 @@ class AggregateReader:
         return self._column_statistic("PERCENTILE_CONT", [ordered.this], [], None, alias, at=share)
 
     def _quantiles(self, node: exp.Expr) -> tuple[int, Callable[[Fraction], Statistic]]:
-        """Return (n, make) for `node`, the call APPROX_QUANTILES(x, n).
+        """Return (n, make) for `node`, the call APPROX_QUANTILES(x, n), which divides the values of x into n parts.
 
-        `make(share)` returns the statistic "quantile of x at `share`", where 0 < `share` < 1.
+        `make(share)` is a function that returns the statistic "quantile of x at `share`", where 0 < `share` < 1.
         Raises: `InvalidParameter` if the call has other arguments, or n is out of range.
         """
         check_parts(node, "this", "expressions")
@@ -321,11 +321,11 @@ class AggregateReader:
         )
 
     def _element(self, node: exp.Expr) -> Statistic:
-        """Return the quantile that an element of APPROX_QUANTILES stands for.
+        """Return the quantile that `node`, one element of the array APPROX_QUANTILES(x, n), stands for.
 
-        `node` is the element, such as APPROX_QUANTILES(x, 100)[OFFSET(50)], which is the median.
-        Raises: `InvalidParameter` for the first and the last element: they are the least and the greatest value, which
-        a single user decides.
+        For example, APPROX_QUANTILES(x, 100)[OFFSET(50)] is the median of x.
+        Raises: `InvalidParameter` for the first and the last element, because they are the least and the greatest
+        value, which a single user decides.
         """
         call = node.this
         if not (isinstance(call, exp.Anonymous) and str(call.this).upper() == "APPROX_QUANTILES"):
@@ -432,11 +432,13 @@ class AggregateReader:
         return expression.name if isinstance(expression, ColumnValue) else self._compute(expression, alias)
 
     def _bounds(self, named: Sequence[exp.Expr], function: str, wanted: str) -> dict[str, Any]:
-        """Return the clipping bounds that a call states in its named arguments `named`, as arguments of a statistic.
+        """Return the clipping bounds that an aggregate call states, as keyword arguments for its statistic.
 
-        With `wanted` as the argument's name, `wanted => (low, high)` gives {"low": .., "high": ..}, `wanted => AUTO`
-        gives {"bounds": "auto"}, and no named argument gives {}. `function` is the function's name in messages.
-        Raises: `InvalidParameter` for any other named argument.
+        `named` are the named arguments of the call; only the name `wanted` is allowed among them.
+        - `wanted => (low, high)` gives {"low": low, "high": high}.
+        - `wanted => AUTO` gives {"bounds": "auto"}, so that a private search finds the bounds.
+        - No named argument gives {}.
+        Raises: `InvalidParameter` for any other named argument; the message names the call by `function`.
         """
         for argument in named:
             if argument.this.name.lower() != wanted:
@@ -475,10 +477,12 @@ def _counted_condition(expression: RowExpression) -> RowExpression | None:
 
 
 def _constant_bounds(function: str, expression: RowExpression) -> dict[str, Any] | None:
-    """Return the least and greatest value of `expression` as bounds, if it is a CASE whose values are constant numbers.
+    """Return clipping bounds {"low": .., "high": ..} for an aggregate over a CASE whose values are constant numbers.
 
-    No value is then clipped, and no search for bounds is paid for. `function` is the aggregate over the CASE. Returns
-    None for SUM, for any other expression, and if all constants are equal.
+    The bounds are the least and the greatest of these constants, so no value is clipped, and no budget is spent on a
+    search for bounds. `function` is the name of the aggregate, and `expression` is its argument. Returns None for SUM
+    (its bounds limit the sum of a user's rows and not single values), for an `expression` that is no such CASE, and if
+    all its constants are equal.
     """
     if function == "SUM" or not isinstance(expression, Case):
         return None
@@ -498,11 +502,12 @@ def _is(expression: RowExpression | None, number: int) -> bool:
 
 
 def _of_user(expression: RowExpression, user: str) -> "RowExpression | bool | None":
-    """Return which users COUNT(DISTINCT `expression`) counts, if the expression refers to `user`, the user column.
+    """Return which users the call COUNT(DISTINCT `expression`) counts; `user` is the name of the user column.
 
-    - True if the expression is the user column: the call counts all users.
-    - The condition c if the expression is CASE WHEN c THEN user END: the call counts users with a row that satisfies c.
-    - None for any other expression.
+    - True if the expression is the user column, because the call then counts all users.
+    - The condition c if the expression is CASE WHEN c THEN user END, because the call then counts the users with a row
+      that satisfies c.
+    - None for any other expression, because the call then counts distinct values and not users.
     """
     if expression == ColumnValue(user):
         return True

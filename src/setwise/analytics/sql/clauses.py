@@ -27,9 +27,10 @@ MOST_NODES = 2_000
 
 
 def with_earlier_aliases(node: exp.Expr, earlier: Mapping[str, exp.Expr], columns: Sequence[str] | None) -> exp.Expr:
-    """Return a copy of `node`, an expression of the SELECT list, without references to earlier columns of that list.
+    """Return a copy of `node`, an expression of the SELECT list, with aliases of earlier columns replaced.
 
-    In SELECT COUNT(*) AS n, n * 2 AS twice, the n of the second column becomes (COUNT(*)).
+    Each alias is replaced by the expression that it stands for: in SELECT COUNT(*) AS n, n * 2 AS twice, the n of the
+    second column becomes (COUNT(*)).
     - `earlier` maps the aliases of the earlier columns, in lower case, to their expressions.
     - `columns` are the columns of the rows, whose names are not replaced. If they are not known (None), nothing is
       replaced.
@@ -102,9 +103,10 @@ _PASSES_UNKNOWN_AS_FALSE = (exp.And, exp.Or, exp.Paren, exp.Where, exp.If, exp.C
 
 
 def check_not_negated(node: exp.Expr) -> None:
-    """Raise `InvalidParameter` if `node`, an IN with a subquery, is negated.
+    """Raise `InvalidParameter` if `node`, an IN with a subquery, may be negated, as by NOT or by a comparison with it.
 
-    A null in the subquery would change the result: NOT IN is then never true.
+    IN with a subquery is computed by a join, which ignores nulls in the subquery. That is wrong for NOT IN, which in
+    SQL is never true if the subquery has a null.
     """
     parent = node.parent
     while parent is not None and not isinstance(parent, exp.Select):
@@ -114,9 +116,10 @@ def check_not_negated(node: exp.Expr) -> None:
 
 
 def inline_windows(select: exp.Expr) -> None:
-    """Replace every OVER w in a SELECT by the definition of w in its WINDOW clause, in place; remove that clause.
+    """Write the definitions of the WINDOW clause of `select` into its window functions; remove the clause, in place.
 
-    A name that the clause does not define is left, and refused later.
+    With WINDOW w AS (PARTITION BY x), SUM(y) OVER w becomes SUM(y) OVER (PARTITION BY x). A window whose name the
+    clause does not define is left unchanged, and a later check refuses it.
     """
     definitions = {each.this.name.lower(): each for each in select.args.get("windows") or ()}
     for node in list(own_nodes(select)) if definitions else ():
@@ -327,9 +330,10 @@ def _group(node: exp.Expr) -> Group | None:
 
 
 def _time_cast(node: exp.Expr, is_date: bool) -> Group | None:
-    """Return the periods of time by which a cast of `node` to DATE or TIMESTAMP groups; None if it gives no periods.
+    """Return the group key for a cast of `node` to DATE (if `is_date`) or TIMESTAMP; None if it is no period of time.
 
-    `node` is a column or the start of a period, such as DATE_TRUNC(x, MONTH). `is_date` is True for a cast to DATE.
+    A column x that is cast to DATE is grouped by days. The start of a period, such as DATE_TRUNC(x, MONTH), is grouped
+    by that period. A column that is cast to TIMESTAMP gives None, because every moment would be a group of its own.
     """
     if (column := time_column(node)) is not None:
         return Group(column, ConsecutiveTime(TimeUnit.DAY)) if is_date else None
@@ -341,7 +345,10 @@ def _time_cast(node: exp.Expr, is_date: bool) -> Group | None:
 
 
 def _width(node: exp.Expr) -> Group | None:
-    """Return bins of width w if the product `node` is FLOOR(x / w) * w with a column x; None for any other product."""
+    """Return the group key "column x in bins of width w" if the product `node` is FLOOR(x / w) * w with a column x.
+
+    The width w must be the same constant number in both places. Returns None for any other product.
+    """
     check_parts(node, "this", "expression")
     sides = [node.this.unnest(), node.args["expression"].unnest()]
     floors = [side for side in sides if type(side) is exp.Floor]

@@ -1,4 +1,4 @@
-"""The records of a SELECT over private rows whose numbers are released: its rows, its query, and its bounds."""
+"""Records about a SELECT that aggregates private rows: the rows that it reads, its private query, and its bounds."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -41,14 +41,14 @@ class SelectSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Core:
-    """A SELECT that aggregates private rows, inside a statement: its `query`, and the rows that it reads (`source`).
+    """A SELECT in a statement that aggregates private rows: its private `query`, and the rows that it reads (`source`).
 
     - `name` is the name of the table of released rows (the noisy answer), which the remaining statement reads.
     - `says_nothing_of_contributions` is True if nothing states the most groups in which one user counts.
     - `contributions_source` says where that limit is stated: in the "statement" or in the "catalog" (the data holder's
       file of declared tables).
     - `cataloged` are the statistics whose clipping bounds come from the catalog.
-    - `advice` has sentences about what the numbers leave out, and what to ask instead.
+    - `advice` has sentences about ratios that may mislead, and what to ask instead; "" if there are no such ratios.
     - `has_null_groups` is True if rows with a null in a group column form groups, as in SQL.
     - `nulls_left_out` has the SQL of the group columns that may be null, if rows with a null are in no group.
     - `times` says for each group column whether its keys are periods of time.
@@ -90,10 +90,11 @@ class Core:
         )
 
     def has_fractions(self, place: int) -> bool:
-        """Return whether the keys of the group column with the index `place` are bins such as 12.5, with fractions.
+        """Return whether the keys of the group column with the index `place` must be converted from text to floats.
 
-        The answer has such keys as text; the table of released rows has them as numbers. They stay text if the SELECT
-        gives rows without a key a label of its own.
+        This is so if the keys are bins whose width has a fraction, such as 12.5: the answer has these keys as text, but
+        the table of released rows needs numbers. It is not so if the SELECT gives null keys a label, such as 'none',
+        because the column then has text as well.
         """
         bins = parse_group(self.query.groups[place]).bin
         return isinstance(bins, Width) and bins.width.denominator != 1 and self.query.null_item in (None, NULL_TEXT)
@@ -111,10 +112,11 @@ class Core:
 
 
 def unique_after(unique_by: frozenset[str] | None, condition: RowExpression) -> frozenset[str] | None:
-    """Return `unique_by` without the columns that are constant in the rows that `condition` keeps.
+    """Return the columns in which no two rows of one user are all equal, among the rows that `condition` keeps.
 
-    `unique_by` are columns in which no two rows of one user are all equal; None if not known. For example, the
-    condition place = 1 makes the column place constant.
+    `unique_by` are such columns before the condition is applied, and None if they are not known; the result is then
+    None. A column that the condition makes constant, such as x for the condition x = 1, cannot tell rows apart and is
+    dropped.
     """
     if unique_by is None:
         return None
@@ -159,7 +161,7 @@ class Problems:
         """Return a context manager that records an error raised inside its block, and then continues after the block.
 
         Only errors in the statement (`InvalidParameter`, `UnknownColumn`) are recorded; others are raised. If there is
-        an error, the syntax node `node`, which the block reads, is marked as refused. `node` may be None.
+        an error, `node`, the syntax node that the block converts, is marked as refused, unless it is None.
         """
         try:
             yield
@@ -215,9 +217,9 @@ def with_null_groups(query: Query) -> Query:
 def stated_bounds(core: Core, found_bounds: Mapping[str, object]) -> list[StatedBounds]:
     """Return the bounds with which `core`, a SELECT over private rows, was answered, and where each came from.
 
-    They are the clipping bounds of its statistics and the most groups in which one user counts. `found_bounds` has
-    those that a private search found: clipping bounds by statistic or column, and the number of groups under
-    "contributions".
+    These are the clipping bounds of its statistics, and the most groups in which one user counts. `found_bounds` has
+    the bounds that a private search found: a list [low, high] under the name of a statistic or column, and the number
+    of groups under "contributions".
     """
     stated: list[StatedBounds] = []
     for statistic in core.query.statistics:

@@ -91,10 +91,11 @@ class CoreBuilder:
         """Sentences that say how ratios can mislead, and what to ask instead; filled by `build`."""
 
     def build(self) -> tuple[Core, exp.Expr, tuple[Output, ...] | None]:
-        """Return the query with its private rows (`Core`), a SELECT over its released rows, and the result columns.
+        """Return (private query, SELECT over its released rows, result columns).
 
-        Released rows are the noisy results of the query. The result columns are None if the SELECT over released rows
-        changes them, for example by computing a value or sorting. Errors are added to `problems`.
+        The query is a `Core`, with the private rows that it reads. Released rows are its noisy results. The result
+        columns are None if the SELECT does more than pass on released columns, such as computing a value or sorting.
+        Errors are added to `problems`.
         """
         select = self._select
         inline_windows(select)
@@ -220,9 +221,10 @@ class CoreBuilder:
         return " AND ".join(texts) or None
 
     def _filter_text(self, node: exp.Expr) -> str | None:
-        """Return the condition `node` as text of the filter language; None if that language cannot state it.
+        """Return the condition `node` as text of the filter language; None if only a row expression can state it.
 
-        The filter language compares columns with constants. Other conditions become values computed from each row.
+        The filter language compares columns with constants; a row expression is a value computed from each row.
+        Raises: `InvalidParameter` or `InvalidFilter` if neither can state it, `UnknownColumn` for a missing column.
         """
         if node.find(exp.Subquery) is not None:
             return None
@@ -243,7 +245,7 @@ class CoreBuilder:
     def _compute(self, expression: RowExpression, alias: str | None) -> str:
         """Return the name of the private rows' column with the values of `expression`; add the column if there is none.
 
-        A new column is named after `alias` (None: "expression"), shortened and numbered where needed.
+        A new column is named after `alias`, or "expression" if that is None, shortened and numbered if needed.
         """
         if expression in self._computed:
             return self._computed[expression]
@@ -256,7 +258,7 @@ class CoreBuilder:
         return name
 
     def _note_argument(self, statistic: Statistic, node: exp.Expr) -> None:
-        """Remember the argument of the aggregate call `node` as SQL, if `statistic` reads a column computed from it."""
+        """Keep the argument of the call `node` as SQL for texts of answers, if `statistic` reads a computed column."""
         if statistic.column in self._computed.values() and (argument := argument_of(node)) is not None:
             self._arguments.setdefault(str(statistic.column), argument)
 
@@ -359,10 +361,10 @@ class CoreBuilder:
         return node
 
     def _ambiguous_alias(self) -> str:
-        """Return a hint for an error message if a name in GROUP BY is both a column of the table and an alias.
+        """Return a hint for an error message if a name in GROUP BY is both a column of the table and an alias; else "".
 
-        In SELECT f(x) AS month .. GROUP BY month, the rows are grouped by the table's own column month and not by f(x).
-        The hint says so. Returns "" if there is no such name.
+        In SELECT f(x) AS month .. GROUP BY month, rows are grouped by the table's column month and not by f(x), which
+        the hint says.
         """
         for group in self._groups:
             if group.node.name in self._aliases and self._aliases[group.node.name] != group.node:
@@ -374,7 +376,10 @@ class CoreBuilder:
         return type(node.unnest()) is exp.Column and node.unnest().name == self._settings.user
 
     def _outputs(self) -> list[tuple[str, exp.Expr]]:
-        """Return (unique name, syntax node over the released, noisy rows) for each column of the SELECT's result."""
+        """Return (unique name, syntax node over the released, noisy rows) for each column of the SELECT's result.
+
+        Also adds the aggregates of the SELECT list to the statistics of the query, and advice about ratios to `advice`.
+        """
         outputs: list[tuple[str, exp.Expr]] = []
         earlier: dict[str, exp.Expr] = {}
         if not self._select.expressions:
@@ -436,9 +441,9 @@ class CoreBuilder:
     ) -> exp.Expr:
         """Return the expression `node` with groups and aggregates replaced by columns (g0, s0, ..) of released rows.
 
-        Released rows are the noisy results of the query, to which new aggregates are added.
-        - `alias` names a column that is computed for an aggregate's argument; None takes its SQL text.
-        - `aliases` says whether names of result columns in `node` are resolved.
+        Released rows are the noisy results of the query; an aggregate that the query lacks is added to its statistics.
+        - `alias` names the column that is computed for an aggregate's argument; None takes the argument's SQL text.
+        - `aliases` says whether an alias of the SELECT list in `node` stands for its expression.
         Raises: `InvalidParameter` for a column that is neither grouped nor aggregated.
         """
         if aliases and type(node) is exp.Column and node.args.get("table") is None and node.name in self._aliases:
@@ -504,7 +509,7 @@ class CoreBuilder:
         return exp.Order(expressions=terms) if terms else None
 
     def _at_place(self, node: exp.Expr) -> Any:  # noqa: ANN401 - a node of sqlglot
-        """Return a copy of the expression in the SELECT list that `node`, a number in ORDER BY, refers to.
+        """Return a copy of the expression in the SELECT list that `node`, a number from 1 in ORDER BY, refers to.
 
         Raises: `InvalidParameter` if there is no result column with that number.
         """
@@ -527,10 +532,10 @@ class CoreBuilder:
         }
 
     def _declared_domain(self) -> tuple[Label, ...] | None:
-        """Return the public group keys of the query, if the catalog declares the keys of every group column; else None.
+        """Return the public group keys of the query, if the catalog (the data holder's file) declares them; else None.
 
-        With several group columns the result has all combinations of their keys, and is None if there are more than
-        `MOST_LABELS` combinations.
+        Every group column needs declared keys. Several columns give all combinations of their keys, of which there may
+        be at most `MOST_LABELS`; None if there are more.
         """
         domains = [self._settings.domains.get(each.item) for each in self._groups]
         if not domains or any(each is None for each in domains):
@@ -541,10 +546,9 @@ class CoreBuilder:
         return labels if len(labels) <= MOST_LABELS else None  # type: ignore[return-value]
 
     def _pushed_limit(self) -> int | None:
-        """Return LIMIT plus OFFSET if the query can be a private top k with this k; None otherwise.
+        """Return k = LIMIT + OFFSET if the query can be answered as a private top k of its groups; None if it cannot.
 
-        The query can be a top k if its groups are sorted in descending order by a count of users or rows, which is how
-        a top k ranks groups.
+        The groups must be sorted, descending, by a count of users or rows (the only statistic), as a top k ranks them.
         """
         order, limit, offset = (self._select.args.get(name) for name in ("order", "limit", "offset"))
         if order is None or limit is None or not self._groups or self._select.args.get("distinct"):

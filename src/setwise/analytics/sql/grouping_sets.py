@@ -108,10 +108,9 @@ def split_grouping_sets(select: exp.Expr) -> GroupedSelects:
 
 
 def _with_name(written: exp.Expr, node: exp.Expr) -> exp.Expr:
-    """Return `node` with an alias, so that its result column keeps the name that it has in the statement.
+    """Return `node`, a column of a SELECT rewritten for one grouping set, with the name of the column in the statement.
 
-    `written` is a column of the SELECT as the statement has it, and `node` the same column rewritten for one grouping
-    set. `node` is returned unchanged if it has the name of `written` already.
+    `written` is the same column as the statement has it. The name is added as an alias, unless `node` has it already.
     """
     if isinstance(written, exp.Alias) or node == written:
         return node
@@ -255,8 +254,8 @@ def _distinct(nodes: Sequence[exp.Expr]) -> list[exp.Expr]:
 def _in_set(node: exp.Expr, columns: Sequence[exp.Expr], absent: Sequence[exp.Expr]) -> exp.Expr:
     """Return `node`, an expression of a SELECT, rewritten for one grouping set; `node` is changed in place.
 
-    NULL replaces the columns in `absent`, which this set leaves out of all group `columns`. A number replaces each
-    GROUPING(..).
+    `columns` are the group columns of all sets, and `absent` those of them that this set does not have. NULL replaces
+    each absent column, and a constant number replaces each call GROUPING(..).
     Raises: `InvalidParameter` if an argument of GROUPING is not a group column.
     """
     if any(_same(node, column) for column in absent):

@@ -137,9 +137,10 @@ def _refusal(
         return ()
 
     def is_accepted(candidate: str, *, may_need_types: bool = False) -> bool:
-        """Return whether `candidate` is answered, or, with `may_need_types`, would be if columns had other types.
+        """Return whether the SQL text `candidate` is a statement that can be answered.
 
-        The text columns of a CSV file are read as the types that a statement needs.
+        With `may_need_types`, a statement that needs text columns to be read as another type is accepted too, because
+        the columns of a CSV file can be read as the types that a statement needs.
         """
         reader = StatementReader(settings, facts, columns)
         try:

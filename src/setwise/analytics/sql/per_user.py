@@ -120,10 +120,10 @@ class PerUserReader:
         )
 
     def _unique_by(self, steps: Sequence[Step]) -> frozenset[str] | None:
-        """Return columns in which no two rows of a user of the result are all equal; None if no such columns are known.
+        """Return columns of the derived table in which no two rows of one user are all equal; None if none are known.
 
-        `steps` are the operations that compute the result from the private rows. For example, GROUP BY user, a, b gives
-        the columns a and b.
+        `steps` are the operations that compute the derived table from the private rows. For example, after
+        GROUP BY user, a, b these are the columns a and b. An empty set says that every user has at most one row.
         """
         unique = self._source.unique_by
         for step in steps:
@@ -352,7 +352,7 @@ class PerUserReader:
     def _aggregate(self, node: exp.Expr) -> str:
         """Return the name of the column that holds the value of the aggregate call `node` over one user's rows.
 
-        An equal aggregate of this SELECT shares its column; a new one is added to the aggregates to be computed.
+        Equal calls in this SELECT share a column; the first of them adds the aggregate to those to be computed.
         Raises: `InvalidParameter` for a call that is not supported.
         """
         condition: RowExpression | None = None
@@ -400,9 +400,10 @@ _PER_USER = "write COUNT, COUNT(DISTINCT x), COUNTIF, SUM, AVG, MIN or MAX"
 
 
 def _numbered_by(step: AddWindows) -> frozenset[str] | None:
-    """Return columns that tell the rows of one user apart, from the first ROW_NUMBER in `step`; None if it has none.
+    """Return columns in which no two rows of one user are all equal, because `step` computes a ROW_NUMBER.
 
-    They are the columns of the window function's PARTITION BY, and the column with the row number.
+    They are the columns in PARTITION BY of the first ROW_NUMBER, and the column with the row number. None if `step` has
+    no ROW_NUMBER that is partitioned by plain columns.
     """
     for window in step.windows:
         keys = [key.name for key in window.keys if isinstance(key, ColumnValue)]
@@ -462,7 +463,7 @@ def _read_window(
 
 
 def _with_definition(node: exp.Expr, definitions: dict[str, exp.Expr]) -> exp.Expr:
-    """Return the window `node` with the parts that the WINDOW clause defines for its name.
+    """Return the window function `node` with its OVER w replaced by the definition of w in the WINDOW clause.
 
     `definitions` are the windows of the WINDOW clause by name, in lower case. A window without a name is returned
     unchanged.
@@ -488,9 +489,10 @@ def _sort_key(node: exp.Expr, read: Callable[[exp.Expr], RowExpression]) -> Sort
 
 
 def _preceding(node: exp.Expr) -> int | None:
-    """Return n if the frame of the window `node` is the current row and the n rows before it.
+    """Return n if the frame of the window `node` consists of the current row and the n rows before it.
 
-    None for the default frame.
+    - ROWS UNBOUNDED PRECEDING gives `MOST_ROWS`.
+    - No frame, and RANGE UNBOUNDED PRECEDING, which is SQL's default with ORDER BY, give None.
     Raises: `InvalidParameter` for any other frame.
     """
     frame = node.args.get("spec")

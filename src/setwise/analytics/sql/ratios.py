@@ -56,9 +56,9 @@ def argument_text(node: exp.Expr) -> str:
 
 
 def argument_of(node: exp.Expr) -> str | None:
-    """Return the SQL text of the values that the aggregate call `node` reads; None if it has no argument.
+    """Return the SQL text of the values that the aggregate call `node` reads; None for COUNT(*) or a constant argument.
 
-    For x with FILTER (WHERE condition) it is a CASE that is null in the other rows.
+    For SUM(x) the text is x. For SUM(x) FILTER (WHERE c) it is CASE WHEN c THEN x END, which is null in other rows.
     """
     if isinstance(node, exp.Filter):
         value = _argument(node.this)
@@ -97,10 +97,11 @@ def _ratios(node: exp.Expr) -> Iterator[tuple[exp.Expr, exp.Expr]]:
 
 
 def _cuts_users(statistic: Statistic, *, has_one_row: bool) -> bool:
-    """Return whether a bound can reduce what one user adds to `statistic`: True for sums, and for counts of rows.
+    """Return whether bounds may reduce what a user adds to `statistic`, so that a ratio with it may be far off.
 
-    False for a sum whose bounds are to be found if every user `has_one_row` at most: such bounds clip no number of
-    rows, but only the few largest values, and the answer states their share.
+    True for sums and for counts of rows, but not for counts of users. Also False for a sum whose bounds are found by a
+    private search, if every user has at most one row in a group (`has_one_row`): such bounds clip only the few largest
+    values, and the answer states the share of them.
     """
     if isinstance(statistic, Sum):
         return not (has_one_row and statistic.is_auto)

@@ -75,8 +75,8 @@ class SqlAnswer(Exportable):
     - `outputs` are the columns.
     - `computed` are rows computed from released (noisy) rows; None if the released rows are the result.
     - `problem` says why rows could not be computed, so that the released rows are the result; "" if they could.
-    - `bounds` has the bounds of every statistic, and where they came from.
-    - `notes` are sentences about computed rows: how sure intervals are, and what "unreliable" means.
+    - `bounds` has the clipping bounds of statistics, the most groups in which a user counts, and where each came from.
+    - `notes` are sentences about the rows, such as how sure intervals are, or that rows with a null are in no group.
     - `advice` says how ratios can mislead, and what to ask instead; "" if the statement has no such ratios.
     """
 
@@ -129,7 +129,7 @@ class SqlAnswer(Exportable):
 
     @property
     def value(self) -> float:
-        """The answer as one number.
+        """The only number of the result; if computed rows are not a single number, the only number of `answer`.
 
         Raises: `InvalidParameter` if the answer has several numbers or none.
         """
@@ -142,10 +142,7 @@ class SqlAnswer(Exportable):
 
     @property
     def summary(self) -> str:
-        """A few sentences about the numbers in the rows.
-
-        If a cell is marked "unreliable", the last sentence explains the mark.
-        """
+        """A few sentences about the numbers in the rows; if a cell is marked "unreliable", one explains the mark."""
         explained = UNRELIABLE in self.notes or not any(self.unreliable_columns())
         return " ".join(filter(None, (self.answer.number_sentences(), "" if explained else UNRELIABLE, *self.notes)))
 
@@ -163,8 +160,8 @@ class SqlAnswer(Exportable):
     def plot(self, path: str | Path | None = None) -> "Picture":
         """Return a picture of the result's rows: the first column of numbers as bars with intervals.
 
-        The bars are in the order of the rows; if the groups are times, the picture is a line instead. The picture is
-        also written to the file `path` (.png or .svg), unless `path` is None.
+        The bars are in the order of the rows. If the groups are times, the picture is a line in the order of time
+        instead. The picture is also written to the file `path` (.png or .svg), unless `path` is None.
         """
         from setwise.analytics.present.plot import plot_chart
 
@@ -173,8 +170,8 @@ class SqlAnswer(Exportable):
     def charts(self) -> "list[Chart]":
         """Return the charts that show the result's rows, one for each column of numbers; quantiles share one chart.
 
-        Bars are in the order of the rows, but if their labels are times, in the order of time. Without a column of
-        numbers, the only chart shows the labels alone.
+        Bars are in the order of the rows, unless their labels are times, which are put in the order of time. If no
+        column has numbers, a single chart shows the labels alone.
         """
         from setwise.analytics.present.plot import Bar, Chart, measure_of_bars
 
@@ -245,7 +242,7 @@ class SqlAnswer(Exportable):
         return "\n".join([*lines, *self.answer.closing_lines(), *notes])
 
     def to_dict(self) -> dict[str, object]:
-        """Return the JSON object that `setwise sql --json` prints; scripts depend on its keys, which stay the same."""
+        """Return the JSON object that `setwise sql --json` prints. Scripts read its keys, so they must not change."""
         promise = self.answer.to_dict()
         del promise["items"]
         problem = {"problem": self.problem} if self.problem else {}
@@ -256,9 +253,9 @@ class SqlAnswer(Exportable):
 
 
 def _number_of(cell: RowCell) -> tuple[float | None, tuple[float, float] | None]:
-    """Return (value, interval) of the cell `cell` of a result; each is None if the cell has none.
+    """Return (number, interval) of `cell`, a cell of a result; (None, None) if the cell holds no number.
 
-    Both are None if the cell holds no number.
+    The interval is (lower, upper), or None if the number has no interval.
     """
     value = cell["value"] if isinstance(cell, dict) else cell
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -268,7 +265,7 @@ def _number_of(cell: RowCell) -> tuple[float | None, tuple[float, float] | None]
 
 
 def _is_time(text: str) -> bool:
-    """Return whether the label `text` begins like a date with year and month, such as 2024-05-01."""
+    """Return whether the label `text` begins with a year and a month, as the dates 2024-05-01 and 2024-05 do."""
     return re.match(r"\d{4}-\d{2}(?!\d)", text) is not None
 
 

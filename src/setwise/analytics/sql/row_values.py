@@ -118,8 +118,9 @@ Otherwise the function adds it to the releasing SELECTs of the statement, and re
 class RowReader:
     """Converts SQL syntax nodes into row expressions, which engines compute from each private row.
 
-    `today` is the value of CURRENT_DATE. `released` takes a scalar subquery, whose (noisy) value is released before the
-    rows are read, and returns a placeholder. If `released` is None, scalar subqueries are refused.
+    `today` is the value of CURRENT_DATE. `released` is a function that takes a scalar subquery, and returns a
+    placeholder for its (noisy) value, which is released before the rows are read. If it is None, scalar subqueries are
+    refused.
     """
 
     def __init__(self, today: date, released: Released | None = None) -> None:
@@ -210,7 +211,7 @@ class RowReader:
     def constant_time(self, node: exp.Expr) -> date | datetime | None:
         """Return the date or time that `node` stands for if this value is the same for every row; None otherwise.
 
-        Such nodes are CURRENT_DATE, literals, and these with an INTERVAL added or subtracted.
+        Examples are DATE '2024-05-01', CURRENT_DATE, NOW() (here the start of today), and NOW() - INTERVAL '1 day'.
         """
         match node:
             case exp.Paren():
@@ -365,7 +366,10 @@ class RowReader:
         return self._named_part(node.this.name, node.args["expression"])
 
     def _named_part(self, name: str, argument: exp.Expr) -> RowExpression:
-        """Return the row expression (a value per row) for the part `name`, such as YEAR, of a time or duration."""
+        """Return the row expression (a value per row) for a part of `argument`, a time or the difference of two times.
+
+        `name` is the name of the part, such as YEAR.
+        """
         field = FIELDS.get(name.upper())
         if field is None:
             raise unsupported(f"the unit {name.upper()}", f"write one of {', '.join(FIELDS)}")
@@ -403,7 +407,7 @@ class RowReader:
         return self.read(inner)
 
     def _moved_time(self, node: exp.Expr) -> RowExpression | None:
-        """Return the row expression (a value per row) for `node`, a time plus or minus an INTERVAL; None otherwise."""
+        """Return the row expression (a value per row) for `node`, a time plus or minus an INTERVAL; None for others."""
         if type(node) not in (exp.Add, exp.Sub):
             return None
         moment, interval = node.this, node.args["expression"]
@@ -442,11 +446,11 @@ class RowReader:
         return None
 
     def _difference(self, function: str, arguments: Sequence[exp.Expr]) -> RowExpression:
-        """Return the row expression (a value per row) for a call such as DATEDIFF: a number of units between two times.
+        """Return the row expression (a value per row) for a call such as DATEDIFF: the units of time between two times.
 
-        `arguments` are (unit, start, end), (end, start, unit), or (end, start) of DATEDIFF, which counts days. Most
-        functions count how often a new unit begins. TIMESTAMPDIFF, TIMESTAMP_DIFF and DATE_DIFF('week', ..) count
-        complete units.
+        `arguments` are (unit, start, end), (end, start, unit), or (end, start) of DATEDIFF, which counts days.
+        TIMESTAMPDIFF, TIMESTAMP_DIFF and DATE_DIFF('week', ..) count complete units. Other calls count how often a new
+        unit begins: from 23:59 to 00:01 is one day.
         """
         if len(arguments) == 3 and unit_name(arguments[0]):
             unit, start, end = unit_name(arguments[0]), arguments[1], arguments[2]
@@ -468,7 +472,7 @@ class RowReader:
         )
 
     def _shift(self, function: str, arguments: Sequence[exp.Expr]) -> RowExpression:
-        """Return the row expression (a value per row) for `function(arguments)`, such as DATE_ADD: a moved time."""
+        """Return the row expression (a value per row) for a call such as DATE_ADD(x, INTERVAL 1 DAY), a time moved."""
         sign = _SHIFTS.get(function, 1)
         if len(arguments) == 2 and (shift := interval_of(arguments[1])) is not None:
             return TimeShift(self._moment(arguments[0]), sign * shift[0], sign * shift[1])
@@ -510,11 +514,11 @@ _MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
 
 
 def truncation_parts(function: str, arguments: Sequence[exp.Expr]) -> tuple[exp.Expr, str]:
-    """Return (syntax node of the column, name of the unit) in DATE_TRUNC(x, MONTH) or DATE_TRUNC('month', x).
+    """Return (syntax node of x, name of the unit) for a call DATE_TRUNC(x, MONTH) or DATE_TRUNC('month', x).
 
-    `arguments` are the arguments of the call, and `function` names it in messages. The week of DATE_TRUNC('week', x)
-    begins on Monday, as in PostgreSQL and DuckDB, and is called ISOWEEK here. The week of DATE_TRUNC(x, WEEK) begins on
-    Sunday, as in GoogleSQL.
+    `arguments` are the arguments of the call, and `function` names it in messages. The unit is in capitals. The week of
+    DATE_TRUNC('week', x) begins on Monday, as in PostgreSQL and DuckDB, and is called ISOWEEK here. The week of
+    DATE_TRUNC(x, WEEK) begins on Sunday, as in GoogleSQL, and is called WEEK.
     """
     if len(arguments) not in (2, 3):
         raise InvalidParameter(f"{function} takes a column and a unit, as in {function}(x, MONTH)")
@@ -571,7 +575,8 @@ _READ_TIMES = ("TO_DATE", "TO_TIMESTAMP", "PARSE_DATE", "DATE", "TIMESTAMP", "DA
 def _read_time(node: exp.Expr) -> date | datetime | None:
     """Return the date or time that the call `node` states, such as TO_DATE('2024-01-31', 'YYYY-MM-DD').
 
-    Returns None if the arguments are not text constants, or if the date or time is not in ISO format.
+    The format in the call is not used, because only ISO format is read. Returns None for a text in another format, and
+    for arguments that are not text constants.
     """
     texts = [str(each.this) for each in node.expressions if type(each) is exp.Literal and each.is_string]
     if not texts or len(texts) != len(node.expressions) or len(texts) > 2:

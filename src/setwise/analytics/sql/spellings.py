@@ -31,8 +31,8 @@ _WIDTH = re.compile(r"(\d+)(?:\.0+)?\s*([A-Za-z]+?)s?")
 def rewrite_spellings(tree: exp.Expr) -> exp.Expr:
     """Return the syntax tree `tree` with constructs of other SQL dialects replaced by forms that this package reads.
 
-    For example, x // 2 becomes SIGN, FLOOR and ABS. The tree is changed in place where possible. A result column
-    without an alias is named as if it were not rewritten.
+    For example, x // 2 becomes SIGN(x / 2) * FLOOR(ABS(x / 2)). The tree is changed in place where possible. A result
+    column without an alias keeps the name that it would have without rewriting.
     """
     for select in list(tree.find_all(exp.Select)):
         _join_by_where(select)
@@ -145,7 +145,8 @@ def _div(node: exp.Expr) -> exp.Expr:
 def _width_bucket(node: exp.Expr) -> exp.Expr:
     """Return a CASE expression that equals `node`, WIDTH_BUCKET(x, low, high, n), the number of the bucket of x.
 
-    The number is 0 for x below low, n + 1 from high on, and 1 to n in between.
+    The number is 0 for x below low, n + 1 from high on, and 1 to n in between. A call with other arguments, or whose n
+    is not a constant, is returned unchanged.
     """
     if len(node.expressions) != 4:
         return node
@@ -162,10 +163,11 @@ def _width_bucket(node: exp.Expr) -> exp.Expr:
 
 
 def _time_bucket(node: exp.Expr) -> exp.Expr:
-    """Return an equal form of `node`, TIME_BUCKET(width, x) or DATE_BIN(width, x, start): the start of the bin of x.
+    """Return a supported expression for the start of the bin of x that `node`, such as TIME_BUCKET(width, x), states.
 
-    TIMESTAMP_BUCKET and TIME_SLICE are rewritten, too. Bins of one hour, day, week, month, quarter or year become
-    DATE_TRUNC, and bins of another number of seconds a calculation with seconds. Other calls are returned unchanged.
+    DATE_BIN(width, x, start), TIMESTAMP_BUCKET and TIME_SLICE are rewritten, too. Bins of one hour, day, week, month,
+    quarter or year become DATE_TRUNC. Bins of another number of seconds become a calculation with seconds since 1970.
+    Other calls are returned unchanged.
     """
     name, arguments = _name(node), list(node.expressions)
     start = _BUCKET_START
@@ -196,9 +198,10 @@ def _time_bucket(node: exp.Expr) -> exp.Expr:
 
 
 def _bin_of_seconds(value: exp.Expr, width: int, start: int) -> exp.Expr:
-    """Return a syntax node for the start, in seconds since 1970, of the bin in which the time `value` lies.
+    """Return a SQL expression for the start, in seconds since 1970, of the bin that contains the time `value`.
 
-    Bins are `width` seconds wide, and one of them begins `start` seconds after the beginning of 1970.
+    `value` is a syntax node. Bins are `width` seconds wide, and one of them begins `start` seconds after the beginning
+    of 1970.
     """
     epoch: exp.Expr = exp.Extract(this=exp.var("EPOCH"), expression=value.copy())
     if start == 0:
@@ -213,7 +216,7 @@ def _bin_of_seconds(value: exp.Expr, width: int, start: int) -> exp.Expr:
 
 
 def _width_text(node: exp.Expr) -> str:
-    """Return the width of a bin as text, such as "6 HOUR" for INTERVAL 6 HOUR and "6 hours" for '6 hours'."""
+    """Return the width of a bin, `node`, as text: "6 HOUR" for INTERVAL 6 HOUR, and "6 hours" for '6 hours'."""
     if isinstance(node, exp.Cast):
         return _width_text(node.this)
     text = node.this.name if isinstance(node, exp.Interval) and node.this is not None else node.name
@@ -262,10 +265,11 @@ _CALLS: dict[str, Callable[[exp.Expr], exp.Expr]] = {
 
 
 def _bins(node: exp.Expr) -> exp.Expr:
-    """Return FLOOR(x / w) * w, bins of width w, for `node`, a sum or product by which a BI tool computes such bins.
+    """Return FLOOR((x - s) / w) * w + s for `node`, a sum or product by which a BI tool computes bins of width w.
 
-    An example is (CAST(FLOOR((x - 0.0) / 250.0) AS INTEGER) * 250.0) + 0.0, as Metabase writes. Other sums and products
-    are returned unchanged.
+    The constant s is where one of the bins begins; FLOOR(x / w) * w is returned if s is 0.
+    An example is (CAST(FLOOR((x - 0.0) / 250.0) AS INTEGER) * 250.0) + 0.0, as Metabase writes, which becomes
+    FLOOR(x / 250) * 250. Other sums and products are returned unchanged.
     """
     product, start = (node.this.unnest(), _integer(node.args["expression"])) if type(node) is exp.Add else (node, 0)
     if start is None or type(product) is not exp.Mul or isinstance(node.parent, exp.Add):
@@ -326,7 +330,7 @@ def _order_by_all(select: exp.Expr) -> None:
 
 
 def _first_of_groups(select: exp.Expr) -> None:
-    """Replace DISTINCT ON by an equal QUALIFY in `select`, in place.
+    """Replace DISTINCT ON in `select`, in place, by a QUALIFY ROW_NUMBER() .. = 1 that chooses the same rows.
 
     A SELECT without GROUP BY is not changed, because its DISTINCT ON would choose among the rows of users.
     """
@@ -352,18 +356,21 @@ def _first_of_groups(select: exp.Expr) -> None:
 
 
 def rewrite_user_sets(tree: exp.Expr, user: str) -> exp.Expr:
-    """Return the statement `tree` with conditions on users in place of set operations between lists of users.
+    """Return the statement `tree` with a single SELECT in place of each set operation that conditions can express.
 
-    For example, INTERSECT of two lists of users becomes SELECT DISTINCT user FROM a WHERE user IN (SELECT user FROM b).
+    - INTERSECT and EXCEPT of two lists of users: SELECT DISTINCT user FROM a WHERE user IN (or NOT IN) (SELECT user
+      ..).
+    - UNION of two SELECTs that differ only in WHERE: one SELECT DISTINCT with both conditions, joined with OR.
+
     `user` is the user column. Other set operations are left as they are.
     """
     return tree.transform(_user_set, user)
 
 
 def _user_set(node: exp.Expr, user: str) -> exp.Expr:
-    """Return the SELECT that replaces `node`, a set operation between lists of users; any other node itself.
+    """Return the single SELECT that replaces `node`, if `node` is a set operation that `rewrite_user_sets` describes.
 
-    `user` is the user column.
+    Any other node is returned unchanged. `user` is the user column.
     """
     if not isinstance(node, exp.SetOperation):
         return node
@@ -395,10 +402,10 @@ def _user_set(node: exp.Expr, user: str) -> exp.Expr:
 
 
 def _depends_on_other_rows(select: exp.Expr) -> bool:
-    """Return whether a row of the result of `select` is computed from several rows of its tables.
+    """Return whether a row of the result of `select` may be computed from several rows of its tables.
 
-    Two such SELECTs with conditions a and b are not one SELECT with the condition a OR b, whose rows are computed from
-    the rows of both.
+    This is so with aggregates, GROUP BY and window functions. The UNION of two such SELECTs with the conditions a and b
+    cannot be written as one SELECT with the condition a OR b, which would compute a row from the rows of both.
     """
     if any(select.args.get(clause) for clause in ("group", "having", "qualify")):
         return True
@@ -409,8 +416,8 @@ def _depends_on_other_rows(select: exp.Expr) -> bool:
 def _join_by_where(select: exp.Expr) -> None:
     """Change FROM a, b WHERE a.x = b.y in `select` to FROM a JOIN b ON a.x = b.y, in place.
 
-    A table that no equality connects with an earlier one becomes a CROSS JOIN. Nothing changes if a table has another
-    kind of join.
+    A table that no equality connects with a table before it remains a CROSS JOIN. Nothing changes if `select` has a
+    join of another kind, or no WHERE.
     """
     source, where = select.args.get("from_"), select.args.get("where")
     joins = list(select.args.get("joins") or ())

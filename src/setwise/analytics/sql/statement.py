@@ -43,7 +43,7 @@ LARGEST = 1e150
 class Statement:
     """A parsed SQL statement: the SELECTs that aggregate private rows (`cores`), and the SQL over their released rows.
 
-    - `outputs` are the columns of the result, as far as they are known before `shell` runs.
+    - `outputs` are the columns of the result; empty if they are known only after `shell` has run.
     - `user` is the user column.
     - `shell` is the SQL over released (noisy) rows and public tables, which costs nothing; None if the released rows
       are the result.
@@ -108,11 +108,12 @@ class Statement:
         return any(getattr(self, name) is not None for name in SPENDING)
 
     def paid_by(self, words: BudgetWords, delta: float = DEFAULT_DELTA) -> BudgetWords:
-        """Return the budget arguments (epsilon, delta, within) from `words` and from the OPTIONS clause, merged.
+        """Return the budget of the statement: epsilon, delta and `within` (the wanted half-width of intervals).
 
-        The default `delta` is added if there is an epsilon or a `within` but no delta, and the statement has private
-        groups, which need a delta.
-        Raises: `InvalidParameter` if an argument is given both in `words` and in OPTIONS.
+        The values from `words`, which were given beside the SQL text, are merged with those of the OPTIONS clause. The
+        default `delta` is added if the statement has private groups, which need a delta, and epsilon or `within` is
+        set.
+        Raises: `InvalidParameter` if a value is given both in `words` and in OPTIONS.
         """
         options: BudgetWords = {name: value for name in SPENDING if (value := getattr(self, name)) is not None}  # type: ignore[assignment]
         for name in options:
@@ -132,8 +133,9 @@ class Statement:
     def filled(self, *, finds_bounds: bool = True) -> "Statement":
         """Return the statement with defaults filled into its queries.
 
-        Null keys that form groups get a label. If `finds_bounds` is True, queries with private groups that do not state
-        the most groups in which one user counts get `contributions="auto"`, so that a private search finds it.
+        - Rows in which a group key is null get the label NULL, if they form groups.
+        - If `finds_bounds`, a query with private groups that does not state the most groups in which one user counts
+          gets `contributions="auto"`, so that a private search finds this number.
         """
         cores = []
         for core in self.cores:
@@ -145,10 +147,11 @@ class Statement:
         return replace(self, cores=tuple(cores))
 
     def check_shell(self, schemas: Sequence[Schema | None], public: "Mapping[str, pa.Table] | None" = None) -> None:
-        """Raise `InvalidParameter` if DuckDB rejects the SQL over released (noisy) rows; nothing is charged.
+        """Raise `InvalidParameter` if DuckDB rejects the SQL over released (noisy) rows.
 
-        `schemas` has, for each SELECT that aggregates private rows, the columns of these rows, or None if they are not
-        known. `public` are the public tables by name, or None.
+        This check comes before the charge, so that a statement that cannot be finished costs nothing. `schemas` has,
+        for each SELECT that aggregates private rows, the columns of these rows, or None if they are not known. `public`
+        are the public tables by name; None means that there are none.
         """
         tables = {core.name: _types(core, schema) for core, schema in zip(self.cores, schemas, strict=True)}
         for shell in self._shells:
@@ -213,10 +216,10 @@ class Statement:
         return replace(rows, answer=described, bounds=bounds, notes=notes, advice=self.advice)
 
     def _row_count_notes(self, answers: Sequence[PrivateAnswer]) -> list[str]:
-        """Return a list of one sentence if a count of rows became a count of users; [] otherwise.
+        """Return a list of one sentence, which warns that a count of rows became a count of users; [] if none did.
 
-        It does if the dataset or the catalog declares that only one row of a user counts in a group. `answers` are the
-        answers of the SELECTs over private rows; each names in `measure` what was counted.
+        COUNT(*) becomes a count of users if the dataset or the catalog declares that only one row of a user counts in a
+        group. `answers` are the answers of the SELECTs over private rows; each names in `measure` what was counted.
         """
         for core, answer in zip(self.cores, answers, strict=False):
             where = " per item" if core.query.item is not None else ""
@@ -233,7 +236,7 @@ class Statement:
         return []
 
     def _null_notes(self) -> list[str]:
-        """Return a list of one sentence, which names the group columns whose nulls form no group; [] if none do."""
+        """Return, in a list, a sentence naming the group columns whose nulls form no group; [] if there are none."""
         columns = list(dict.fromkeys(column for core in self.cores for column in core.nulls_left_out))
         if not columns:
             return []
@@ -336,10 +339,10 @@ def _released_outputs(query: Query) -> tuple[Output, ...]:
 
 
 def _computed_answer(answer: PrivateAnswer, shell: Shell, result: ShellResult) -> SqlAnswer:
-    """Return the result of a statement; `result` has the rows that DuckDB computed with the SQL of `shell`.
+    """Return the result of a statement from `result`, the rows that DuckDB computed with the SQL of `shell`.
 
-    That SQL reads the released (noisy) rows of `answer`. In columns with intervals, or where noise may dominate,
-    numbers become `Estimated` (value, interval, mark).
+    That SQL has read the released (noisy) rows of `answer`. In a column that has intervals, or a number that noise may
+    dominate, each number becomes an `Estimated` (a value with its interval and mark).
     """
     names = unique_names(result.names) if shell.columns is None else result.names
     columns = [ShellColumn(name=name) for name in names] if shell.columns is None else list(shell.columns)
@@ -383,9 +386,10 @@ def _interval(column: ShellColumn, row: Sequence[object], hidden: Mapping[str, i
 def _notes(
     answer: PrivateAnswer, columns: Sequence[ShellColumn], rows: Sequence[Mapping[str, RowCell]]
 ) -> tuple[str, ...]:
-    """Return sentences that explain the intervals, and the cells marked unreliable, in a result computed from `answer`.
+    """Return sentences about a result that was computed from `answer`; `columns` and `rows` are those of the result.
 
-    `columns` and `rows` are those of the result.
+    They say how sure computed intervals are, what the mark "unreliable" means if a cell has it, and which columns have
+    numbers without intervals.
     """
     notes = []
     for sources in sorted({column.sources for column in columns if column.sources > 1}):

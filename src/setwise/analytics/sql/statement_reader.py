@@ -48,10 +48,10 @@ class TableFacts:
 
     - `public` and `private` are the names of the public tables and of the declared private tables.
     - `declared` (clipping bounds), `domains` (public group keys) and `contributions` (the most groups in which one user
-      counts) are what the catalog declares for the private table.
+      counts, or None) are what the catalog, the data holder's file, declares for the private table.
     - `schema_of(table, joins)` returns the columns of the private table `table` with its joins.
     - `public_value` computes a scalar subquery over public tables.
-    - `check` raises an error if a statement cannot be planned. Only a statement that passes is suggested.
+    - `check` raises an error if a statement cannot be planned. A refusal suggests only statements that pass.
 
     The last three are None if the tables are not open yet.
     """
@@ -71,8 +71,8 @@ class _Free:
     """A SELECT over released (noisy) rows and public tables, which costs no budget.
 
     - `node` is its syntax node.
-    - `core` is the aggregation of private rows whose result it reads, split off from it; None if it reads no private
-      rows.
+    - `core` is the private query that was split off from it, if `node` reads the result of exactly this query in FROM;
+      otherwise None.
     - `outputs` are the result columns if this is the outermost SELECT and `node` computes nothing; otherwise None.
     """
 
@@ -180,7 +180,8 @@ class StatementReader:
     def _with(self, node: exp.Expr, known: Mapping[str, _Result]) -> dict[str, _Result]:
         """Return `known` together with the common table expressions, by name, that the WITH clause of `node` defines.
 
-        In the syntax tree, those over private rows are removed from WITH; the others are left.
+        The clause is changed in place. A table with rows of single users is removed from it. A table with aggregates of
+        private rows is kept, rewritten over their released (noisy) results.
         """
         names = dict(known)
         clause = node.args.get("with_")
@@ -288,10 +289,10 @@ class StatementReader:
         return ReleasedColumns(tuple(each.alias_or_name for each in inner.expressions))
 
     def _grouping_sets(self, select: exp.Expr, known: Mapping[str, _Result]) -> _Free | None:
-        """Return a SELECT over the released (noisy) rows of `select`, which has ROLLUP, CUBE or GROUPING SETS.
+        """Return a UNION ALL over the released (noisy) rows of `select`, which has ROLLUP, CUBE or GROUPING SETS.
 
-        Each grouping set is a private query, which is charged. `known` are common table expressions by name. Returns
-        None if an error was recorded.
+        Each grouping set becomes a private query of its own, which is charged. `known` are common table expressions by
+        name. Returns None if an error was recorded.
         """
         clause = select.args.get("with_")
         grouped = split_grouping_sets(select)
@@ -343,6 +344,7 @@ class StatementReader:
         - `tables` are the nodes of FROM and JOIN.
         - `results` are the tables that these stand for (None after an error).
         - `known` has the common table expressions by name.
+        Raises: `InvalidParameter` for a construct that is not allowed, or a subquery with rows of single users.
         """
         for node, result in zip(tables, results, strict=True):
             if isinstance(result, _Public):
@@ -400,9 +402,9 @@ class StatementReader:
     ) -> SelectSource:
         """Return `rows` with columns that have the value of the subquery `node` for the user of each row.
 
-        `node` is replaced by an expression over these columns. If it is not about the user of the row, `rows` is
-        returned unchanged. `scope` has the names that the SELECT may use, `known` the common table expressions, and
-        `reader` converts expressions.
+        In the syntax tree, an expression over these columns replaces `node`. A subquery that does not depend on the
+        user of the row is not changed, and `rows` is then returned as it is. `scope` has the names that the SELECT may
+        use, `known` the common table expressions by name, and `reader` converts expressions.
         """
         subquery = user_subquery(node, scope, self._settings.user)
         if subquery is None:
@@ -458,8 +460,9 @@ class StatementReader:
     def _is_per_user(self, select: exp.Expr, *, top: bool) -> bool:
         """Return whether the result of `select`, over private rows, is again a table of private rows of single users.
 
-        It is such a table if the SELECT is grouped by the user column or has no aggregates, so that each row is about
-        one user. Returns False for the outermost SELECT (`top`), because its rows would be shown.
+        It is such a table if GROUP BY or SELECT DISTINCT has the user column, or if the SELECT has none of GROUP BY,
+        DISTINCT and aggregates, because each row is then about one user. Returns False for the outermost SELECT
+        (`top`), because its rows would be shown.
         """
         user = self._settings.user
         group = select.args.get("group")
@@ -482,10 +485,10 @@ class StatementReader:
         return False
 
     def _scalar_converter(self, known: Mapping[str, _Result]) -> Callable[[exp.Expr], RowExpression]:
-        """Return a function that converts a scalar subquery in an expression over private rows.
+        """Return a function that converts a scalar subquery in an expression over private rows into a row expression.
 
-        A placeholder replaces a subquery over private rows, whose noisy value is released first. A constant replaces a
-        subquery over public tables. `known` are common table expressions by name.
+        A subquery over private rows becomes a placeholder for its noisy value, which is released first. A subquery over
+        public tables becomes a constant. `known` are common table expressions by name.
         """
 
         def convert(node: exp.Expr) -> RowExpression:
@@ -508,9 +511,10 @@ class StatementReader:
         return convert
 
     def _scalar(self, query: exp.Expr) -> RowExpression:
-        """Return the value of `query`, a SELECT of one value over released (noisy) rows and public tables.
+        """Return a row expression for the value of `query`, a SELECT of one value over released rows and public tables.
 
-        It is a constant if `query` reads public tables alone, and otherwise a placeholder for the noisy value.
+        If `query` reads public tables alone, the value is computed now and becomes a constant. Otherwise the result is
+        a placeholder for the noisy value, which is known only after a private query has run.
         """
         text = query.sql(dialect="duckdb", identify=True)
         public = self._public_in(query)
@@ -550,9 +554,10 @@ class StatementReader:
 
 
 def _check_exists(select: exp.Expr) -> None:
-    """Raise `InvalidParameter` if `select` has an EXISTS whose subquery aggregates all its rows: that is always true.
+    """Raise `InvalidParameter` if `select` has an EXISTS that is always true, because its subquery has an aggregate.
 
-    Such a subquery, as in EXISTS (SELECT MAX(y) FROM p ..), has one row, also if no row of p fulfils its conditions.
+    A subquery with an aggregate and without GROUP BY, as in EXISTS (SELECT MAX(y) FROM p ..), has exactly one row, even
+    if no row of p satisfies its conditions.
     """
     for node in subqueries_of(select):
         inner = node.this.unnest() if isinstance(node, exp.Exists) else None

@@ -74,7 +74,11 @@ _BRACKETED = re.compile(r"""'(?:[^'\\]|\\.)*'|(?<![\w\])"`])\[([A-Za-z_][\w $]*)
 
 
 def _parse_as_written(text: str) -> tuple[exp.Expr, dict[str, str], bool]:
-    """Return what `parse` returns for the SQL `text`; names stand in double quotes or backticks."""
+    """Return (syntax tree, options, is an EXPLAIN) of the statement `text`, as `parse` does.
+
+    Only names in double quotes or backticks are read as quoted names, and not names in brackets, as in SQL Server.
+    Raises: `InvalidParameter` if the text is not one SQL statement of at most `LONGEST` characters.
+    """
     if len(text) > LONGEST:
         raise InvalidParameter(f"a SQL query must be at most {LONGEST:,} characters long, not {len(text):,}")
     dialect = SqlDialect()
@@ -177,9 +181,10 @@ _ESCAPE_BY_BACKSLASH = re.compile(r"(?i)\b(ESCAPE\s*)'\\'(?!')")
 
 
 def _keep_backslashes(text: str, dialect: SqlDialect) -> str:
-    """Return the SQL `text` with backslashes in texts doubled where they begin no escape, so that parsing keeps them.
+    """Return the SQL `text` with doubled backslashes in text constants, so that the parser does not drop them.
 
-    A backslash before an underscore, for example, is no escape of GoogleSQL's texts.
+    A backslash that begins one of GoogleSQL's escapes, such as a tab, is not doubled. A backslash before an underscore
+    is no such escape, and is doubled.
     """
     if "\\" not in text:
         return text
@@ -193,10 +198,11 @@ def _keep_backslashes(text: str, dialect: SqlDialect) -> str:
 
 
 def like_pattern(node: exp.Expr) -> str:
-    """Return the pattern of `node`: a LIKE, an ILIKE, or an ESCAPE around one of them.
+    """Return the pattern of `node`, which is a LIKE, an ILIKE, or an ESCAPE around one of them, with backslash escapes.
 
-    A backslash stands before every %, _ and backslash that matches itself, whichever escape character `node` states.
-    Raises: `InvalidParameter` unless the pattern is a text, in which %, _ or the escape follows every escape.
+    In the result, a backslash stands before every %, _ and backslash that matches itself, whichever escape character
+    `node` states.
+    Raises: `InvalidParameter` if the pattern is no text constant, or has an escape before any other character.
     """
     escape, inner = "\\", node
     if isinstance(node, exp.Escape):
@@ -294,8 +300,9 @@ def _mark_tops(tokens: Sequence[Token]) -> None:
 
 
 def _option(written: Sequence[Token]) -> tuple[str, str, int]:
-    """Return (name, value as text, number of tokens) of the option with which the tokens `written` begin.
+    """Return (name, value as text, number of tokens) of the option, such as epsilon = 1, at the start of `written`.
 
+    `written` are tokens of an OPTIONS clause.
     Raises: `InvalidParameter` for an unknown or malformed option of an OPTIONS clause.
     """
     name = written[0].text.lower()

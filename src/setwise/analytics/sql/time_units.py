@@ -69,22 +69,29 @@ WEEK_STARTS = {f"WEEK({day})": days for days, day in enumerate(_WEEKDAYS, start=
 
 
 def week_unit(node: exp.Expr) -> str:
-    """Return the name of the unit `node`, such as WEEK(TUESDAY): WEEK for Sunday, ISOWEEK for Monday, or itself.
+    """Return the name of a unit of time that is written as a call: "WEEK(TUESDAY)" for the call WEEK(TUESDAY).
 
-    The result for any other call is a text that names no unit.
+    WEEK(SUNDAY) is called "WEEK", and WEEK(MONDAY) "ISOWEEK". For a call that names no unit, the result is its text in
+    capitals, which no caller knows as a unit.
     """
     written = f"{node.name.upper()}({', '.join(each.name.upper() for each in node.expressions)})"
     return {"WEEK(MONDAY)": "ISOWEEK", "WEEK(SUNDAY)": "WEEK"}.get(written, written)
 
 
 def check_part(node: exp.Expr) -> None:
-    """Raise `InvalidParameter` if `node`, the part in EXTRACT(part FROM x), is a week that begins on a stated day."""
+    """Raise `InvalidParameter` if `node`, the part p in EXTRACT(p FROM x), is a call such as WEEK(TUESDAY).
+
+    The number of such a week is not supported, because its first day is not the day that engines know.
+    """
     if isinstance(node, exp.Anonymous):
         raise unsupported(f"EXTRACT({node.sql()} FROM ..)", "write ISOWEEK, the number of the week from Monday")
 
 
 def week_of_released(moment: exp.Expr, days: int) -> exp.Expr:
-    """Return DuckDB's expression for the first day of the week of `moment` that begins `days` days after Monday."""
+    """Return DuckDB's SQL expression for the first day of the week that contains `moment`, a date or time.
+
+    Weeks begin `days` days after Monday: -1 is Sunday. The expression is null if `moment` is no date or time.
+    """
     time = exp.TryCast(this=moment.copy(), to=exp.DataType.build("TIMESTAMP", dialect="duckdb"))
     shift = exp.Interval(this=exp.Literal.string(str(days)), unit=exp.var("DAY"))
     monday = exp.Anonymous(
@@ -113,10 +120,10 @@ _AMOUNTS = re.compile(r"\s*([+-]?\d+)\s*([A-Za-z]*)")
 
 
 def unit_name(node: exp.Expr) -> str:
-    """Return the unit of time that a syntax node names, in capitals and in the singular; "" if it names none.
+    """Return the unit of time that a syntax node names, in capitals and in the singular, such as DAY; "" if none.
 
-    A week that begins on Monday is called ISOWEEK: that is 'week' in quotes, as in DuckDB and PostgreSQL, or
-    WEEK(MONDAY). A week that begins on Sunday is called WEEK.
+    - ISOWEEK is a week that begins on Monday: 'week' in quotes, as in DuckDB and PostgreSQL, or WEEK(MONDAY).
+    - WEEK is a week that begins on Sunday: WEEK without quotes, as in GoogleSQL.
     """
     if type(node) is exp.Anonymous and [each.name.upper() for each in node.expressions] == ["MONDAY"]:
         return "ISOWEEK" if node.name.upper() == "WEEK" else ""
@@ -323,9 +330,9 @@ def format_expression(function: str, written: str, moment: RowExpression) -> Row
 
 
 def _part(word: TimeWord | TimeField, moment: RowExpression) -> RowExpression:
-    """Return the part `word` of the date or time `moment` as a value computed from each row.
+    """Return the row expression (a value computed from each row) for the part `word` of the date or time `moment`.
 
-    It is text for a `TimeWord`, such as the name of a month, and otherwise a number.
+    The value is text for a `TimeWord`, such as the name of a month, and a number for a `TimeField`, such as the day.
     """
     return TimeText(word, moment) if isinstance(word, TimeWord) else TimePart(word, moment)
 
@@ -424,10 +431,10 @@ _STRFTIME = {
 
 
 def format_released(function: str, arguments: Sequence[exp.Expr]) -> exp.Expr:
-    """Return DuckDB's expression for a call such as TO_CHAR(x, 'YYYY-MM') over released (noisy) rows.
+    """Return DuckDB's SQL expression for a call such as TO_CHAR(x, 'YYYY-MM') over released (noisy) rows.
 
-    `arguments` are the arguments of the call of `function`. The call accepts the same formats, and gives the same text,
-    as over private rows. A value that is no date or time gives null.
+    `arguments` are the arguments of the call of `function`. The same formats are accepted as over private rows, and
+    they give the same texts. A value that is no date or time gives null.
     Raises: `InvalidParameter` for other arguments, or a pattern that is not supported.
     """
     moment, written = format_parts(function, arguments)
@@ -487,10 +494,10 @@ UNIX_UNITS = {
 
 
 def unix_time(function: str, number: RowExpression) -> RowExpression:
-    """Return the row expression for `function(number)`, which converts a number since 1970, such as seconds, to a time.
+    """Return the row expression (a value per row) for the time that `function(number)` makes from a number since 1970.
 
-    `function` is one of `UNIX_UNITS`, which has the unit of each function. If `number` is a column divided by 1000 or
-    1000000, the column is read as thousandths or millionths of that unit, so that no precision is lost.
+    `function` is a key of `UNIX_UNITS`, which says whether it takes seconds, milliseconds or microseconds. A column
+    divided by 1000 or 1000000 is read undivided, in the accordingly smaller unit, so that no precision is lost.
     """
     per_second = UNIX_UNITS[function]
     match number:
@@ -503,9 +510,10 @@ def unix_time(function: str, number: RowExpression) -> RowExpression:
 
 
 def check_epochs(tree: exp.Expr) -> None:
-    """Raise `InvalidParameter` if the statement `tree` groups by, or selects, a Unix time converted to a time.
+    """Raise `InvalidParameter` if the statement `tree` groups by, or selects, a column of Unix times made into times.
 
-    Every second would be a group of its own. The message suggests to group by a period instead.
+    An example is GROUP BY TO_TIMESTAMP(x), in which every second would be a group of its own. The message suggests to
+    group by a period instead.
     """
     for node in tree.find_all(exp.Anonymous):
         if str(node.this).upper() not in UNIX_UNITS or not node.expressions:

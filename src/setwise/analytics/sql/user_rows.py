@@ -46,9 +46,9 @@ def join_rows(
 ) -> SelectSource:
     """Return the rows of `source`, each joined with the rows of the same user among `rows`.
 
-    - `join` is the syntax node of the join in the SELECT `select`, which gets conditions that are no equalities in
-      WHERE.
-    - `scope` gets the names of the joined columns.
+    - `join` is the syntax node of the join in the SELECT `select`. Conditions of an inner join that are no equalities
+      are moved to WHERE of `select`, in place.
+    - `scope` has the names that the SELECT may use, to which the names of the joined columns are added.
     - `user` is the user column.
     - `read` converts a syntax node into a row expression (a value computed from each row).
     Raises: `InvalidParameter` if the join is not on the user column, or is of another kind than JOIN and LEFT JOIN.
@@ -108,9 +108,10 @@ def _left_conditions(
     scope: Scope,
     read: Callable[[exp.Expr], RowExpression],
 ) -> tuple[Derivation, list[KeyPair]]:
-    """Return (rows, keys) that stand for `conditions`: those in ON of a LEFT JOIN that are not equalities.
+    """Return (rows, keys) that express `conditions`, the conditions in ON of a LEFT JOIN that are not equalities.
 
-    A condition on the joined `rows` restricts them; a condition on the earlier rows becomes a key of the join.
+    A condition on the joined `rows` becomes a step that keeps only some of them. A condition on the earlier rows
+    becomes a key of the join, a pair of values that are equal only if the condition is true.
     - `is_joined` says whether a column belongs to the joined rows.
     - `scope` has the names of the earlier rows.
     - `read` converts a node into a row expression (a value computed from each row).
@@ -149,9 +150,10 @@ def check_same_source(rows: SelectSource, source: SelectSource) -> None:
 def _join_conditions(
     join: exp.Expr, alias: str, scope: Scope, columns: Sequence[str] | None, user: str
 ) -> tuple[list[tuple[exp.Expr, exp.Expr]], list[exp.Expr]]:
-    """Return (pairs, other conditions) of a join; the pairs (earlier, joined) are nodes that it compares for equality.
+    """Return (pairs, other conditions) of `join`, a join of each row with rows of the same user.
 
-    The pair of user columns (`user`) is left out.
+    A pair (node over earlier tables, node over the joined rows) is compared for equality. The pair of user columns
+    (`user`) is left out, because every such join compares the users.
     - `alias` is the alias of the joined rows, and `columns` are their columns, or None if they are not known.
     - `scope` has the names of earlier tables.
     Raises: `InvalidParameter` if the join does not compare the users.
@@ -197,10 +199,10 @@ def _is_joined(node: exp.Expr, alias: str, scope: Scope, columns: Sequence[str] 
 def _equal_sides(
     node: exp.Expr, is_inner: Callable[[exp.Expr], bool | None], kinds: tuple[type[exp.Expr], ...] = (exp.EQ,)
 ) -> tuple[exp.Expr, exp.Expr] | None:
-    """Return (outer side, inner side) if `node` compares an outer with an inner expression; None otherwise.
+    """Return (outer side, inner side) of the comparison `node`, whose sides must read columns of different rows.
 
     `is_inner` says whether a column belongs to the inner rows (the subquery or joined table). `kinds` are the classes
-    of comparisons that are accepted, such as `exp.EQ`.
+    of comparisons that are accepted, such as `exp.EQ`. Returns None if `node` is anything else.
     """
     if type(node) not in kinds:
         return None
@@ -221,8 +223,9 @@ def _used_columns(
 ) -> list[str]:
     """Return the columns of the joined rows that `select` or `conditions` name; all `columns` if `select` selects *.
 
-    `alias` is the alias of the joined rows, `columns` are their columns, or None if they are not known, and
-    `conditions` are further conditions of the join.
+    - `alias` is the alias of the joined rows.
+    - `columns` are their columns. If they are not known (None), only names with this alias before them are returned.
+    - `conditions` are further conditions of the join.
     """
     column_nodes = [node for part in (select, *conditions) for node in part.find_all(exp.Column)]
     nodes = [node for node in column_nodes if type(node.this) is exp.Identifier]
@@ -241,6 +244,7 @@ def _used_columns(
 class UserSubquery:
     """A subquery about the user of each row, rewritten as a SELECT with one row per user and per value of its keys.
 
+    The outer rows can be joined with this SELECT on the user column and the keys.
     - `select` is the rewritten SELECT.
     - `keys` are pairs (node over the outer rows, column of `select`) that the join compares for equality.
     - `columns` are the columns of `select` that are joined to the outer rows.
@@ -260,8 +264,8 @@ def user_subquery(node: exp.Expr, scope: Scope, user: str) -> UserSubquery | Non
     - `node` is an EXISTS, an IN with a subquery, or a scalar subquery. It is about the user of each row if it compares
       its user column with that of the outer row.
     - `scope` has the names of the outer SELECT, and `user` is the user column.
-    Raises: `InvalidParameter` for an EXISTS that names no outer column, and for a subquery that names outer columns
-    elsewhere than in comparisons in WHERE, or does not compare the users.
+    Raises: `InvalidParameter` for an EXISTS that names no outer column, and for a subquery that names outer columns but
+    does not compare the users, or names them elsewhere than in comparisons in WHERE.
     """
     inner = node.this if isinstance(node, exp.Exists | exp.Subquery) else node.args["query"].this
     if not isinstance(inner, exp.Select) or inner.args.get("from_") is None:
@@ -330,9 +334,9 @@ def user_subquery(node: exp.Expr, scope: Scope, user: str) -> UserSubquery | Non
 
 
 def _check_left_keys(inner: exp.Expr, scope: Scope) -> None:
-    """Raise `InvalidParameter` if the subquery `inner` names a key column of the table that an outer LEFT JOIN joins.
+    """Raise `InvalidParameter` if the subquery `inner` names the key column of a table that an outer LEFT JOIN joins.
 
-    Such a key is null in rows without a match, and a subquery cannot be compared with it. `scope` has the names of
+    That column is null in rows without a match, and a subquery cannot be compared with it. `scope` has the names of
     tables and columns of the outer SELECT.
     """
     for column in inner.find_all(exp.Column):
@@ -517,7 +521,7 @@ def with_subquery(
     number: int,
     read: Callable[[exp.Expr], RowExpression],
 ) -> tuple[SelectSource, exp.Expr]:
-    """Return (rows of `source` joined with the result of `subquery`, syntax node of the subquery's value in a row).
+    """Return (rows of `source` joined with the result of `subquery`, syntax node that replaces the subquery).
 
     - `subquery` is about the user of each row, and `rows` are the rows of its SELECT.
     - `scope` has the names of the outer SELECT, to which the new columns are added.

@@ -91,9 +91,10 @@ def check_free(select: exp.Expr) -> None:
 
 
 def _escape_pattern(node: exp.Expr) -> None:
-    """Rewrite the pattern of `node`, a LIKE or ILIKE, in place, and add an ESCAPE by backslash around `node`.
+    r"""Rewrite the pattern of `node`, a LIKE or ILIKE, in place, so that a backslash escapes %, _ and backslash in it.
 
-    DuckDB has no escape of its own. A pattern that is not a text constant is not rewritten.
+    ESCAPE '\' is added around `node` if the pattern has a backslash, because LIKE of DuckDB has no escape character
+    without ESCAPE. A pattern that is not a text constant is not rewritten.
     """
     around = node.parent if isinstance(node.parent, exp.Escape) else None
     if type(node.args["expression"]) is not exp.Literal:
@@ -141,9 +142,11 @@ def _check_call(node: exp.Expr) -> None:  # noqa: PLR0912 - one branch for each 
 
 
 def _truncate(node: exp.Expr, moment: exp.Expr, written: exp.Expr) -> None:
-    """Rewrite `node`, DATE_TRUNC(moment, written) of GoogleSQL, in place as DuckDB writes it.
+    """Rewrite `node`, the call DATE_TRUNC(moment, unit) of GoogleSQL, in place as DuckDB writes it.
 
-    A WEEK begins on Sunday and WEEK(SATURDAY) on Saturday, as over private rows.
+    `moment` is the date or time, and `written` the unit, such as MONTH. A WEEK begins on Sunday and WEEK(SATURDAY) on
+    Saturday, as over private rows.
+    Raises: `InvalidParameter` if the unit is an unknown call, such as WEEK(x).
     """
     unit = week_unit(written) if isinstance(written, exp.Anonymous) else written.name.upper()
     if unit == "WEEK" and not written.is_string:
@@ -158,7 +161,10 @@ def _truncate(node: exp.Expr, moment: exp.Expr, written: exp.Expr) -> None:
 
 
 def _concatenation(arguments: Sequence[exp.Expr]) -> exp.Expr:
-    """Return the text of all `arguments`; null if one of them is null, as over private rows but not in DuckDB."""
+    """Return a SQL expression that joins the texts of all `arguments`, for CONCAT; null if one of them is null.
+
+    CONCAT of DuckDB would ignore nulls, but CONCAT over private rows does not.
+    """
     texts = [exp.TryCast(this=each, to=exp.DataType.build("VARCHAR", dialect="duckdb")) for each in arguments]
     joined: exp.Expr = texts[0]
     for text in texts[1:]:
@@ -167,19 +173,25 @@ def _concatenation(arguments: Sequence[exp.Expr]) -> exp.Expr:
 
 
 def _from_sunday(weekday: exp.Expr) -> exp.Expr:
-    """Return the day of the week from 1 for Sunday, as over private rows; `weekday` is DuckDB's, from 0."""
+    """Return a SQL expression for the day of the week that counts Sunday as 1, as over private rows.
+
+    `weekday` is DuckDB's expression for the same day, which counts Sunday as 0.
+    """
     return exp.paren(exp.Add(this=weekday.copy(), expression=exp.Literal.number(1)))
 
 
 def _time_of_seconds(seconds: exp.Expr) -> exp.Expr:
-    """Return DuckDB's expression for the time, in UTC, that is `seconds` seconds after the start of 1970."""
+    """Return DuckDB's SQL expression for the time, in UTC, that is `seconds` seconds after the start of 1970.
+
+    `seconds` is a syntax node. A value that is not a number gives null.
+    """
     real, whole = (exp.DataType.build(name, dialect="duckdb") for name in ("DOUBLE", "BIGINT"))
     number = exp.Mul(this=exp.TryCast(this=seconds, to=real), expression=exp.Literal.number(1_000_000))
     return exp.Anonymous(this="MAKE_TIMESTAMP", expressions=[exp.TryCast(this=number, to=whole)])
 
 
 def check_aggregate(node: exp.Expr) -> None:
-    """Raise `InvalidParameter` if `node` calls a function over columns that is not allowed, such as STRING_AGG(x).
+    """Raise `InvalidParameter` if `node` is a call with columns of a function that is not allowed, as STRING_AGG(x) is.
 
     The message lists the aggregates that are allowed over private rows. Without this check, a later error would ask to
     group by x, which would not help.

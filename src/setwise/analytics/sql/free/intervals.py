@@ -118,7 +118,8 @@ def unreliable_condition(node: exp.Expr, ends_of: ColumnEnds) -> exp.Expr | None
     """Return a condition, as a syntax node, that is true in rows where noise may dominate the value of `node`.
 
     `ends_of` maps a column to its hidden columns (the ends of its interval, and whether it is unreliable). Returns None
-    if `node` depends on no statistic, and for aggregates and window functions, which read other rows.
+    if `node` depends on no statistic, or if it has an aggregate, a window function or a complex subquery, because these
+    read other rows than the row of the value.
     """
     scalars = _scalar_selects(node)
     if has_aggregate(node) or node.find(exp.Window) is not None or scalars is None:
@@ -198,9 +199,9 @@ def _divisor_of_nullif(node: exp.Expr) -> exp.Expr | None:
 
 
 def _is_default(node: exp.Expr) -> bool:
-    """Return whether `node` is COALESCE(x, c) with a constant number c.
+    """Return whether the call `node` is COALESCE(x, c), IFNULL(x, c) or NVL(x, c) with a constant number c.
 
-    In rows where x is null, such an expression has no interval.
+    Such a call has the interval of x, and no interval in rows where x is null.
     """
     is_call = str(node.this).upper() in ("COALESCE", "IFNULL", "NVL") and len(node.expressions) == 2
     return is_call and constant_number(node.expressions[1].unnest()) is not None
@@ -230,19 +231,20 @@ Ends: TypeAlias = tuple[exp.Expr, exp.Expr]
 
 
 def _ends_or_constant(node: exp.Expr, ends_of: ColumnEnds) -> Ends | None:
-    """Return the ends of the interval of `node`; both ends of a constant are the constant itself.
+    """Return syntax nodes for the ends of the interval of `node`; for a constant number, both are that number.
 
-    None if `node` has no interval. `ends_of` maps a column to the columns with the ends of its interval.
+    None if `node` has no interval. `ends_of` maps a column to the hidden columns with the ends of its interval.
     """
     inner = node.unnest()
     return (inner.copy(), inner.copy()) if constant_number(inner) is not None else interval_ends(inner, ends_of)
 
 
 def _of_two_intervals(node: exp.Expr, ends_of: ColumnEnds) -> Ends | None:
-    """Return the interval of `node`, a sum, difference, product or quotient of two numbers that have intervals.
+    """Return syntax nodes for the interval ends of `node`, the sum, difference, product or quotient of two numbers.
 
-    `ends_of` maps a column to its hidden columns, which have the ends of its interval. Ends are null where the interval
-    of the divisor contains 0. Returns None if one number has no interval, or if the SQL would be too long.
+    `ends_of` maps a column to its hidden columns, which have the ends of its interval. Both ends are null in rows where
+    the interval of the divisor contains 0. Returns None if one of the numbers has no interval and is no constant, or if
+    the SQL would be too long.
     """
     first, second = (_ends_or_constant(side, ends_of) for side in (node.this, node.args["expression"]))
     if first is None or second is None:

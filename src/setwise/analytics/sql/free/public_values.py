@@ -29,7 +29,9 @@ LARGEST = 1e150
 
 
 def public_value(statement: str, public: "Mapping[str, pa.Table]") -> RowExpression:
-    """Return the value of `statement`, a SELECT of one value over the `public` tables, as a constant of every row.
+    """Compute `statement`, a SELECT of one value over the `public` tables, and return the value as a row expression.
+
+    The expression (a value computed from each private row) is the same constant in every row.
 
     Raises: `InvalidParameter` if DuckDB cannot compute it, if it has several rows, or if its value is infinite, too
     large, or of a type that expressions over rows do not have.
@@ -39,9 +41,10 @@ def public_value(statement: str, public: "Mapping[str, pa.Table]") -> RowExpress
 
 
 def _null_of(computed: ShellValue) -> RowExpression:
-    """Return an expression that is null in every row, and has the type of `computed`.
+    """Return a row expression that is null in every row, and has the type of `computed`, a null that DuckDB computed.
 
-    Raises: `InvalidParameter` for times, of which expressions over rows have no null.
+    The type is kept so that comparing the null with a column is checked like comparing a value of that type.
+    Raises: `InvalidParameter` if the type is a time, because row expressions have no null of that type.
     """
     example: Constant = 0.0
     match computed.type:
@@ -61,7 +64,9 @@ def _null_of(computed: ShellValue) -> RowExpression:
 
 
 def _constant(value: object) -> Constant:
-    """Return a value that DuckDB computed as a constant; decimals become numbers, and times are in UTC.
+    """Return `value`, which DuckDB computed, as a constant for row expressions (values computed from each row).
+
+    A decimal becomes an int or float, and a time with a time zone is converted to UTC.
 
     Raises: `InvalidParameter` for a number that is infinite or too large, and for a value of another type.
     """
@@ -85,9 +90,10 @@ def _constant(value: object) -> Constant:
 
 
 def with_common_tables(query: exp.Expr, common_tables: Mapping[str, exp.Expr]) -> exp.Expr:
-    """Return a copy of `query` in whose WITH clause stand the common table expressions that it reads.
+    """Return a copy of `query` with a WITH clause that defines every common table expression that the query reads.
 
-    `common_tables` maps their names, in lower case, to their SELECTs, which read those before them.
+    `common_tables` maps the names of all common table expressions, in lower case, to their SELECTs. The order matters,
+    because each SELECT may read the tables before it, which are then added as well.
     """
     complete = query.copy()
     clause = complete.args.get("with_")

@@ -27,11 +27,10 @@ _Value: TypeAlias = int | date | datetime
 
 
 def rewrite_series(tree: exp.Expr, today: date) -> exp.Expr:
-    """Return the statement `tree` with calls such as GENERATE_SERIES(1, 3) replaced by the rows that they list.
+    """Return the statement `tree` with calls such as GENERATE_SERIES(1, 3) replaced by lists of constant rows (VALUES).
 
-    Calls in FROM and in UNNEST are replaced, by VALUES. `today` is the value of CURRENT_DATE. The tree is changed in
-    place.
-    Raises: `InvalidParameter` for a series of more than `MOST_STEPS` rows, or whose ends are not constant.
+    Only calls in FROM and in UNNEST are replaced. `today` is the value of CURRENT_DATE. The tree is changed in place.
+    Raises: `InvalidParameter` for a series with more than `MOST_STEPS` rows, or with an end that is not constant.
     """
     for select in list(tree.find_all(exp.Select)):
         calls = [each for each in select.find_all(exp.Anonymous) if each.parent_select is select]
@@ -157,9 +156,10 @@ def _interval(arguments: list[exp.Expr], name: str) -> tuple[int, int]:
 
 
 def _times(start: date, end: date, step: tuple[int, int], *, is_inclusive: bool) -> Iterator[_Value]:
-    """Yield `start`, `start` + `step`, .. up to `end`; `step` is (months, seconds).
+    """Yield the times `start`, `start` + `step`, `start` + 2 `step` and so on, as long as they are before `end`.
 
-    `end` itself is yielded only if `is_inclusive`.
+    `step` is (months, seconds), one of which is 0. A time equal to `end` is yielded too if `is_inclusive`. At most
+    `MOST_STEPS` + 1 times are yielded.
     """
     months, seconds = step
     first, last = (datetime.fromisoformat(each.isoformat()) for each in (start, end))

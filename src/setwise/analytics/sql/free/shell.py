@@ -75,7 +75,8 @@ def shell_of(tree: exp.Expr, public: Sequence[str], most_keys: int) -> Shell:
 
     - `tree` is the syntax tree of this part.
     - `public` are the names of the public tables that it reads.
-    - `most_keys` is the largest number of group columns of a private query of the statement.
+    - `most_keys` is the largest number of group columns that a private query of the statement has. An ORDER BY with
+      fewer group keys does not fix the order of rows.
     """
     columns = None
     selects = _united_selects(tree)
@@ -94,7 +95,10 @@ def shell_of(tree: exp.Expr, public: Sequence[str], most_keys: int) -> Shell:
 
 
 def unique_names(names: Sequence[str]) -> list[str]:
-    """Return `names` of result columns with a number behind each repeated one, as in n, n_1: rows are read by name."""
+    """Return the column names `names` with a number added to each repeated name, so that n, n becomes n, n_1.
+
+    The names must differ because a row of the result is a mapping from column name to cell.
+    """
     unique: list[str] = []
     for name in names:
         other, number = name, 1
@@ -105,11 +109,12 @@ def unique_names(names: Sequence[str]) -> list[str]:
 
 
 def _chooses_by_noise(tree: exp.Expr, most_keys: int) -> bool:
-    """Return whether a WHERE, HAVING, QUALIFY, LIMIT or JOIN of `tree` chooses rows by released numbers.
+    """Return whether a WHERE, HAVING, QUALIFY, LIMIT or JOIN of `tree` may choose rows by released (noisy) numbers.
 
-    Only conditions on group keys do not, and joins on columns without noise. A LIMIT chooses by group keys if ORDER BY
-    has at least `most_keys` of them and nothing else: with fewer, the order of rows with equal keys could depend on
-    noise.
+    - A condition does so unless it reads only group keys.
+    - A join does so unless it compares only columns without noise.
+    - A LIMIT or OFFSET does so unless ORDER BY has only group keys, and at least `most_keys` of them. With fewer keys,
+      the order of rows with equal keys could depend on noise.
     """
     for node in tree.find_all(exp.Where, exp.Having, exp.Qualify, exp.Limit, exp.Offset):
         select = node.parent
@@ -149,9 +154,10 @@ def _joins_by_noise(join: exp.Expr, tree: exp.Expr) -> bool:
 
 
 def _may_hold_noise(column: exp.Expr, table: exp.Expr, tree: exp.Expr) -> bool:
-    """Return whether `column` may be a column of `table`, an entry of FROM, that depends on released numbers.
+    """Return whether `column` may be a column of `table`, an entry of FROM, that depends on released (noisy) numbers.
 
-    `tree` is the statement. The columns of public tables and constant lists do not, nor do group keys.
+    Columns of public tables and of constant lists do not depend on them, and neither do group keys. `tree` is the whole
+    statement.
     """
     if not _reads_released_rows(table, tree):
         return False
@@ -188,7 +194,10 @@ def _reads_released_rows(table: exp.Expr, tree: exp.Expr) -> bool:
 
 
 def _selected(node: exp.Expr, select: exp.Expr) -> exp.Expr:
-    """Return the expression in the SELECT list of `select` that `node`, a term of ORDER BY, names; else `node`."""
+    """Return the expression for which `node`, a term in the ORDER BY of `select`, stands.
+
+    This is the expression in the SELECT list whose alias `node` names, or `node` itself if it names no alias.
+    """
     for column in select.expressions:
         if type(node) is exp.Column and not node.table and column.alias.lower() == node.name.lower():
             named: exp.Expr = column.unalias()
@@ -197,7 +206,10 @@ def _selected(node: exp.Expr, select: exp.Expr) -> exp.Expr:
 
 
 def _count_products(tree: exp.Expr) -> int:
-    """Return the number of products and quotients of two non-constant numbers in the syntax tree `tree`."""
+    """Return the number of products and quotients of two non-constant numbers in the syntax tree `tree`.
+
+    Each of them multiplies the length of the SQL for the ends of an interval.
+    """
     return sum(
         constant_number(node.this.unnest()) is None and constant_number(node.args["expression"].unnest()) is None
         for node in tree.find_all(exp.Mul, exp.Div)
@@ -244,8 +256,8 @@ def _passed_selects(select: exp.Expr, tree: exp.Expr) -> list[exp.Expr]:
 def _selects_of(table: exp.Expr, tree: exp.Expr) -> list[exp.Expr]:
     """Return the inner SELECTs that make up `table`, an entry of a FROM clause, if hidden columns may be added to them.
 
-    `table` is a subquery, or names a common table expression of the whole statement `tree`. The list is empty for other
-    tables, and wherever hidden columns could show.
+    `table` is a subquery, or the name of a common table expression of the whole statement `tree`. The list is empty for
+    other tables, and if added columns would change the result, as under SELECT * or DISTINCT.
     """
     inner = None
     if table.args.get("pivots"):
@@ -265,9 +277,10 @@ def _selects_of(table: exp.Expr, tree: exp.Expr) -> list[exp.Expr]:
 
 
 def _names_columns(read: exp.Expr) -> bool:
-    """Return whether the SELECT that has the table `read` in its FROM names every column that it reads from it.
+    """Return whether columns can be added to the table `read` without a change in the SELECT whose FROM has `read`.
 
-    If it does not (it has a * or a NATURAL JOIN), columns that are added to the table would show in its result.
+    They can if this SELECT names each column that it takes from the table. They cannot if it has a * or a NATURAL JOIN,
+    which would take the added columns too.
     """
     select = read.find_ancestor(exp.Select, exp.CTE)
     if not isinstance(select, exp.Select) or read.args.get("pivots") or read.alias_column_names:
@@ -281,9 +294,9 @@ def _names_columns(read: exp.Expr) -> bool:
 
 
 def _expand_stars(select: exp.Expr, tree: exp.Expr) -> None:
-    """Replace each plain * of `select`, in place, by the columns of the subquery or CTE in its FROM.
+    """Replace each plain * of `select`, in place, by the columns of the subquery or common table expression in FROM.
 
-    Stars in that inner query are replaced first. A * is left if its columns are not known, or if rows of `select` and
+    Each * of that inner query is replaced first. A * is left if its columns are not known, or if rows of `select` and
     of the inner query do not correspond one to one. `tree` is the whole statement.
     """
     passed = _passed_selects(select, tree)
@@ -398,10 +411,10 @@ def _names_key(column: exp.Column, select: exp.Expr, tree: exp.Expr) -> bool:
 
 
 def _joined_selects(column: exp.Column, select: exp.Expr, tree: exp.Expr) -> list[exp.Expr]:
-    """Return the inner SELECTs that make up the table of `column`, which `select` reads from several tables.
+    """Return the inner SELECTs that make up the table to which `column` belongs, among the joined tables of `select`.
 
-    A column without a qualifier that is in USING is that of the first table. The list is empty if the table is not
-    known. `tree` is the whole statement.
+    A column without a qualifier belongs to the first table if it is in USING. The list is empty if the table of the
+    column is not known, or is no subquery. `tree` is the whole statement.
     """
     tables = [select.args["from_"].this, *(join.this for join in select.args["joins"])]
     if column.table:
@@ -412,7 +425,7 @@ def _joined_selects(column: exp.Column, select: exp.Expr, tree: exp.Expr) -> lis
 
 
 def _holds_column(selects: Sequence[exp.Expr], column: exp.Column, tree: exp.Expr) -> bool:
-    """Return whether the result column of `selects` with the name of `column` holds group keys; False without one.
+    """Return whether the result column of `selects` that `column` names holds group keys; False if there is none.
 
     `selects` are united with UNION ALL, and the first of them names the columns. `tree` is the whole statement.
     """
@@ -437,8 +450,8 @@ def _holds_keys(selects: Sequence[exp.Expr], place: int, tree: exp.Expr) -> bool
 def _hidden_columns(select: exp.Expr, tree: exp.Expr) -> ColumnEnds:
     """Return a function that maps each column that `select` reads to its hidden columns, or to None if it has none.
 
-    Hidden columns say how precise a statistic is. If `select` reads an inner SELECT, they are added to that SELECT, in
-    place. `tree` is the whole statement.
+    Hidden columns say how precise a statistic is: the ends of its interval, and whether noise may dominate it. If
+    `select` reads an inner SELECT, hidden columns are added to that SELECT, in place. `tree` is the whole statement.
     """
     source = select.args.get("from_")
     if source is None or any(select.args.get(clause) for clause in ("group", "distinct")):
@@ -454,8 +467,9 @@ def _hidden_columns(select: exp.Expr, tree: exp.Expr) -> ColumnEnds:
 def _columns_of(table: exp.Expr, tree: exp.Expr) -> ColumnEnds | None:
     """Return a function that maps a column of `table`, an entry of a FROM clause, to its hidden columns.
 
-    Hidden columns say how precise a statistic is. They are added to the SELECTs of `table`, in place. Returns None if
-    rows of `table` and released (noisy) rows do not correspond one to one. `tree` is the whole statement.
+    Hidden columns say how precise a statistic is, and are added to the SELECTs of `table`, in place. The function
+    returns None for a column that depends on no statistic. There is no function (None) if rows of `table` and released
+    (noisy) rows do not correspond one to one. `tree` is the whole statement.
     """
     if isinstance(table, exp.Table) and table.name.startswith("core_"):
         return statistic_ends

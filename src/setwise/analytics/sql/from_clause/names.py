@@ -11,10 +11,12 @@ from setwise.errors import InvalidParameter
 
 @dataclass(frozen=True, slots=True)
 class LeftKey:
-    """A key column of a table that is joined by LEFT JOIN; in SQL, this column is null in rows without a match.
+    """How to compute b.k in FROM a LEFT JOIN b USING (k): in SQL, b.k is null in rows of a without a match in b.
 
-    - `column` is the column of the joined rows that has the key of the earlier table, in every row.
-    - `match_column` is the column that is 1 in rows with a match, and null in other rows.
+    - `column` is the column of the joined rows that has the key k of the table a, which no row lacks.
+    - `match_column` is the column of the joined rows that is 1 in rows with a match, and null in other rows.
+
+    So b.k is the value of `column` in rows where `match_column` is 1, and null elsewhere.
     """
 
     column: str
@@ -27,9 +29,10 @@ class Scope:
 
     - `tables` maps the alias of each table to its name.
     - `columns` are the columns of the joined rows, or None if they are not known.
-    - `joined` maps (alias, column) of a joined subquery about single users to the column's name in the joined rows.
+    - `joined` maps (alias, column) to a name in the joined rows, for each column of a subquery that was joined on the
+      user column.
     - `ambiguous` are the columns that both the private rows and such a subquery have.
-    - `left_keys` maps (alias, column) to the key of a LEFT JOIN that the SELECT reads from the joined table.
+    - `left_keys` maps (alias, column) to how the key column of a table joined by LEFT JOIN is computed.
 
     All aliases and columns are in lower case in `ambiguous` and in the keys of `joined` and `left_keys`.
     """
@@ -46,7 +49,7 @@ class Scope:
         return {alias.lower() for alias in self.tables} | {alias for alias, _ in self.joined}
 
     def left_key(self, node: exp.Expr) -> LeftKey | None:
-        """Return the key of a LEFT JOIN that the column `node` reads from the joined table; None if it reads none."""
+        """Return how to compute the column `node` if it is the key column of a table joined by LEFT JOIN, else None."""
         alias = qualifier_of(node, self.aliases) if self.left_keys else None
         return None if alias is None else self.left_keys.get((alias.lower(), node.name.lower()))
 
@@ -90,7 +93,10 @@ class Scope:
 
 
 def _replace_left_key(node: exp.Expr, key: LeftKey) -> None:
-    """Replace the column `node` by an expression that is null in rows for which the LEFT JOIN of `key` has no match."""
+    """Replace the key column `node` of a LEFT JOIN, in place, by an expression that is null in rows without a match.
+
+    `key` names the columns from which the expression is computed.
+    """
     parent = node.parent
     # IS NULL and COUNT depend only on the match. They do not read the key, which may be the user column, so that a
     # service that refuses to compute with the user column can still answer.
@@ -164,9 +170,10 @@ def use_known_names(tree: exp.Expr, names: Sequence[str]) -> None:
 
 
 def known_table(node: exp.Expr, tables: Mapping[str, str]) -> str:
-    """Return the name of the table that the qualifier of the column `node` means; `tables` maps aliases to names.
+    """Return the name of the table to which the column `node` with its qualifier, such as t in t.x, belongs.
 
-    Raises: `InvalidParameter` if no table has that alias.
+    `tables` maps the aliases of tables to their names.
+    Raises: `InvalidParameter` if no table, or more than one, has that alias.
     """
     alias = qualifier_of(node, tables)
     if alias is None:
@@ -214,7 +221,10 @@ def unqualify(select: exp.Expr, tables: dict[str, str], columns: Sequence[str] |
 
 
 def _beside_column(node: exp.Expr, columns: Sequence[str]) -> bool:
-    """Return whether the quoted name `node` is compared with one of `columns`; it may then be a text constant."""
+    """Return whether the name in double quotes `node` is compared with one of `columns`, as in country = "NO".
+
+    Such a name, which is no column itself, is then read as a text constant: some dialects quote texts in this way.
+    """
     parent = node.parent
     if isinstance(parent, exp.In):
         other = parent.this

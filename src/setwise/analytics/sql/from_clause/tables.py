@@ -36,8 +36,9 @@ class FromClause:
 def read_tables(select: exp.Expr, read: ReadExpression) -> FromClause:
     """Return the tables that `select` reads, and their joins.
 
-    Conditions of an inner join that are not equalities are moved from ON to WHERE, in place. `read` converts those of a
-    LEFT JOIN into row expressions (values computed from each row).
+    Conditions in ON that are not equalities are treated by the kind of join. Those of an inner join are moved to WHERE
+    of `select`, in place. Those of a LEFT JOIN are converted by `read` into row expressions (values computed from each
+    row), which become a part of the join.
     Raises: `InvalidParameter` if FROM is missing or a join is not supported.
     """
     source = select.args.get("from_")
@@ -72,8 +73,8 @@ def read_tables(select: exp.Expr, read: ReadExpression) -> FromClause:
 def _with(join: Join, *, alias: str | None = None, match_column: str | None = None) -> Join:
     """Return a copy of `join` with another alias for its table, or another name for the column that marks matches.
 
-    That column, `match_column`, tells rows with a match from rows without. An argument that is None leaves that part of
-    the join unchanged.
+    The column `match_column` is 1 in rows with a match and null in rows without. An argument that is None leaves that
+    part of the join unchanged.
     """
     return Join(
         table=join.table,
@@ -86,10 +87,10 @@ def _with(join: Join, *, alias: str | None = None, match_column: str | None = No
 
 
 def _reads_key(node: exp.Expr, alias: str, aliases: Sequence[str], keys: Mapping[str, str]) -> bool:
-    """Return whether `node` is a column, outside of ON, that reads one of `keys` from the table with the alias `alias`.
+    """Return whether `node` is a column outside of ON that reads a key column of the table with the alias `alias`.
 
-    `aliases` are those of all tables so far. Only the keys of the mapping `keys` are used: the names of the table's key
-    columns in lower case.
+    `keys` has the names of that table's key columns, in lower case, as keys of the mapping; the values are not used.
+    `aliases` are the aliases of this table and all tables before it.
     """
     if type(node) is not exp.Column or node.name.lower() not in keys or node.find_ancestor(exp.Join) is not None:
         return False
@@ -141,8 +142,8 @@ def _join(
     - `earlier` maps the aliases of the tables before it to their names.
     - `read` converts conditions in ON of a LEFT JOIN that are no equalities into row expressions (values computed from
       each row).
-    - `moved` gets such conditions of an inner join, for WHERE.
-    Raises: `InvalidParameter` if the join is of another kind, or its condition is not supported.
+    - `moved` is a list to which conditions of an inner join that are no equalities are added, for WHERE.
+    Raises: `InvalidParameter` unless the join is an inner join or a LEFT JOIN, with a condition that is supported.
     """
     side, kind = str(join.args.get("side") or "").upper(), str(join.args.get("kind") or "").upper()
     method = str(join.args.get("method") or "").upper()
@@ -179,8 +180,8 @@ def _own_condition(
 ) -> RowExpression | None:
     """Return the conditions `parts` in ON of a LEFT JOIN as one row expression (a value computed from each row).
 
-    `alias` is the joined table, and `earlier` maps the aliases of earlier tables to their names. `read` converts a
-    syntax node. Returns None if `parts` is empty.
+    `alias` is the alias of the joined table, and `earlier` maps the aliases of earlier tables to their names. `read`
+    converts a syntax node into a row expression. Returns None if `parts` is empty.
     Raises: `InvalidParameter` if a condition names a column of another table than `alias`.
     """
     for column in [column for part in parts for column in part.find_all(exp.Column)]:

@@ -47,7 +47,8 @@ def corrections(text: str, user: str, columns_of: ColumnsOf = lambda _: ()) -> I
     """Yield SQL texts that could replace the refused statement `text`; the caller checks which of them is accepted.
 
     `user` is the user column, and `columns_of` returns the columns of a table by its name. If `text` cannot be parsed,
-    clauses that are not supported are removed first.
+    clauses that are not supported are removed first. Yields nothing for a statement with more than `_MOST_TABLES`
+    tables, which would take too long.
     """
     try:
         tree, _, _ = parse(text)
@@ -82,7 +83,10 @@ def corrections(text: str, user: str, columns_of: ColumnsOf = lambda _: ()) -> I
 
 
 def _small_changes(tree: exp.Expr, user: str) -> Iterator[str]:
-    """Yield SQL texts that each change one construct of the statement `tree`; `user` is the user column."""
+    """Yield SQL texts that could replace the refused statement `tree`; each changes one kind of construct in it.
+
+    `tree` itself is not changed. `user` is the user column.
+    """
     for change in (_per_user_rows, _with_group_by, _with_public_joins):
         changed = change(tree.copy(), user)
         if changed is not None:
@@ -122,7 +126,7 @@ def simplest_statements(text: str, user: str) -> Iterator[str]:
 
 
 def _quantiles_first(tree: exp.Expr) -> Iterator[str]:
-    """Yield the statement `tree` with quantiles in place of MIN and MAX, and nothing else changed."""
+    """Yield the statement `tree` as SQL text with quantiles in place of MIN and MAX; nothing if it has neither."""
     changed = tree.copy()
     for node in list(changed.find_all(exp.Anonymous)):
         if str(node.this).upper() in ("MIN", "MAX"):
@@ -132,7 +136,11 @@ def _quantiles_first(tree: exp.Expr) -> Iterator[str]:
 
 
 def _with_known_calls(tree: exp.Expr) -> Iterator[str]:
-    """Yield the statement `tree` with LIKE in place of STARTS_WITH, and days or weeks in place of other formats."""
+    """Yield the statement `tree` as SQL text with supported calls in place of similar ones; nothing if it has none.
+
+    LIKE replaces functions such as STARTS_WITH, DATE_TRUNC to days or weeks replaces formats of dates that are not
+    supported, and DATE_DIFF in days replaces AGE.
+    """
     changed = tree.copy()
     for node in list(changed.find_all(exp.Anonymous)):
         if str(node.this).upper() in (*_PATTERNS, *FORMATS, "AGE"):
@@ -142,10 +150,11 @@ def _with_known_calls(tree: exp.Expr) -> Iterator[str]:
 
 
 def with_other_aliases(text: str, columns_of: ColumnsOf) -> Iterator[str]:
-    """Yield the statement `text` with month_1 in place of an alias month of GROUP BY that is a column of the table too.
+    """Yield the statement `text` with new names for aliases that GROUP BY or ORDER BY names and a table has as columns.
 
-    GROUP BY month means the column and not the alias. ORDER BY month means what was renamed. `columns_of` returns the
-    columns of a table by its name. Yields nothing if no alias has such a name, or if the text cannot be parsed.
+    For example, in SELECT f(x) AS month .. GROUP BY month, the name month means the table's column month, if there is
+    one. The alias becomes month_1 there, and in GROUP BY and ORDER BY. `columns_of` returns the columns of a table by
+    its name. Yields nothing if there is no such alias, or if the text cannot be parsed.
     """
     try:
         tree = parse(text)[0]
@@ -174,10 +183,10 @@ def with_other_aliases(text: str, columns_of: ColumnsOf) -> Iterator[str]:
 
 
 def _with_known_names(tree: exp.Expr, columns_of: ColumnsOf) -> exp.Expr | None:
-    """Return a copy of the statement `tree` in which each misspelt column has the most similar name of a real column.
+    """Return a copy of the statement `tree` in which the most similar known name replaces each unknown column name.
 
-    `columns_of` returns the columns of a table by its name. Returns None if no column is misspelt, or if no name is
-    similar.
+    `columns_of` returns the known columns of a table by its name. Returns None if no unknown name is similar to a known
+    one.
     """
     tree = tree.copy()
     known = [name for table in tree.find_all(exp.Table) for name in columns_of(table.name)]
@@ -194,9 +203,10 @@ def _with_known_names(tree: exp.Expr, columns_of: ColumnsOf) -> exp.Expr | None:
 
 
 def _per_user_rows(tree: exp.Expr, user: str) -> exp.Expr | None:
-    """Return SELECT COUNT(*), AVG(..) FROM (`tree`): the number of users, and the mean of each aggregate in `tree`.
+    """Return SELECT COUNT(*), AVG(..) FROM (`tree`): the number of its rows, and the mean of each aggregate in `tree`.
 
-    `tree` is a SELECT that groups by the user column `user`, and is changed in place. Returns None if it does not.
+    `tree` must be a SELECT that groups by the user column `user`; None otherwise. If it groups by no other column, its
+    rows are the users. `tree` is changed in place.
     """
     group = tree.args.get("group") if isinstance(tree, exp.Select) else None
     if group is None or all(each.name.lower() != user.lower() for each in group.expressions):
@@ -220,8 +230,10 @@ def _per_user_rows(tree: exp.Expr, user: str) -> exp.Expr | None:
 def _with_group_by(tree: exp.Expr, user: str) -> exp.Expr | None:
     """Return the statement `tree` with a GROUP BY of the columns that it selects, and COUNT(*) if it has no aggregate.
 
-    The user column `user` is no longer selected. Returns None if `tree` has a GROUP BY, or selects anything but columns
-    and aggregates.
+    `tree` is changed in place, and the user column `user` is no longer selected. Returns None in these cases:
+    - It has a GROUP BY already.
+    - It selects other expressions than columns and aggregates.
+    - It selects no column, or only the user column.
     """
     if not isinstance(tree, exp.Select) or tree.args.get("group") is not None:
         return None
@@ -243,10 +255,10 @@ def _with_group_by(tree: exp.Expr, user: str) -> exp.Expr | None:
 
 
 def _with_public_joins(tree: exp.Expr, _user: str) -> exp.Expr | None:
-    """Return the statement `tree` with a JOIN in place of each x IN (SELECT y FROM t WHERE ..) in its WHERE.
+    """Return the statement `tree` with a JOIN instead of each condition x IN (SELECT y FROM t WHERE ..) in its WHERE.
 
-    None if there is no such condition; `_user` is not used. Both forms give equal results only if no two rows of t have
-    equal y.
+    Both forms give equal results only if no two rows of t have equal y. `tree` is changed in place. None if there is no
+    such condition. `_user` is not used.
     """
     where = tree.args.get("where") if isinstance(tree, exp.Select) else None
     source = tree.args.get("from_")
@@ -279,9 +291,10 @@ def _with_public_joins(tree: exp.Expr, _user: str) -> exp.Expr | None:
 
 
 def with_paths(candidate: str, text: str) -> str:
-    """Return the statement `candidate` with file paths written as in `text`, the statement that it replaces.
+    """Return the SQL text `candidate` with file paths written as in `text`, the statement that it replaces.
 
-    A path in quotes after FROM is parsed as a qualified name, and 'users.csv' would come out as "users"."csv".
+    The parser reads a path in quotes as a qualified name, so that FROM 'users.csv' became FROM "users"."csv" in
+    `candidate`; this is undone.
     """
     for path in re.findall(r"""(?<=['"])[^'"]+\.[^'"]+(?=['"])""", text):
         candidate = candidate.replace(".".join(f'"{part}"' for part in path.split(".")), f"'{path}'")
@@ -294,10 +307,13 @@ _ANALYZE = re.compile(r"^\s*EXPLAIN\s+ANALYZE\b", re.IGNORECASE)
 
 
 def _without_clauses(text: str, user: str) -> Iterator[str]:
-    """Yield texts that could replace the statement `text`, which cannot be parsed; `user` is the user column.
+    """Yield SQL texts that could replace the statement `text`, which cannot be parsed; `user` is the user column.
 
-    The first text lacks clauses that are not supported, such as PERCENT after TOP n, and all statements but the first.
-    The others are `corrections` of it. Yields nothing if it cannot be parsed either, or equals `text`.
+    Two repairs are tried, and the result of each is followed by its `corrections`:
+    - double quotes around column names that are reserved words;
+    - removal of clauses that are not supported, such as PERCENT after TOP n, and of all statements but the first.
+
+    A repair is left out if it changes nothing, or if its result cannot be parsed either.
     """
     quoted, words = quote_reserved_words(text)
     if words:
@@ -317,8 +333,8 @@ def _without_clauses(text: str, user: str) -> Iterator[str]:
 def _compare_users(select: exp.Expr, user: str) -> None:
     """Change `select`, in place, where it may combine rows of different users; `user` is the user column.
 
-    - A join of the first table with itself or with a subquery also requires equal users, if what is joined has an
-      alias. A join that compares users with <, >, <=, >= or <> is left as it is.
+    - A join of the first table with itself or with a subquery also requires equal users, if the joined table or
+      subquery has an alias. A join that compares users with <, >, <=, >= or <> is left as it is.
     - If `select` is a subquery, its windows are partitioned by user. If its WHERE also names the first table of the
       SELECT around it (a correlated subquery), that WHERE requires equal users too.
     """
@@ -354,10 +370,10 @@ def _equal_users(one: str, other: str, user: str) -> exp.Expr:
 
 
 def _add_condition(node: exp.Expr, clause: str, condition: exp.Expr) -> None:
-    """Add the equality `condition` to a clause of `node` with AND, in place.
+    """Add the equality `condition` with AND to WHERE of a SELECT, or to ON of a join, in place.
 
-    `clause` is "where", and `node` a SELECT, or `clause` is "on", and `node` a join. Nothing changes if the clause has
-    this equality already (in either direction), or if the join has no ON.
+    `node` is the SELECT if `clause` is "where", and the join if `clause` is "on". Nothing changes if the clause has
+    this equality already (with its sides in any order), or if the join has no ON.
     """
     known = node.args.get(clause)
     if clause == "on" and known is None:
@@ -380,7 +396,7 @@ def _sql_text(tree: exp.Expr) -> Iterator[str]:
 def _rewrite_call(node: exp.Expr) -> None:
     """Replace a refused function call, `node`, in place by a similar call that is supported.
 
-    For example, MIN becomes a quantile, and BOOL_OR becomes COUNTIF.
+    For example, MIN becomes a quantile, and BOOL_OR becomes COUNTIF. A call for which no similar call is known is left.
     """
     function = str(node.this).upper()
     arguments = node.expressions
@@ -459,9 +475,9 @@ def _is_listed(select: exp.Expr, *kinds: type[exp.Expr]) -> bool:
 
 
 def _turned_joins(tree: exp.Expr) -> exp.Expr | None:
-    """Return `tree` with FROM b LEFT JOIN a in place of FROM a RIGHT JOIN b; None if it has no such join alone.
+    """Return `tree`, changed in place, with FROM b LEFT JOIN a instead of FROM a RIGHT JOIN b.
 
-    The tree is changed in place.
+    None if a RIGHT JOIN is not the only join, or if the SELECT has a *, whose columns would change their order.
     """
     joins = tree.args.get("joins") or []
     source = tree.args.get("from_")
@@ -477,17 +493,17 @@ def _turned_joins(tree: exp.Expr) -> exp.Expr | None:
 
 
 def _reads_aggregates(select: exp.Expr) -> bool:
-    """Return whether FROM of `select` is a subquery with aggregates; its rows then have no user column to count."""
+    """Return whether FROM of `select` is a subquery with aggregates, so that users cannot be counted in its rows."""
     source = select.args.get("from_")
     inner = None if source is None else source.this
     return isinstance(inner, exp.Subquery) and any(map(has_aggregate, inner.this.expressions))
 
 
 def _count_users(select: exp.Expr, user: str) -> None:
-    """Change the SELECT in place so that it returns its group columns and its aggregates, and nothing else.
+    """Change the SELECT in place so that it returns only its group columns and its aggregates, and no single users.
 
-    A SELECT without aggregates then returns the number of distinct users of each group; `user` is the user column.
-    ORDER BY, LIMIT, OFFSET and DISTINCT are removed.
+    If it has no aggregates, the number of distinct users in each group is added; `user` is the user column. ORDER BY,
+    LIMIT, OFFSET and DISTINCT are removed.
     """
     group = select.args.get("group")
     columns = [] if group is None else [each.copy() for each in group.expressions]
@@ -499,9 +515,10 @@ def _count_users(select: exp.Expr, user: str) -> None:
 
 
 def _keep_countable(select: exp.Expr) -> None:
-    """Remove all columns of a SELECT but those of GROUP BY and plain calls such as COUNT and SUM, in place.
+    """Remove all columns of a SELECT, in place, except columns of GROUP BY and calls of COUNT, SUM, AVG or a quantile.
 
-    HAVING, ORDER BY, LIMIT and OFFSET are removed too, because they may refer to removed columns.
+    If none would be left, all are kept. HAVING, ORDER BY, LIMIT and OFFSET are removed too, because they may refer to
+    removed columns.
     """
     group = select.args.get("group")
     kept = []
@@ -520,10 +537,10 @@ def _keep_countable(select: exp.Expr) -> None:
 
 
 def _simplest(tree: exp.Expr, user: str) -> Iterator[str]:
-    """Yield the simplest suggestions: SQL texts that return the number of users of a table that the statement reads.
+    """Yield the simplest suggestions: SQL texts that count the distinct users of one table that the statement reads.
 
-    `tree` is the syntax tree of the statement, and `user` the user column. Counts per group come before the count of
-    all users.
+    `tree` is the syntax tree of the statement, and `user` the user column. For each table, the count per group, if the
+    statement groups by columns, comes before the count of all users.
     """
     common = {each.alias.lower() for each in tree.find_all(exp.CTE)}
     tables = [each for each in tree.find_all(exp.Table) if each.name.lower() not in common]

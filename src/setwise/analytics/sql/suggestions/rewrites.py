@@ -22,7 +22,10 @@ _SPLITS = ("STRING_SPLIT", "STRING_TO_ARRAY", "STR_SPLIT", "SPLIT", "REGEXP_SPLI
 
 
 def close_statements(tree: exp.Expr) -> Iterator[exp.Expr]:
-    """Yield statements that ask nearly what `tree` asks, each without one construct that is refused."""
+    """Yield syntax trees of statements that ask nearly what `tree` asks, each without one construct that is refused.
+
+    `tree` itself is not changed.
+    """
     rewrites = (
         left_join_of_released, not_exists_for_not_in, _without_split, _lateral_values, _united_aggregates,
         _grouped_subquery, _grouped_window,
@@ -31,10 +34,12 @@ def close_statements(tree: exp.Expr) -> Iterator[exp.Expr]:
 
 
 def statements_about_values(tree: exp.Expr) -> Iterator[exp.Expr]:
-    """Yield statements in place of `tree`, which selects values of single users, such as MIN(x) or ANY_VALUE(x).
+    """Yield syntax trees of statements to ask instead of `tree`, which selects values of single users.
 
-    Instead of MIN and MAX of a time, a new statement returns the first and the last month that are released. Instead of
-    values, it returns the number of rows with each value.
+    - Instead of MIN and MAX of a time: the first and the last month among the released (noisy) counts by month.
+    - Instead of values, as in ANY_VALUE(x) or STRING_AGG(x): the number of rows with each value.
+
+    `tree` itself is not changed.
     """
     rewrites = (_period_of_times, _counted_values)
     return (changed for rewrite in rewrites if (changed := rewrite(tree.copy())) is not None)
@@ -104,8 +109,8 @@ def _without_split(tree: exp.Expr) -> exp.Expr | None:
 def _lateral_values(tree: exp.Expr) -> exp.Expr | None:
     """Return a UNION ALL with one SELECT for each row of CROSS JOIN LATERAL (VALUES ..) AS v(k, x) in `tree`.
 
-    In each SELECT the values of the row replace the columns of v. Returns None unless `tree` is a SELECT with such a
-    join.
+    In each SELECT the values of the row replace the columns of v, also in GROUP BY; ORDER BY and LIMIT are removed.
+    Returns None unless `tree` is a SELECT with such a join.
     """
     joins = tree.args.get("joins") or []
     lateral = next((each for each in joins if each.find(exp.Values) is not None), None)
@@ -142,7 +147,8 @@ def _unite(selects: Sequence[exp.Expr]) -> exp.Expr:
 def _united_aggregates(tree: exp.Expr) -> exp.Expr | None:
     """Return `tree`, a SELECT over a UNION ALL of private rows, with COUNT and SUM computed in each part of the union.
 
-    The outer SELECT then adds up the numbers of the parts. Returns None if `tree` has other aggregates.
+    The outer SELECT then adds up the released (noisy) numbers of the parts. Returns None if `tree` has another form,
+    other aggregates, or a HAVING.
     """
     source = tree.args.get("from_") if isinstance(tree, exp.Select) else None
     union = source.this.this if source is not None and isinstance(source.this, exp.Subquery) else None
@@ -182,8 +188,8 @@ def _united_aggregates(tree: exp.Expr) -> exp.Expr | None:
 def _grouped_subquery(tree: exp.Expr) -> exp.Expr | None:
     """Return SELECT g, COUNT(*) .. GROUP BY g for a subquery (SELECT COUNT(*) FROM t p WHERE p.g = o.g) of `tree`.
 
-    The subquery stands in the SELECT list. The columns that it compares with the outer table become its group columns.
-    Returns None if there is no such subquery.
+    Only subqueries with an aggregate in the SELECT list are rewritten, and only the first of them. Its columns that it
+    compares with the outer table become group columns. Returns None if there is no such subquery.
     """
     for subquery in [each for each in tree.find_all(exp.Subquery) if isinstance(each.parent, exp.Select | exp.Alias)]:
         inner = subquery.this
@@ -231,8 +237,9 @@ def _grouped_window(tree: exp.Expr) -> exp.Expr | None:
 def _period_of_times(tree: exp.Expr) -> exp.Expr | None:
     """Return a statement with the first and last month that is released, in place of MIN(x) and MAX(x) of a time x.
 
-    It counts private rows by month, and takes the least and greatest month of the noisy result. Returns None unless all
-    MIN and MAX in `tree` have one argument, or if `tree` has a HAVING or a column that is not grouped.
+    It counts private rows by month, and takes the least and greatest month of the noisy result. Aggregates other than
+    MIN, MAX and COUNT(*) are left out. Returns None if MIN and MAX in `tree` do not all have the same argument, or if
+    `tree` has a HAVING or a column that is not grouped.
     """
     if not isinstance(tree, exp.Select) or tree.args.get("having") or tree.args.get("from_") is None:
         return None
