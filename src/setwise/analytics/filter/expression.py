@@ -73,7 +73,7 @@ class Missing:
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """The negation of the condition `part`: true if it is false, false if it is true, unknown if it is unknown."""
+    """The negation of the condition `part`: true if `part` is false, false if it is true, and unknown if unknown."""
 
     part: "Expression"
 

@@ -45,7 +45,7 @@ KEYWORDS = frozenset({"and", "or", "not", "in", "between", "is", "null", "like",
 
 
 class TokenKind(StrEnum):
-    """The kinds of tokens in a filter's text; the values are the words for the kinds in messages."""
+    """The kinds of tokens in a filter's text; the value of each is what error messages call tokens of this kind."""
 
     WORD = "a keyword"
     NAME = "a column"
@@ -59,8 +59,8 @@ class TokenKind(StrEnum):
 class FilterToken:
     """A token of a filter: its kind, its text and its position.
 
-    `says` is the token's text without quotes, in lower case for keywords. `place` is the position of the token's first
-    character in the filter, counted from 1.
+    `says` is the token's text without quotes, in lower case for keywords, and with <> for != and = for ==. `place` is
+    the position of the token's first character in the filter, counted from 1.
     """
 
     kind: TokenKind
@@ -195,9 +195,9 @@ def _convert(column: Column, token: FilterToken) -> Value | None:
 
 
 def _decimal(column: Column, text: str) -> Decimal | None:
-    """Return the decimal number in `text`; None if it is not a number or does not fit the column's precision and scale.
+    """Return the decimal number in `text`; None if it is not a number, or has more digits than the column's type.
 
-    Engines compare a number that fits as a value of the column's own decimal type, so that it is not rounded.
+    Engines convert the number to the decimal type of the column, which would round a number with more digits.
     """
     try:
         value = Decimal(text)

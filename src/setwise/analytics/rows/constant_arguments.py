@@ -5,7 +5,7 @@ from setwise.errors import InvalidParameter
 
 
 def decimals_of(places: RowExpression | None) -> int:
-    """Return the integer of `places`, the second argument of ROUND; 0 if it is None.
+    """Return the number of decimals that `places`, the second argument of ROUND, states; 0 if `places` is None.
 
     Raises: `InvalidParameter` unless the argument is a constant integer from -6 to 6.
     """
@@ -17,9 +17,9 @@ def decimals_of(places: RowExpression | None) -> int:
 
 
 def substring_place(expression: RowExpression) -> int:
-    """Return the integer of `expression`, a start or length argument of SUBSTR.
+    """Return the integer, in characters, that `expression` states: the start or the length in a call of SUBSTR.
 
-    Raises: `InvalidParameter` unless the argument is a constant integer of 0 or more.
+    Raises: `InvalidParameter` unless the argument is a constant integer from 0 to 10^9 - 1.
     """
     if not isinstance(expression, ConstantValue) or isinstance(expression.value, bool):
         raise InvalidParameter("SUBSTR takes whole numbers as constants")

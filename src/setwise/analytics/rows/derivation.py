@@ -62,7 +62,7 @@ class UserAggregate:
 
 @dataclass(frozen=True, slots=True)
 class AddColumns:
-    """A derivation step (an operation on the rows of each user) that adds the computed `columns` to all others."""
+    """A derivation step (an operation on the rows of each user) that adds computed `columns` and keeps all others."""
 
     columns: tuple[NamedExpression, ...]
 
@@ -89,8 +89,8 @@ class SelectColumns:
 class GroupByUser:
     """A derivation step (an operation on the rows of each user) that aggregates the rows of each user.
 
-    The result has one row for each user and combination of values of `keys`, or one for each user without `keys`. Its
-    columns are the user column `user`, the keys, and the `aggregates`.
+    The result has one row for each user and combination of values of `keys`; if there are no keys, one row for each
+    user. Its columns are the user column `user`, the keys, and the `aggregates`.
     """
 
     user: str
@@ -101,7 +101,7 @@ class GroupByUser:
 class WindowFunction(StrEnum):
     """The window functions that can be computed over the rows of one user.
 
-    Aggregates among them have the same names as in `UserFunction`.
+    COUNT, SUM, AVG, MIN and MAX are aggregates too, which `UserFunction` has under the same names.
     """
 
     ROW_NUMBER = "ROW_NUMBER"
@@ -143,7 +143,7 @@ class SortKey:
 class UserWindow:
     """A column, called `name`, that a window function computes over the rows of one user.
 
-    - `argument` is None for COUNT(*), and for functions without an argument.
+    - `function` is the window function, and `argument` its argument: None for COUNT(*) and functions without one.
     - `keys` are the expressions of PARTITION BY, and `order` those of ORDER BY.
     - `offset` is the distance in rows of LAG and LEAD.
     - `preceding` is the number of rows before the current row that an aggregate covers in addition to the current row.
@@ -169,8 +169,9 @@ class AddWindows:
     - `ties` are the names, in lower case, of all columns that the statement names. Names that the table lacks are
       ignored.
 
-    Rows that are equal in the ORDER BY of a window are sorted by all columns that this step or anything later reads;
-    after SELECT *, only by columns named in `ties`. So the result depends only on the content of the user's rows.
+    Rows that are equal in the ORDER BY of a window are sorted by further columns, so that the result depends only on
+    the content of the user's rows and not on their order in the table. These are the columns that this step or a later
+    one reads or, after SELECT *, the columns in `ties`.
     """
 
     user: str
@@ -200,9 +201,9 @@ class JoinUserRows:
 
     - `user` is the user column.
     - `rows` derives the other rows from the same source.
-    - `keys` are pairs of expressions. Two rows match if all their pairs are equal; a null equals nothing.
+    - `keys` are pairs of expressions. Two rows match if the values in every pair are equal; a null equals nothing.
     - `columns` are the columns that the join adds.
-    - `keeps_all` keeps rows without a match, with nulls in `columns`.
+    - `keeps_all` says whether rows without a match are kept, with nulls in `columns`, as by LEFT JOIN.
     """
 
     user: str
@@ -259,10 +260,10 @@ class Derivation:
 
     @property
     def rows_joined(self) -> int:
-        """The most rows of the private table that joins put into one row of the derived table; 1 without joins.
+        """The most rows of the private table that joins combine into one row of the derived table; 1 without joins.
 
-        A join with a table that has at most one row per user does not raise this number, because it cannot multiply
-        rows. Grouping the rows by the user alone sets the number back to 1.
+        A user with n rows then has at most n to the power of this number in the derived table. A join with a table that
+        has at most one row per user does not raise the number. Grouping the rows by the user alone sets it back to 1.
         """
         number = 1
         for step in self.steps:
@@ -331,7 +332,11 @@ NOT_DERIVED = Derivation()
 
 
 def _expressions(step: Step) -> Iterator[RowExpression]:
-    """Yield every expression that `step`, such as a filter, computes from rows, including the user column."""
+    """Yield every row expression in `step`, an operation on private rows such as a filter.
+
+    The user column is yielded too if the step reads it, and so are the expressions of the derived table that a join
+    reads.
+    """
     match step:
         case AddColumns(columns) | SelectColumns(columns=columns):
             yield from (column.expression for column in columns)
@@ -399,7 +404,7 @@ def _replace_released(step: Step, values: Mapping[int, float | None]) -> Step:
 
 
 def _window_with_released(window: UserWindow, values: Mapping[int, float | None]) -> UserWindow:
-    """Return the function `window` with each `ReleasedValue` (a number that an earlier SELECT released) as a constant.
+    """Return the window function `window` with each `ReleasedValue` (a noisy number released before) as a constant.
 
     `values` maps the index of each scalar subquery to its released number, or to None for null.
     """
@@ -466,9 +471,9 @@ def _window_text(window: UserWindow) -> str:
 def columns_computed_with(derivation: Derivation) -> Iterator[tuple[str, bool]]:
     """Yield (column name, flag) for each use of a column in the derivation, so that a service can check permissions.
 
-    The flag is True if the column is used only as a number: in arithmetic, or as the argument of an aggregate. It is
-    False in filters, groups, joins and other uses. Columns that are only passed on, and the user column where only one
-    user's rows are compared, are left out.
+    The flag is True if this use is only as a number: in arithmetic, or as the argument of an aggregate. It is False in
+    filters, groups, joins and other uses. Left out are columns that are only passed on, and uses of the user column
+    that only compare rows of one user.
     """
     # The use of a passed column in a later step is yielded there. The user column compares rows of one user by itself
     # in PARTITION BY or ORDER BY of a window, in COUNT, and on both sides of a join condition.
@@ -537,7 +542,10 @@ def _computed_with(expression: RowExpression, *, is_number: bool) -> Iterator[tu
 
 
 def names_added(step: Step) -> Iterator[str]:
-    """Yield the names of the columns that `step`, an operation on the rows of each user, adds to a table or selects."""
+    """Yield the names of the columns that `step`, an operation on the rows of each user, adds to a table or selects.
+
+    The user column, which every derived table has, is not yielded for a step that groups.
+    """
     match step:
         case AddColumns(columns) | SelectColumns(columns=columns):
             yield from (column.name for column in columns)

@@ -27,9 +27,9 @@ class ColumnValue:
 class ConstantValue:
     """The row expression (a value computed from each row) that is the constant `value`, the same for every row.
 
-    Text that is compared with a date or time column is read as a date or time. Constants of different types are never
-    equal, such as 1, 1.0 and TRUE: two statements that differ in them have answers of different types, and what is
-    remembered for one must not be found for the other.
+    Text that is compared with a date or time column is read as a date or time. Constants of different types, such as 1,
+    1.0 and TRUE, are not equal as Python objects, because two statements that differ in them have answers of different
+    types, and the stored result of one must not be taken for the other.
     """
 
     value: Constant
@@ -400,7 +400,7 @@ def with_released(expression: RowExpression, values: Mapping[int, float | None])
 
 
 def expression_text(expression: RowExpression) -> str:
-    """Return `expression`, a value computed from each row, as text; two texts are equal only if the expressions are."""
+    """Return a text that identifies `expression`, a value computed from each row: only equal ones have the same text."""
     match expression:
         case ColumnValue(name):
             return '"' + name.replace('"', '""') + '"'
@@ -412,7 +412,7 @@ def expression_text(expression: RowExpression) -> str:
 
 
 def _part_text(value: Any) -> str:  # noqa: ANN401 - a field of any expression
-    """Return `value`, a field of a row expression (an expression, CASE branch, tuple or plain value), as text."""
+    """Return a text that identifies `value`, a field of a row expression: an expression, CASE branch, tuple or word."""
     if isinstance(value, tuple):
         return f"[{', '.join(map(_part_text, value))}]"
     if isinstance(value, Branch):

@@ -29,7 +29,7 @@ from setwise.ledger.terms import (
 class Fault:
     """One fault that verification found: the text `message` says what is wrong with entry number `entry` of `account`.
 
-    `entry` is None if the account as a whole is at fault, and `account` too if the whole ledger is.
+    `entry` is None if the account as a whole is at fault. `entry` and `account` are None if the whole ledger is.
     """
 
     account: str | None
@@ -59,8 +59,9 @@ class Chain:
     - `count` is the number of entries, and `charges` the number of charges among them.
     - `period` is the latest budget period of an entry.
     - `faults` are the faults that were found.
-    - `by_one_rule` has (position, balance) of each charge that was paid only from the Gaussian wallet, or only from the
-      sum of epsilons, of the dataset's joint budget. Charges are normally paid from both.
+    - `by_one_rule` has (position, balance) of each charge that was paid from only one of the two balances of the
+      dataset's joint budget: the Gaussian wallet (an amount of mu squared) or the sum of epsilons. Charges are normally
+      paid from both.
     """
 
     head: str
@@ -247,10 +248,11 @@ class ChainCheck:
             self._fault(entry.position, "was released while the account was frozen or closed")
 
     def _check_slice(self, entry: Entry) -> None:
-        """Record a fault unless `entry` moves units between the dataset's cap and the account's slice correctly.
+        """Record a fault unless the slice entry `entry` has the contents that the ledger writes for such entries.
 
-        The cap is the joint budget of the dataset's accounts, and the slice the part reserved for one account. The
-        entry may also drop one of the balances from which the cap pays, the Gaussian wallet or the sum of epsilons.
+        A slice entry moves units between the cap (the joint budget of the dataset's accounts) and the account's slice
+        (the part of the cap that is reserved for the account). It may also drop one of the balances from which the cap
+        pays, the Gaussian wallet (an amount of mu squared) or the sum of epsilons. The amounts are checked elsewhere.
         """
         amounts = read_amounts(entry.contents.text)
         rule = amounts.get(RULE, Rule.WALLET)
@@ -316,7 +318,8 @@ class ChainCheck:
     def _matches_expected(self, entry: Entry, movements: Sequence[Movement], expected: Sequence[Movement]) -> bool:
         """Return whether `movements`, an entry's balance changes in the database, are the `expected` balance changes.
 
-        A price from a Gaussian wallet may differ by rounding.
+        A price paid from a Gaussian wallet (an amount of mu squared) may differ by rounding, because math libraries
+        differ between platforms.
         """
         ours, theirs = (
             {_place(movement): movement.amount for movement in changes} for changes in (expected, movements)

@@ -114,10 +114,10 @@ def _from_json(value: object) -> object:
 
 
 class _Account:
-    """An account while it is restored from an export; `record` is its opening.
+    """An account while it is restored from an export; `record` is the record that opens it.
 
-    `row` is the account's row for the database, updated with each restored entry. `cap` is the budget of the dataset's
-    zCDP cap, which pays every charge as well; None if there is none.
+    The attribute `row` is the account's row for the database, and is updated with each restored entry. `cap` is the
+    joint zCDP budget of all accounts on the dataset, which pays for every charge as well; None if there is none.
     """
 
     def __init__(self, record: Record, cap: Totals | None) -> None:
@@ -237,9 +237,10 @@ class Restoration:
         return written
 
     def _write(self, record: dict[str, Any], number: int) -> int:
-        """Write `record`, line `number` of the export, into the ledger; return 1 if it is an entry of an account.
+        """Write `record`, line `number` of the export, into the ledger; return the number of entries in it.
 
-        Returns 0 for all other lines.
+        This is 1 for an entry of an account, and 0 for all other lines.
+        Raises `InvalidParameter`, with the line's number, if the line cannot be restored.
         """
         try:
             if number == 1:
@@ -259,9 +260,10 @@ class Restoration:
         return 0
 
     def _open(self, line: dict[str, Any]) -> None:
-        """Write a line of the export into the ledger that is an opening of an account or cap, or an audit event.
+        """Write `line` of the export, which opens an account or cap or is an audit event, into the ledger.
 
         A cap is the joint budget of a dataset's accounts.
+        Raises `InvalidParameter` if the hash of the record is not the exported one.
         """
         body, at = _text(line, "body"), _integer_field(line, "at")
         if json.loads(body)["kind"] in AUDIT_EVENT_KINDS:
@@ -288,7 +290,11 @@ class Restoration:
             self._connection.execute(insert(accounts), account.row)
 
     def _append(self, line: dict[str, Any]) -> None:
-        """Queue the entry in `line`, with its balance changes, for insertion; note it in its account's row."""
+        """Queue the entry in `line` of the export, with its balance changes, for insertion into the ledger.
+
+        The account's row is updated in memory with the entry's position, hash and timestamp.
+        Raises `InvalidParameter` if the hash of the entry is not the exported one.
+        """
         account = self._accounts[line["account"]]
         row = account.row
         contents = Contents(
@@ -433,7 +439,10 @@ class Restoration:
 
 
 def _continue_numbers(connection: Connection, table: Table) -> None:
-    """Let PostgreSQL number the next row of `table` after the restored ones; SQLite does so by itself."""
+    """Set PostgreSQL's counter for the numbers of new rows of `table` to the highest number among the restored rows.
+
+    SQLite needs no such step, because it numbers a new row after the highest number in the table.
+    """
     if connection.dialect.name != "postgresql":
         return
     for column in table.primary_key:

@@ -247,7 +247,7 @@ def adopt_head(
 
 
 def _refuse(fault: str) -> None:
-    """Raise `StoreFailed`, saying that the ledger was not signed because of `fault`."""
+    """Raise `StoreFailed`, always; the message says that the ledger was not signed because of `fault`."""
     raise StoreFailed(f"the ledger was not signed: {fault}")
 
 

@@ -105,9 +105,9 @@ def verify(
     latest_head: int | None = None,
     kept: KeptHead | None = None,
 ) -> Verification:
-    """Recompute every chain, price and balance in one consistent view, and return the faults.
+    """Recompute every chain, price and balance of the ledger, and return the faults and the ends of all chains.
 
-    Each argument that is not None adds a check:
+    `connection` must see one consistent state of the database. Each other argument that is not None adds a check:
     - `head` is the digest of an earlier anchor (the ends of all chains): nothing may have changed since.
     - `since` is an earlier anchor: entries may have been added since, and nothing else.
     - `key` is the key that must have signed every signed head (a record inside the ledger of where all chains ended).
@@ -263,7 +263,7 @@ def _terms(record: Record) -> Terms | None:
 
 
 def _event(record: Record) -> AuditEvent | None:
-    """Return the audit event in `record`; None if its text cannot be read, or has not the fields of its kind."""
+    """Return the audit event in `record`; None if its text cannot be read, or its fields are not those of its kind."""
     fields = {"head": {"accounts", "signature"}, "dataset": {"reads", "apart"}, "act": None, "seal": {"accounts"}}
     try:
         event = record.event
@@ -360,8 +360,10 @@ def _check_caps(terms: dict[int, Terms]) -> Iterator[Fault]:
 
 
 def _check_rules(terms: dict[int, Terms], tally: Tally, chains: dict[str, Chain]) -> Iterator[Fault]:
-    """Yield a fault for every charge that was paid from only one balance of a cap that did not drop the other balance.
+    """Yield a fault for every charge that was paid from only one balance of a cap although the cap did not allow this.
 
+    A cap pays each charge from two balances, the Gaussian wallet (an amount of mu squared) and the sum of epsilons.
+    Only after it has dropped one of them for good may a charge be paid from the other alone.
     - `terms` has the terms of accounts and caps (joint budgets), keyed by the number of the record that opened them.
     - `tally` has the units spent.
     - `chains` has the recomputed chains of entries, by account name.

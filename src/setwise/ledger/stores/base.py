@@ -107,7 +107,8 @@ class Store(Protocol):
     def append(self, draft: Draft) -> Entry:
         """Append the entry `draft` with its balance changes durably, and return it with its position and hash.
 
-        Raises `Refused` if a constraint of the database forbids it.
+        Raises `Refused` if a constraint of the database forbids the entry, and `Overtaken` if another entry has the
+        position in `draft`.
         """
         ...
 
@@ -121,7 +122,11 @@ class Store(Protocol):
         ...
 
     def append_in(self, connection: Connection, draft: Draft) -> Entry:
-        """Append an entry inside a transaction that the caller opened with `writing`; return the finished entry."""
+        """Append an entry inside a transaction that the caller opened with `writing`; return it with position and hash.
+
+        Nothing is committed here. Raises `Refused` if a constraint of the database forbids the entry, and `Overtaken`
+        if another entry has the position in `draft`.
+        """
         ...
 
     def close(self) -> None:

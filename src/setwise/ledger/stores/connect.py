@@ -18,7 +18,8 @@ _FORMS = "a path such as setwise.db, or postgresql://user@host/database"
 def connect(url: str, at: int) -> Store:
     """Open the store at `url`; create its tables, or migrate them to the present schema, if needed.
 
-    `at` is the timestamp, in microseconds since 1970, that migrations are recorded with.
+    `url` is the path of a SQLite file or the address of a PostgreSQL database. `at` is the timestamp, in microseconds
+    since 1970, with which migrations are recorded.
 
     Raises `InvalidParameter` for an address of another form, and `StoreFailed` for a schema that was changed by others.
     """

@@ -33,12 +33,12 @@ from setwise.ledger.stores.seal import moves_digest, write_seal
 
 
 def _tables(connection: Connection, _: int) -> None:
-    """Migration 1 of the ledger's schema: create the tables."""
+    """Migration 1 of the ledger's schema: create the tables. The second argument, a timestamp, is not used."""
     SCHEMA.create_all(connection)
 
 
 def _triggers(connection: Connection, _: int) -> None:
-    """Migration 2 of the ledger's schema: create the triggers."""
+    """Migration 2 of the ledger's schema: create the triggers. The second argument, a timestamp, is not used."""
     renew_triggers(connection)
 
 
@@ -68,7 +68,10 @@ def drop_triggers(connection: Connection) -> None:
 
 
 def _acts(connection: Connection, _: int) -> None:
-    """Migration 3 of the ledger's tables: add audit events, and add a state and an analyst to accounts."""
+    """Migration 3 of the ledger's tables: allow audit events, and add a state and an analyst to accounts.
+
+    The second argument, a timestamp, is not used.
+    """
     if "state" not in {column["name"] for column in inspect(connection).get_columns(accounts.name)}:
         drop_triggers(connection)
         if connection.dialect.name == "sqlite":
@@ -99,7 +102,8 @@ _ACTS_IN_POSTGRESQL = (
 def _slices(connection: Connection, _: int) -> None:
     """Migration 4 of the ledger's tables: allow slice entries, which move units between a cap and one of its slices.
 
-    A cap is the joint budget of a dataset's accounts, and a slice the part of it that is reserved for one account.
+    A cap is the joint budget of a dataset's accounts, and a slice the part of it that is reserved for one account. The
+    second argument, a timestamp, is not used.
     """
     drop_triggers(connection)
     if connection.dialect.name == "sqlite":

@@ -78,7 +78,8 @@ class PostgresqlStore:
     def append(self, draft: Draft) -> Entry:
         """Append the entry `draft` with its balance changes durably, and return it with its position and hash.
 
-        Raises `Refused` if a constraint of the database forbids it.
+        Raises `Refused` if a constraint of the database forbids the entry, and `Overtaken` if another entry has the
+        position in `draft`.
         """
         return self._retry_once(lambda: self._append_once(draft))
 
@@ -90,10 +91,10 @@ class PostgresqlStore:
         """
 
         def append_without_lock() -> Entry | None:
-            """Price and append a single entry without locking the account, and return it; None if this did not succeed.
+            """Price and append a single entry without locking the account, and return the entry.
 
-            It does not succeed if there are several entries to append, or if other transactions append first at every
-            attempt. The caller then locks the account.
+            Returns None if there are several entries to append, or if other transactions append first at every attempt.
+            The caller then locks the account.
             """
             with self._engine.connect() as connection:
                 for _ in range(OPTIMISTIC_ATTEMPTS):

@@ -61,9 +61,10 @@ def write_lock(path: Path) -> threading.Lock:
 
 @dataclass(eq=False, slots=True)
 class _Append:
-    """An entry that a thread waits to append: the `draft`, and then the appended `entry` or the `error`.
+    """An entry that a thread waits to append: its `draft`, and afterwards the appended `entry` or the `error`.
 
-    `woken` is set when the thread need not wait any more, because its entry is done or the first that waits.
+    The thread waits until `woken` is set. This happens when its entry was appended or refused by another thread, or
+    when it is the first in the queue, so that its own thread must append.
     """
 
     draft: Draft
@@ -118,7 +119,10 @@ class SqliteStore:
 
     @contextmanager
     def _transaction(self) -> Iterator[Connection]:
-        """Yield a connection whose transaction is committed at the end of the block; the caller holds `_writer`."""
+        """Yield a connection whose transaction is committed at the end of the block, or rolled back if that raises.
+
+        The caller must hold `_writer`, the lock that threads of this process take before they write the file.
+        """
         with self._connection() as connection:
             self._begin(_driver(connection))
             try:
@@ -153,10 +157,10 @@ class SqliteStore:
         return append.entry
 
     def _append_together(self) -> None:
-        """Append the first entries of the queue in one transaction; set the entry or the error of each, and wake them.
+        """Append the first entries of the queue in one transaction, and wake the threads that wait for them.
 
-        The caller holds `_writer`. An entry that is refused leaves the others as they are. If the transaction fails,
-        every entry has an error.
+        Each of them gets its appended entry or its error. An entry that is refused does not prevent the others, but if
+        the transaction fails, all of them get an error. The caller must hold `_writer`, the lock for writing the file.
         """
         with self._queueing:
             appends = list(self._appends)[:_MOST_TOGETHER]
@@ -185,7 +189,7 @@ class SqliteStore:
             self._leave_queue(appends)
 
     def _leave_queue(self, appends: Sequence[_Append]) -> None:
-        """Remove entries from the queue, and wake their threads and the thread of the entry that is now the first."""
+        """Remove `appends` from the queue, and wake their threads and the thread of the entry that is now the first."""
         with self._queueing:
             for append in appends:
                 with suppress(ValueError):  # an interrupted thread has removed it before
@@ -277,7 +281,7 @@ class SqliteStore:
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
-        """Turn database errors into `StoreFailed`."""
+        """Context manager that turns database errors inside its block into `StoreFailed`."""
         try:
             yield
         except SQLAlchemyError as error:

@@ -227,5 +227,5 @@ def statements() -> list[str]:
 
 
 def _any_exists(name: str, conditions: tuple[str, ...]) -> str:
-    """Return the SQL condition that one of `conditions` holds for some row of the table `name`."""
+    """Return the SQL text of a condition that is true if some row of the table `name` satisfies one of `conditions`."""
     return " OR ".join(f"EXISTS (SELECT 1 FROM {name} WHERE {condition})" for condition in conditions)  # noqa: S608 - constants
