@@ -1,4 +1,4 @@
-"""Arguments of functions in row expressions that must be constants, such as the number of decimals of ROUND."""
+"""Function arguments that must be constants in values computed from rows, such as the number of decimals of ROUND."""
 
 from setwise.analytics.rows.expression import ConstantValue, RowExpression
 from setwise.errors import InvalidParameter

@@ -303,21 +303,21 @@ class Derivation:
 
     @property
     def reads_twice(self) -> bool:
-        """Whether the private table is read more than once, because a step joins rows that are derived from it."""
+        """Whether the private table is read more than once, because a step joins other rows of it to its rows."""
         return any(isinstance(step, JoinUserRows) for step in self.steps)
 
     @property
     def released(self) -> frozenset[int]:
-        """The indexes of the scalar subqueries whose released (noisy) numbers the steps use (`ReleasedValue.place`)."""
+        """The indexes of the scalar subqueries whose released (noisy) numbers the steps use, such as in a filter."""
         return frozenset(place for step in self.steps for part in _expressions(step) for place in released_places(part))
 
     @property
     def read(self) -> frozenset[str]:
-        """The names of all columns that the derivation's expressions read, including columns that steps compute."""
+        """The names of all columns that the steps of the derivation read, including columns that earlier steps add."""
         return frozenset(name for step in self.steps for part in _expressions(step) for name in columns_of(part))
 
     def with_released(self, values: Mapping[int, float | None]) -> "Derivation":
-        """Return these steps with each `ReleasedValue` (a noisy number that an earlier SELECT released) as a constant.
+        """Return the derivation with each `ReleasedValue` (a noisy number released before) replaced by a constant.
 
         `values` maps the index of each scalar subquery to its released number, or to None for null.
         """
@@ -332,7 +332,7 @@ NOT_DERIVED = Derivation()
 
 
 def _expressions(step: Step) -> Iterator[RowExpression]:
-    """Yield every row expression in `step`, an operation on private rows such as a filter.
+    """Yield every row expression (a value computed from each row) in `step`, an operation such as a filter.
 
     The user column is yielded too if the step reads it, and so are the expressions of the derived table that a join
     reads.

@@ -376,7 +376,7 @@ def released_places(expression: RowExpression) -> Iterator[int]:
 
 
 def with_released(expression: RowExpression, values: Mapping[int, float | None]) -> RowExpression:
-    """Return `expression` with every `ReleasedValue` (a number that an earlier SELECT released) as a constant.
+    """Return `expression` with every `ReleasedValue` (a noisy number that an earlier SELECT released) as a constant.
 
     `values` maps the index of each scalar subquery to its released number. None becomes null, so that comparisons with
     it are unknown.
@@ -400,7 +400,7 @@ def with_released(expression: RowExpression, values: Mapping[int, float | None])
 
 
 def expression_text(expression: RowExpression) -> str:
-    """Return a text that identifies `expression`, a value computed from each row: only equal ones have the same text."""
+    """Return a text that identifies `expression`, a value computed from each row; no other expression has this text."""
     match expression:
         case ColumnValue(name):
             return '"' + name.replace('"', '""') + '"'

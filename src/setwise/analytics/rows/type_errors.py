@@ -1,4 +1,4 @@
-"""The errors for row expressions whose columns have other types than the expressions need.
+"""The errors for row expressions (values computed from each row) whose columns have other types than they need.
 
 All columns of a CSV file are text unless a type is declared for them. An error therefore says, in `needed_types`, which
 type a text column would need, so that a session can read the column as that type and try again.

@@ -133,7 +133,7 @@ class AggregateReader:
     - `rows` converts the arguments of a call into row expressions (values computed from each private row).
     - `compute(expression, alias)` adds a column with the values of a row expression, and returns its name. `alias` is
       the alias of the result column, or None.
-    - `declared` has the catalog's bounds, for calls that state none.
+    - `declared` has bounds from the catalog (the data holder's file of declared tables), for calls that state none.
     - `schema` describes the columns of the private rows; None if they are not known.
     """
 

@@ -370,8 +370,8 @@ def _width(node: exp.Expr) -> Group | None:
 def _period(node: exp.Expr) -> Group | None:
     """Return the group key for `node`, a call such as DATE_TRUNC(x, MONTH): the column x, grouped by periods of time.
 
-    Returns None if x is not a column. Also returns None for weeks that begin on another day than Monday, which are
-    computed as row expressions.
+    Returns None if x is not a column. Also returns None for weeks that begin on another day than Monday, because the
+    query language has no such groups; the caller computes their starts from each row instead.
     Raises: `InvalidParameter` for an unknown unit.
     """
     check_parts(node, "this", "expressions")

@@ -92,9 +92,9 @@ class Core:
     def has_fractions(self, place: int) -> bool:
         """Return whether the keys of the group column with the index `place` must be converted from text to floats.
 
-        This is so if the keys are bins whose width has a fraction, such as 12.5: the answer has these keys as text, but
-        the table of released rows needs numbers. It is not so if the SELECT gives null keys a label, such as 'none',
-        because the column then has text as well.
+        This is so if the keys are bins whose width has a fraction, such as 12.5: the noisy answer has these keys as
+        text, but the SQL that runs over the answer needs numbers. It is not so if the SELECT gives null keys a label,
+        such as 'none', because the column then has text as well.
         """
         bins = parse_group(self.query.groups[place]).bin
         return isinstance(bins, Width) and bins.width.denominator != 1 and self.query.null_item in (None, NULL_TEXT)

@@ -1,7 +1,7 @@
 """ROLLUP, CUBE and GROUPING SETS over private rows: one SELECT for each set of group columns, united with UNION ALL.
 
-Each SELECT is a release of its own, and all of them are charged together. In the SELECT of a set, NULL replaces the
-group columns that the set leaves out, and a constant number replaces each GROUPING(..).
+Each SELECT becomes a private query of its own, and all of them are charged together. In the SELECT of a set, NULL
+replaces the group columns that the set leaves out, and a constant number replaces each GROUPING(..).
 """
 
 from collections.abc import Sequence

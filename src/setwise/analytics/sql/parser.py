@@ -59,7 +59,7 @@ def parse_sql(
     - `user` is the user column, unless the OPTIONS clause names it.
     - `contributions` is the most groups in which one user counts, and `domain` the public group keys, in all queries.
     - `columns` are the columns of the joined tables, needed only if `facts` has no schema; None if not known.
-    - `facts` has the names of the tables and what the catalog declares for them.
+    - `facts` has the names of the tables, and what the catalog (the data holder's file) declares for them.
     - `today` is the value of CURRENT_DATE; None is the current day in UTC.
     Raises: `InvalidParameter`, naming everything that is not supported and, if possible, a statement to write instead.
 

@@ -1,4 +1,4 @@
-"""Conversion of SQL expressions over the columns of one row into row expressions.
+"""Conversion of SQL expressions over the columns of one row into row expressions, which engines compute from each row.
 
 Only syntax nodes with a known meaning are converted; every other node is refused by name.
 """
@@ -392,7 +392,7 @@ class RowReader:
         raise unsupported(f"{field.upper()} of the time between two times", "write DATE_DIFF('day', x, y)")
 
     def _moment(self, node: exp.Expr) -> RowExpression:
-        """Return the row expression for `node`, a date or time; AT TIME ZONE 'UTC' and casts to TIMESTAMP are dropped.
+        """Return the row expression (a value per row) for `node`, a date or time, without any cast to TIMESTAMP or UTC.
 
         Raises: `InvalidParameter` for a time zone other than UTC.
         """

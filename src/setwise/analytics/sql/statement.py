@@ -218,8 +218,9 @@ class Statement:
     def _row_count_notes(self, answers: Sequence[PrivateAnswer]) -> list[str]:
         """Return a list of one sentence, which warns that a count of rows became a count of users; [] if none did.
 
-        COUNT(*) becomes a count of users if the dataset or the catalog declares that only one row of a user counts in a
-        group. `answers` are the answers of the SELECTs over private rows; each names in `measure` what was counted.
+        COUNT(*) becomes a count of users if the dataset or the catalog (the data holder's file) declares that only one
+        row of a user counts in a group. `answers` are the answers of the SELECTs over private rows; each names in
+        `measure` what was counted.
         """
         for core, answer in zip(self.cores, answers, strict=False):
             where = " per item" if core.query.item is not None else ""

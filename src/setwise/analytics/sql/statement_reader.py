@@ -1,6 +1,7 @@
 """Conversion of the syntax tree of a SQL statement into private queries, which are charged, and a free part.
 
-The free part reads the released rows of the queries. The three kinds of SELECTs are described in parser.py.
+The free part reads the released rows (the noisy results) of the queries, and costs no budget. The docstring of
+parser.py describes the three kinds of SELECTs: per-user, releasing and free.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence

@@ -448,10 +448,10 @@ def format_released(function: str, arguments: Sequence[exp.Expr]) -> exp.Expr:
 
 
 def _released_part(part: RowExpression, moment: exp.Expr) -> exp.Expr:
-    """Return DuckDB's expression for one part of a format, such as the year, of the date or time `moment`.
+    """Return DuckDB's SQL expression for one part of a format, such as the year, of the date or time `moment`.
 
-    `part` is the row expression that computes this part over private rows. `moment` is a column of released (noisy)
-    rows.
+    `part` is the row expression that computes the same part over private rows. `moment` is a syntax node, an expression
+    over released (noisy) rows.
     """
     time = exp.TryCast(this=moment.copy(), to=exp.DataType.build("TIMESTAMP", dialect="duckdb"))
     match part:

@@ -165,8 +165,9 @@ class ChainCheck:
     def _check_sense(self, entry: Entry, movements: list[Movement]) -> None:
         """Record the faults of what `entry` says: broken rules of its kind, wrong balance changes, and wrong prices.
 
-        The kind is charge, settlement, release or slice entry. `movements` are the balance changes that the database
-        has for the entry. The units that the entry should have spent are added to the tally.
+        The kinds are charges, settlements (answers of charges), releases (answers to one part of a question) and moves
+        of reserved budget. `movements` are the balance changes that the database has for the entry. The units that the
+        entry should have spent are added to the tally.
         """
         contents = entry.contents
         try:
@@ -331,10 +332,11 @@ class ChainCheck:
         )
 
     def _still_pays(self, entry: Entry, at: tuple[int, str, str], expected: int, amount: int) -> bool:
-        """Return whether `amount`, paid from a wallet for the charge `entry`, is right except for rounding, and enough.
+        """Return whether `amount` units are enough for the charge `entry`, and equal its price except for rounding.
 
-        `expected` are the units that this machine computes as price. `at` identifies the balance that paid: (account or
-        cap number, period, balance name). A full wallet has 2^60 units.
+        Always False for a balance other than the account's Gaussian wallet (an amount of mu squared; 2^60 units when
+        full), because only its prices are rounded. `expected` are the units that this machine computes as price. `at`
+        identifies the balance that paid: (number of the account, period, balance name).
         """
         _, period, balance_name = at
         totals = self._terms.totals
@@ -356,8 +358,8 @@ The payment must still be enough at the prices of this platform.
 
 
 def _place(movement: Movement) -> tuple[int, str, str]:
-    """Return the key of the balance that `movement` changes: (number of account or cap, period, balance name).
+    """Return the key of the balance that `movement` changes: (number, period, balance name).
 
-    The number is that of the record that opened the account or the cap.
+    The number is that of the record that opened the account or the cap (a dataset's joint budget) with the balance.
     """
     return movement.holder, movement.period, movement.balance_name

@@ -77,7 +77,10 @@ class HeadFile:
 
     @classmethod
     def beside(cls, key: Path) -> "HeadFile":
-        """Return the default head file for the signing key in the file `key`: the path of `key` with `.head` added."""
+        """Return the default file for the last signed head, which is beside the signing key's file.
+
+        Its path is `key`, the path of the signing key, with `.head` added.
+        """
         return cls(key.with_name(f"{key.name}.head"))
 
     def read(self) -> KeptHead | None:

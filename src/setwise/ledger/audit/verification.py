@@ -50,7 +50,7 @@ class Anchor:
         return digest("\n".join(lines))
 
     def to_dict(self) -> dict[str, object]:
-        """Return the anchor as the JSON object that `parse` reads."""
+        """Return the anchor (the ends of all hash chains) as the JSON object that `parse` reads as "anchor"."""
         return {"openings": list(self.openings), "accounts": {name: list(at) for name, at in self.accounts.items()}}
 
     @classmethod
@@ -287,10 +287,9 @@ _ACCOUNT_OF = select(accounts).where(accounts.c.holder == bindparam("the_holder"
 
 
 def _check_register(connection: Connection, records: list[Record]) -> Iterator[Fault]:
-    """Yield the faults of the ledger's openings of accounts and caps, and of its audit events.
+    """Yield the faults of `records`, the ledger's openings of accounts and caps (joint budgets) and its audit events.
 
-    Checked are the chain of hashes of these `records`, their texts, and the sizes of balances, which another table
-    stores.
+    This checks the chain of their hashes, their texts, and the sizes of balances, which another table stores.
     """
     previous, count = NOTHING_BEFORE, 0
     counted = {row.holder: row.lines for row in connection.execute(select(openings.c.holder, openings.c.lines))}
@@ -426,9 +425,10 @@ def _check_strays(connection: Connection, terms: dict[int, Terms]) -> Iterator[F
 
 
 def _holders(connection: Connection, table: Table, column: str) -> set[int]:
-    """Return the distinct account or cap numbers in the `column` of a `table`.
+    """Return the distinct numbers in the `column` of a `table`, which refers to accounts and caps by their numbers.
 
-    Each distinct number takes one index lookup, so that the time does not grow with the number of rows.
+    A cap is the joint budget of a dataset's accounts. Each distinct number takes one index lookup, so that the time
+    does not grow with the number of rows.
     """
     numbers: set[int] = set()
     place = table.c[column]

@@ -33,7 +33,7 @@ class Movement:
 def write_moves(movements: Iterable[Movement]) -> str:
     """Return the balance changes as a JSON list of [record number, period, balance name, amount], in the given order.
 
-    The record number is that of the record that opened the account or cap with the balance.
+    The record number is that of the record that opened the account or cap (a dataset's joint budget) with the balance.
     """
     return canonical([[move.holder, move.period, move.balance_name, move.amount] for move in movements])
 

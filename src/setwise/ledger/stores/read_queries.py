@@ -85,7 +85,8 @@ def locked_spent_of(connection: Connection, holder: int) -> dict[str, int]:
     """Return the units spent of each balance without periods, per balance name; lock the rows of these balances.
 
     The rows stay locked until the transaction ends, so that no other transaction can change them. SQLite locks no rows,
-    because it has only one writer at a time. `holder` is the number of the record that opened the account or cap.
+    because it has only one writer at a time. `holder` is the number of the record that opened the account or cap (a
+    dataset's joint budget).
     """
     query = select(balances.c.what, balances.c.spent).where(balances.c.holder == holder, balances.c.period == "")
     return {row.what: row.spent for row in connection.execute(query.order_by(balances.c.what).with_for_update())}

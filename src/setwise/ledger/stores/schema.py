@@ -1,4 +1,4 @@
-"""The tables of the ledger, the same in every database.
+"""The tables of the ledger, the same in every database. A cap is the joint budget of a dataset's accounts.
 
     openings     the register: accounts and dataset caps that were opened, and audit events (datasets registered,
                  accounts frozen and closed, heads signed, other acts of stewards), in order, chained by hashes;

@@ -1,1 +1,1 @@
-"""The free part of a statement: SQL over released rows and public tables, which costs no budget."""
+"""The free part of a statement: SQL over public tables and released rows (noisy results), which costs no budget."""

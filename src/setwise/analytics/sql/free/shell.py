@@ -256,8 +256,9 @@ def _passed_selects(select: exp.Expr, tree: exp.Expr) -> list[exp.Expr]:
 def _selects_of(table: exp.Expr, tree: exp.Expr) -> list[exp.Expr]:
     """Return the inner SELECTs that make up `table`, an entry of a FROM clause, if hidden columns may be added to them.
 
-    `table` is a subquery, or the name of a common table expression of the whole statement `tree`. The list is empty for
-    other tables, and if added columns would change the result, as under SELECT * or DISTINCT.
+    Hidden columns say how precise a number is. `table` is a subquery, or the name of a common table expression of the
+    whole statement `tree`. The list is empty for other tables, and if added columns would change the result, as under
+    SELECT * or DISTINCT.
     """
     inner = None
     if table.args.get("pivots"):

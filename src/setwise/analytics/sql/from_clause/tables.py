@@ -194,7 +194,7 @@ def _own_condition(
 
 
 def all_of(conditions: Sequence[RowExpression]) -> RowExpression | None:
-    """Return the conditions joined with AND, as one row expression; None if `conditions` is empty."""
+    """Return one row expression (a value computed from each row) that joins `conditions` with AND; None if empty."""
     return AllOf(tuple(conditions)) if len(conditions) > 1 else next(iter(conditions), None)
 
 

@@ -13,8 +13,8 @@ def left_join_of_released(tree: exp.Expr) -> exp.Expr | None:
     """Return a statement that is accepted in place of `tree`, SELECT .. FROM public LEFT JOIN private .. GROUP BY key.
 
     The new statement aggregates the private rows in an inner SELECT, and then joins all keys of the public table with
-    the released result by LEFT JOIN, so that keys without private rows are shown too. Returns None if `tree` has
-    another form, or clauses whose meaning this would change.
+    the noisy result by LEFT JOIN, so that keys without private rows are shown too. Returns None if `tree` has another
+    form, or clauses whose meaning this would change.
     """
     joins = tree.args.get("joins") or []
     source = tree.args.get("from_")
