@@ -131,8 +131,8 @@ class Records:
     def keep_well_formed(self, block: bytes) -> tuple[bytes, int | None]:
         """Return (records, position): the well-formed records of `block`, and the byte position of its undecided line.
 
-        The undecided line begins a quoted cell that may end after the block, so that it is not known yet whether its
-        record is well-formed. `position` is None if there is no such line.
+        The undecided line has an odd number of quotes, so that it may begin a quoted cell which ends after the block.
+        `position` is None if there is no such line.
         """
         if not block:
             return b"", None
@@ -327,7 +327,7 @@ class _Lines:
         - `kept` flags the lines of well-formed records.
         - `bare` flags the lines of kept records that have a carriage return inside a cell without quotes, so that
           quotes must be added for Arrow's parser.
-        - `undecided` is the line that begins a quoted cell which may end after the block.
+        - `undecided` is a line with an odd number of quotes, which may begin a quoted cell that ends after the block.
         """
         wanted, longest = self._layout.width - 1, self._layout.longest
         starts = np.concatenate(([0], self.ends[:-1]))

@@ -193,7 +193,10 @@ def _expanded_lengths(step: Step, lengths: dict[str, int], schema: Schema, diale
     """
 
     def length(expression: RowExpression) -> int:
-        """Return the number of characters of the SQL of `expression`, over the outer `schema`, once it is expanded."""
+        """Return how many characters the SQL of `expression` has once its computed columns are replaced by their SQL.
+
+        `expression` is computed from the columns of the outer `schema`.
+        """
         return expanded_length(_column_sql(expression, schema, dialect), lengths, dialect)
 
     match step:

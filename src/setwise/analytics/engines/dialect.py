@@ -197,7 +197,7 @@ class Dialect(ABC):
     def operand(self, column: Column) -> str:
         """Return a SQL expression for `column` in the form in which filters compare it with a constant.
 
-        Whatever value a row has in the column, the expression does not fail.
+        No value of the column makes the expression fail.
         """
         match column.kind:
             case Kind.TEXT:

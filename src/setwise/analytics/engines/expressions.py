@@ -60,7 +60,7 @@ def _lower_end(width: Width, name: str, schema: Schema, dialect: Dialect) -> str
     """Return a SQL expression for the lower end of the bin that holds the number in column `name`.
 
     All bins have the width `width`. The lower end is an integer or, if the width is not an integer, text with the
-    width's decimals, so that all engines write the same label. A number of 2^53 or more units of the last decimal gives
+    width's decimals, so that all engines write the same label. A number beyond 2^53 units of the last decimal gives
     null. `schema` has the column, and `dialect` writes the SQL.
     """
     column = schema.column(name)
@@ -306,14 +306,14 @@ _EXTREMES = {-1: "l", 1: "h"}
 def _doubling_bin(number: str) -> str:
     """Return a SQL expression for the number, -85 to 85, of the bin that holds the SQL number `number`.
 
-    With e = `LEAST_EXPONENT`, bin 0 holds -2^e to 2^e, and bin i > 0 the numbers x with 2^(e+i-1) < x <= 2^(e+i). Bin
-    85 also holds all larger numbers. Bin -i holds the negatives of bin i.
+    The ends of bins double: with e = `LEAST_EXPONENT`, bin 0 holds -2^e to 2^e, and bin i > 0 the numbers x with
+    2^(e+i-1) < x <= 2^(e+i). Bin 85 also holds all larger numbers. Bin -i holds the negatives of bin i.
     """
 
     def place(positive: str) -> str:
-        """Return a SQL expression for the number, 1 to 85, of the doubling bin that holds the SQL number `positive`.
+        """Return a SQL expression for the number, 1 to 85, of the bin of `_doubling_bin` that holds `positive`.
 
-        `positive` must be greater than the upper end of bin 0.
+        `positive` is the SQL expression of a number greater than the upper end of bin 0.
         """
         exponent = f"CEIL(LN({positive}) / {real_constant(log(2))} - 1e-9)"
         least, most = LEAST_EXPONENT + 1, LARGEST_EXPONENT + 1

@@ -466,7 +466,7 @@ class _Compiler:
         """Return the SQL and the type of `function` (ABS, SIGN, FLOOR, CEIL or ROUND) of `argument`.
 
         `places` is the number of decimals of ROUND; None means 0. Results are integers, except for ABS of a float and
-        for ROUND to 1 or more decimals.
+        for ROUND of a float to 1 or more decimals.
         Raises: `InvalidParameter` if the argument is not a number.
         """
         value = self.value(argument)

@@ -251,7 +251,7 @@ def _plain(value: object) -> ShellCell:
 
 
 def _sentence(error: duckdb.Error) -> str:
-    """Return the first line of DuckDB's message in `error`, without the words up to "Error: ".
+    """Return the first line of DuckDB's message in `error`, without its prefix, such as "Binder Error: ".
 
     If nothing is left, return "DuckDB refuses it".
     """

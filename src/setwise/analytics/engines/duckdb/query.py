@@ -210,8 +210,8 @@ class DuckDBEngineQuery(SqlEngineQuery):
     def _choose_form(self, *, summed: bool) -> None:
         """Set, for this query, whether SQL numbers rows or groups them, and whether it replaces texts by hashes.
 
-        Both are chosen for speed, from a sample of the users, and change no result. `summed` says that the query also
-        sums values of rows, which makes numbering slower.
+        Both change the speed of the query but not its result. A sample of the users decides whether rows are numbered.
+        `summed` says that the query also sums values of rows, which makes numbering slower.
         """
         # Numbering (window functions) is faster if few rows repeat a pair of user and item.
         self._numbers_rows = self._sample_rarely_repeats(summed=summed)

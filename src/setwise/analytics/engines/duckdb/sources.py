@@ -37,8 +37,8 @@ class DataIdentity:
 def file_source(path: str) -> DataIdentity:
     """Return the identity of the data at `path`: a file, folder, glob, or table of a database file (`FILE::TABLE`).
 
-    Links to a file have its identity, all versions of a lake table have one identity, and a prepared dataset (random
-    ranks of users' items) has that of its source.
+    A link has the identity of the file that it leads to, and all versions of a lake table have one identity. A prepared
+    dataset (random ranks of users' items) has the identity of its source.
 
     Raises: `UnsuitableTable` if there is no such file.
     """
