@@ -193,10 +193,7 @@ def _expanded_lengths(step: Step, lengths: dict[str, int], schema: Schema, diale
     """
 
     def length(expression: RowExpression) -> int:
-        """Return how many characters the SQL of `expression` has once its computed columns are replaced by their SQL.
-
-        `expression` is computed from the columns of the outer `schema`.
-        """
+        """Return how many characters the SQL of `expression` has once its computed columns are replaced by SQL."""
         return expanded_length(_column_sql(expression, schema, dialect), lengths, dialect)
 
     match step:
