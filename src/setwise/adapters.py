@@ -259,8 +259,7 @@ def _log_cosh(x: float) -> float:
 def _of_laplace(epsilon: float, order: float) -> float:
     """Return the Rényi divergence of order a (`order`) of Laplace noise with scale 1/`epsilon`, rounded up.
 
-    For a query of sensitivity 1 this divergence is log[(a e^((a-1) epsilon) + (a-1) e^(-a epsilon)) / (2a - 1)] / (a -
-    1).
+    For sensitivity 1 it is log[(a e^((a-1) epsilon) + (a-1) e^(-a epsilon)) / (2a-1)] / (a-1).
     """
     second_term = (order - 1.0) / order * math.exp(-(2.0 * order - 1.0) * epsilon)
     main = (order - 1.0) * epsilon
@@ -271,8 +270,8 @@ def _of_laplace(epsilon: float, order: float) -> float:
 def _of_bounded_range(epsilon: float, order: float) -> float:
     """Return the largest Rényi divergence of order a (`order`) that bounded range `epsilon` allows, rounded up.
 
-    With b = e^-epsilon, A = (1 - b^a)/(1 - b) and B = (b - b^a)/(1 - b), it is log(s^(a-1) A / a)/(a - 1) at s = (a-1)
-    A / (a B).
+    With b = e^-epsilon, A = (1 - b^a)/(1 - b), B = (b - b^a)/(1 - b) and s = (a-1) A / (a B), this divergence is
+    log(s^(a-1) A / a)/(a - 1).
     Theorem: DongDuRo19.
     """
     # The worst mechanism has two outcomes, with privacy losses t and t - epsilon for some t. With s = e^t the

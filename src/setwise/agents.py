@@ -126,11 +126,13 @@ class LocalTables:
     def show_series(
         self, name: str, window: int | None, items: list[str], top: int | None = None, on: str | None = None
     ) -> ToolResult:
-        """Return the released numbers of the live series `name`; raise `UnknownName` if there is no such series.
+        """Return the released numbers of the live series (noisy user counts) called `name`, as a JSON object.
 
         - `window`: the number of periods that each number covers; None means running totals of users per item
         - `items`: the items to return; empty means all
         - `top`: how many items to return, the largest in the period that begins on the day `on` (None: the last period)
+
+        Raises: `UnknownName` if the agent may see no such series.
         """
         series = self._series()
         if name not in series:
@@ -205,7 +207,7 @@ class ServiceTables:
     def show_series(
         self, name: str, window: int | None, items: list[str], top: int | None = None, on: str | None = None
     ) -> ToolResult:
-        """Return the released numbers of the live series `name` as a JSON object.
+        """Return the released numbers of the live series (noisy user counts) called `name`, as a JSON object.
 
         - `window`: the number of periods that each number covers; None means running totals of users per item
         - `items`: the items to return; empty means all

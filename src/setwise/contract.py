@@ -85,9 +85,9 @@ class BracketRecord(TypedDict):
 
 
 class CompositionRecord(TypedDict):
-    """Certified brackets of the epsilon and delta to which mechanism uses compose, with their method and theorem.
+    """Certified intervals of the epsilon and delta to which mechanism uses compose, with their method and theorem.
 
-    The caller stated one of the two; its bracket has equal ends. `interaction` is what the analyst may choose after
+    The caller stated one of the two; its interval has equal ends. `interaction` is what the analyst may choose after
     seeing answers, and `statement` names the theorem. `words` describes each use for people; the command line leaves it
     out.
     """
@@ -212,7 +212,7 @@ class QuestionBudgetRecord(TypedDict):
 
 
 class PathRecord(TypedDict):
-    """Bracket of an epsilon that bounds an account's privacy loss at all times, not only after the last answer.
+    """Certified interval of an epsilon that bounds an account's privacy loss at all times, not only at the end.
 
     Except with probability delta, the privacy loss of the answers never exceeds `upper`. `upper` is None if the failure
     probabilities of the account's mechanism uses leave no delta for this bound.
@@ -558,7 +558,7 @@ class SeriesRecord(TypedDict):
 
 
 class LineRecord(TypedDict):
-    """One item of a live series: a number (`values`) and its interval for every released period, in order of time."""
+    """One item of a live series (noisy user counts), with a number and an interval for every released period."""
 
     item: Annotated[str | int, Example("tea")]
     values: Annotated[list[int], Example([120, 180])]

@@ -98,9 +98,9 @@ def _bar(share: float, width: int = _BAR) -> str:
 
 
 def print_statuses(statuses: Sequence["AccountStatus"]) -> None:
-    """Print how much each of some accounts has left of its budget, one line per account.
+    """Print a table with one line per account of `statuses`.
 
-    `statuses` are the statuses of these accounts.
+    A line has the account's promise, what is left of its budget, the privacy loss so far, and the number of charges.
     """
     columns = ("account", "dataset", "promise", "left", "so far", "charges")
     rows = (

@@ -232,7 +232,7 @@ _STYLE = (
 def report_page(report: Report, key: str, priced: Priced, answers: Mapping[str, Answered]) -> str:
     """Return the HTML page of a run of `report`: the privacy promise, then each answer as a picture and a table.
 
-    `key` is the name of the run (`run_report`), `priced` has the joint price of its questions, and `answers` has the
+    `key` is the name of the run, `priced` has the certified cost of all questions together, and `answers` has the
     answers by question name.
     """
     questions = {question.name: question for question in report.questions}
@@ -250,8 +250,8 @@ def report_page(report: Report, key: str, priced: Priced, answers: Mapping[str, 
 def joint_promise(report: Report, priced: Priced) -> str:
     """Return the privacy promise of `report` in words: the (epsilon, delta) that holds for all its answers together.
 
-    The words first say which unit of privacy is protected, such as a user. `priced` has the joint cost of the
-    questions.
+    The words first say which unit of privacy is protected, such as a user. `priced` has the certified cost of all
+    questions together.
     """
     return promise_for_unit(report.unit, priced.promise.upper, report.delta)
 
@@ -259,7 +259,7 @@ def joint_promise(report: Report, priced: Priced) -> str:
 def _formal_promise(report: Report, priced: Priced) -> str:
     """Return a sentence with the epsilon and delta of all answers of `report` together, and the theorem they rest on.
 
-    `priced` has the joint price of the questions.
+    `priced` has the certified cost of all questions together.
     """
     return (
         f"Formally: all answers together are {promised_pair(priced.promise.upper, report.delta)}-differentially "

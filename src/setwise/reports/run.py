@@ -35,9 +35,9 @@ Step = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class ReportRun:
-    """The result of running a `report`: the joint price of its questions, and the answers by question name.
+    """The result of running a `report`: the cost of all its questions together, and the answers by question name.
 
-    - `key`: the name of the run; running the report again under it continues an interrupted run
+    - `key`: the name of the run; running the report again under this name continues an interrupted run
     - `priced`: the plan of each question, and the certified cost of all of them together
     - `charged`: the number of questions that this run charged; earlier runs under the key had stored the other answers
     """
@@ -63,9 +63,9 @@ class ReportRun:
 
 
 def preview_report(report: Report) -> Priced:
-    """Return the joint price of the report's questions and the plan of each, with its expected error.
+    """Return what running `report` would cost: the certified cost of all questions together, and the plan of each.
 
-    Nothing is charged, and no row is read.
+    A plan has the expected error of an answer. Nothing is charged, and no row is read.
     """
     with _open_sessions(report) as question_sessions:
         return _price_questions(report, question_sessions)
@@ -178,8 +178,8 @@ def _price_questions(report: Report, question_sessions: QuestionSessions) -> Pri
 def _account(report: Report, key: str, priced: Priced, ledger: Ledger) -> Account:
     """Return the account that pays for this run: the one that an earlier attempt opened, or a new one.
 
-    The account is named after `report` and `key`. The mechanism uses of all questions, which `priced` has, are
-    registered with it in `ledger`.
+    The account is named after `report` and `key`. A new account registers in `ledger` the mechanism uses of all
+    questions, which are part of `priced`.
 
     Raises: `InvalidParameter` if the earlier attempt under `key` registered other uses or another dataset.
     """

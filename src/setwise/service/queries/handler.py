@@ -245,8 +245,8 @@ class QuestionService:
         Returns the stored answer as JSON text.
 
         - `planned`: the plan of the question (mechanism, noise and cost)
-        - `running`: the query as this replica runs it, with its engine slot (the right to read a table) and its padded
-          times
+        - `running`: the query as this replica runs it: its key, its engine slot (the right to read a table) and its
+          timing
         - `payer`: the account, which is charged before the query waits for a slot
         """
         (part,) = checked.parts
@@ -278,8 +278,8 @@ class QuestionService:
         Returns the stored answer as JSON text.
 
         - `planned`: the plans of the SELECTs of `checked`
-        - `running`: the query as this replica runs it, with its engine slot (the right to read a table) and its padded
-          times
+        - `running`: the query as this replica runs it: its key, its engine slot (the right to read a table) and its
+          timing
         - `payer`: the account, which is charged before the query waits for a slot
         """
         statement, dataset = checked.statement, checked.dataset

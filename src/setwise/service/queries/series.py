@@ -167,6 +167,8 @@ class SeriesService:
     async def update(self, identity: Identity, name: str, until: str | None, threads: Threads) -> tuple[str, ...]:
         """Release the ended periods of the live series `name` that were not released before; return their first days.
 
+        A live series is a set of noisy user counts.
+
         - `identity`: the person who asks for the update
         - `until`: the day before which a period has to end; None means today in UTC
         - `threads`: the threads that look the series up
@@ -199,7 +201,7 @@ class SeriesService:
         return True
 
     async def close_updates(self) -> None:
-        """Stop every running update of a live series, and wait until all have ended.
+        """Stop every running update of a live series (noisy user counts), and wait until all updates have ended.
 
         This is called when the replica shuts down.
         """
@@ -238,7 +240,7 @@ class SeriesService:
         return running
 
     def _forget_ended(self, name: str, task: "asyncio.Future[tuple[str, ...]]") -> None:
-        """Forget the update of the live series `name`, whose `task` has ended.
+        """Forget the running update of the live series (noisy user counts) `name`, whose `task` has ended.
 
         This also retrieves the exception of the task, because asyncio would otherwise log it if no request waits for
         the update.
@@ -248,12 +250,12 @@ class SeriesService:
             task.exception()
 
     def _run(self, series: LiveSeries, dataset: Dataset, until: str | None, timing: QueryTiming) -> tuple[str, ...]:
-        """Run an update of the live `series`, and return the first days of the released periods.
+        """Run an update of the live `series` (noisy user counts), and return the first days of the released periods.
 
         - `dataset`: the dataset whose rows are counted
         - `until`: periods that ended before this day are released; None means today in UTC
-        - `timing`: the engine slot (the right to read a table), and the padded times at which numbers are stored or a
-          failure is raised, so that they do not show how long reading took
+        - `timing`: the engine slot (the right to read a table), and the padded times (1, 2, 4, ... steps after the
+          request) at which numbers are stored or a failure is raised, so that they do not show how long reading took
         """
 
         def wait_before_release() -> None:
@@ -290,7 +292,7 @@ class SeriesService:
         top: int | None = None,
         on: str | None = None,
     ) -> SeriesView:
-        """Return the released numbers of the live series called `name`; no private row is read.
+        """Return the released numbers of the live series (noisy user counts) called `name`; no private row is read.
 
         - `window`: the number of periods that each number covers; None means running totals of users per item
         - `items`: the items to return; empty means all
@@ -303,10 +305,9 @@ class SeriesService:
     def close(self, identity: Identity, name: str) -> LiveSeries:
         """End the live series called `name` for good, delete its private state, and return the series.
 
-        The private state stores which users were counted, and the noise.
-
+        A live series is a set of noisy user counts. Its private state stores which users were counted, and the noise.
         Raises `UnknownName` if the person of `identity` may not see the series, and `TooManyRequests` while an update
-        of it is running.
+        of the series is running.
         """
         series, dataset = self._find(identity, name)
         if name in self._running:
@@ -315,7 +316,9 @@ class SeriesService:
         return series
 
     def _state_address(self, dataset: Dataset, name: str, recorded: str = "") -> str:
-        """Return the address of the private state of the live series `name`: which users were counted, and the noise.
+        """Return the address of the private state of the live series `name` (noisy user counts).
+
+        The private state stores which users were counted, and the noise.
 
         - The state is a file in the service's folder for live series if DuckDB reads the table of `dataset`, or if
           `recorded`, the address in the ledger, is a file. The folder is made if it does not exist.
@@ -360,10 +363,10 @@ class LentTable:
 
 
 def _check_columns(words: Mapping[str, Any], dataset: Dataset, schema: Schema) -> None:
-    """Raise `UnknownColumn` or `InvalidFilter` if a live series uses a column that the steward does not allow.
+    """Raise `UnknownColumn` or `InvalidFilter` if a live series (user counts) uses a column that is not allowed.
 
     `words` are the parameters of the series: its columns `item` and `at`, and its filter `where`. `dataset` lists the
-    allowed columns, and `schema` has all columns of its table.
+    columns that its steward allows, and `schema` has all columns of its table.
     """
     grouped = group_of(words["item"], schema).column
     for name, column, listed in (("item", grouped, dataset.items), ("at", words["at"], dataset.filters)):
