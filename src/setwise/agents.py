@@ -82,11 +82,12 @@ class LocalTables:
         """Return the plan of the SELECT `sql` on the table `dataset` as a JSON object; nothing is charged.
 
         A plan has the mechanism, its noise and its cost. `words` are options as keyword arguments, such as epsilon. Two
-        further fields are None or a sentence:
+        further fields are a sentence or None:
 
         - `shortage`: what the account lacks to pay for the plan
-        - `warning`: that the charge disables one of the two ways in which the joint budget of the dataset's accounts
-          can be paid (from a Gaussian budget in mu squared, or as a sum of epsilons) for all accounts
+        - `warning`: that only one of the two ways to pay the joint budget of the dataset's accounts (from a Gaussian
+          budget in mu squared, or as a sum of epsilons) is enough for the plan, so that the charge disables the other
+          way for all accounts
         """
         with self._question_lock:
             plan = self._session(dataset).explain(sql, called=dataset, **words)

@@ -105,7 +105,7 @@ class NameTaken(BadRequest):
 
 
 class TooManyRequests(BadRequest):
-    """A person made more requests than allowed, or too many wait or run already.
+    """A person made more requests than allowed, or too many requests wait or run already.
 
     `seconds` is the number of seconds to wait before trying again.
     """

@@ -143,9 +143,10 @@ class GroupedHelp(TyperCommand):
 
 
 def _own_groups(ctx: Any) -> dict[str, tuple[str, ...]]:  # noqa: ANN401
-    """Return a dict from headings to names of options, under which the help of the command of `ctx` lists its options.
+    """Return the headings of options in the help of one command: a dict from each heading to the names of its options.
 
-    `ctx` is the command-line library's context. The dict is empty if `OWN_GROUPS` has no groups for the command.
+    `ctx` is the command's context in the command-line library. The dict is empty if `OWN_GROUPS` has no headings for
+    the command.
     """
     return OWN_GROUPS.get(ctx.command_path.removeprefix("setwise "), {})
 

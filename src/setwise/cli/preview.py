@@ -26,8 +26,8 @@ def show_preview(
 
     - `queries`: the queries that the plan answers
     - `shortage`: what the account lacks; None if it can pay or if no account pays
-    - `warning`: None, or that the charge disables one of the two ways in which the joint budget of the dataset's
-      accounts can be paid (from a Gaussian budget in mu squared, or as a sum of epsilons) for all accounts
+    - `warning`: a warning that the charge disables a way of paying the joint budget of the dataset's accounts (from a
+      Gaussian budget in mu squared, or as a sum of epsilons) for all accounts, or None
     - `as_json`: whether to print JSON instead of a table
     - `details`: whether to add the mechanism, how it was chosen, and the mechanism uses that are charged
     """

@@ -248,13 +248,13 @@ class Steward:
         """Open the account `name` of `analyst` on `dataset` with a budget (epsilon, delta) for its questions.
 
         - `every`: the calendar period after which the account has its whole budget again; None means never
-        - `rule`: how charges add up: in mu squared ("wallet"), by their zCDP parameters ("zcdp"), or in units of `menu`
-          ("menu")
+        - `rule`: how charges add up: in mu squared ("wallet"), by their zCDP parameters ("zcdp"), or as whole numbers
+          of units that a list of uses defines ("menu")
         - `failure_share`: the share of delta for the failure probabilities of mechanism uses; None is the rule's
           default
-        - `menu`: pure and bounded-range uses, such as "pure:0.1"; under the rule "menu" the account accepts only uses
-          that are no worse than one of these, and in return its budget pays for more of them than under the rule
-          "wallet"
+        - `menu`: that list of pure and bounded-range uses, such as "pure:0.1". Under the rule "menu" the account
+          accepts only uses that are no worse than one of these, and its budget pays for more of them than under the
+          rule "wallet"
         """
         body: dict[str, object] = {"kind": "filter", "name": name, "epsilon": epsilon}
         body |= {"rule": rule, "failure_share": failure_share} | ({"menu": list(menu)} if menu else {})

@@ -79,7 +79,7 @@ def _cells(measure: Measure) -> int:
     """Return the most numbers that an exact result (before noise) can have for `measure` in one group.
 
     In general there are 2: the sum of the users' numbers, and a count. If the engine counts users by value, there is
-    one count for each possible value, or for each of the bins whose width doubles.
+    one count for each possible value, or for each of the bins whose ends double.
     """
     if measure.doubling:
         return 2 * DOUBLINGS + 1

@@ -531,8 +531,9 @@ class QuestionService:
         """Return (shortage, warning) for the preview of the question `checked`, each a sentence or None.
 
         - shortage: what the account lacks to pay for the plan `planned`; None if it can pay
-        - warning: None, or that the charge disables one of the two ways in which the joint budget of the dataset's
-          accounts can be paid (from a Gaussian budget in mu squared, or as a sum of epsilons) for all accounts
+        - warning: the joint budget of the dataset's accounts can be paid from a Gaussian budget (in mu squared) or as a
+          sum of epsilons. A charge that only one of the two can pay disables the other for all accounts, and the
+          sentence warns of this; None if the charge disables neither
         """
         uses = planned.plan.uses
         shortage = checked.account.shortage(uses)

@@ -203,8 +203,8 @@ class QueryTiming:
     def raise_if_cancelled(self) -> None:
         """Raise `EngineFailed` if the query was stopped, even if the engine has already finished.
 
-        If a finished query could no longer be stopped, an analyst could find out by stopping it when the engine
-        finished.
+        If a query that the engine has finished could no longer be stopped, an attempt to stop it would tell an analyst
+        that the engine has finished.
         """
         # Also called after the wait for a padded time. If a query could not be stopped once the engine has finished,
         # stopping and repeating it under one charge would reveal when the engine finishes.

@@ -232,8 +232,8 @@ class CertifyBudget:
 
     - `name`, `analyst`, `dataset`: the account's name, the person who may spend from it, and the dataset to ask about
     - `period`: the calendar period after which the budget is renewed, or None
-    - `rule`: how prices of mechanism uses add up: in mu squared ("wallet"), as zCDP parameters ("zcdp"), or in units of
-      a list of uses ("menu")
+    - `rule`: how prices of mechanism uses add up: in mu squared ("wallet"), as zCDP parameters ("zcdp"), or as whole
+      numbers of units that a list of uses defines ("menu")
     - `menu`: that list; an account under the rule "menu" accepts only mechanism uses that are no worse than one of
       these
     - `failure_share`: the share of delta for outright failures, in which everything may be revealed; None is the rule's
