@@ -225,8 +225,7 @@ class PathRecord(TypedDict):
 class AccountSummaryRecord(TypedDict):
     """The status of an account without its odometers (bounds on the privacy loss so far), which take time to compute.
 
-    - `kind`: pays with registered mechanism uses ("setwise") or from a budget ("filter"); "cap": a dataset's joint
-      budget
+    - `kind`: "setwise" pays with registered mechanism uses, "filter" from a budget; "cap" is a dataset's joint budget
     - `epsilon`: the account guarantees its upper end at `delta`
     - `left`, `spent`: the remaining and the spent budget, as mechanism uses such as "pure:0.1x25"
     - `every`, `period`: None if the budget is never renewed
@@ -254,7 +253,8 @@ class AccountSummaryRecord(TypedDict):
 class AccountRecord(AccountSummaryRecord):
     """The status of an account with its odometers, which bound the privacy loss of all answers so far.
 
-    `odometer` holds if no further question is asked, `path_odometer` at all times. Lists have only `odometer`, as None.
+    `odometer` holds if no further question is asked, `path_odometer` at all times. Lists of accounts have None as
+    `odometer` and leave out the other fields.
     """
 
     odometer: Annotated[
@@ -385,8 +385,8 @@ class PlanRecord(TypedDict):
     - `why`: how the mechanism was chosen
     - `uses`, `epsilon`: the most mechanism uses that the question can spend, and their cost at `delta`
     - `expected_error`, `radius`: the mean absolute error, and a bound on the error with probability `confidence`
-    - `detectable`: with that probability a group is found if its count is larger than those of competing groups by this
-      number, or at least this number if the mechanism has a fixed threshold
+    - `detectable`: by how much a group's count must exceed those of competing groups (0 for a fixed threshold) to be
+      found
     - `shortfall`: each pick of a top k has a count at most this number below the best group not picked yet
     - `alone`: None unless an account pays and the question states its own budget
     """

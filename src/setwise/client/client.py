@@ -259,8 +259,8 @@ class SeriesWords(TypedDict, total=False):
     - `every`, `start`, `periods`: the length of a period (day, week or month), the first day, and the number of periods
     - `contributions`: the most groups in which one user counts
     - `epsilon`, `delta`: what an account with a budget pays once for the whole series
-    - `counts`: the registered mechanism use, such as "gaussian:20", with which an account with such uses pays, plus the
-      failure probability `delta` if the groups are private
+    - `counts`: what an account pays instead that has registered mechanism uses, such as "gaussian:20"; for private
+      groups it also pays the failure probability `delta`
     - `purpose`: which numbers shall have the smallest error: running totals, single periods, or windows of `window`
       periods
     - `where`: a filter; only rows that satisfy it are counted
@@ -304,8 +304,8 @@ class RemoteDataset(Askable):
     def open_live(self, name: str, **words: Unpack[SeriesWords]) -> "RemoteSeries":
         """Open the live series `name` on the dataset, and return it. The account is charged once for the whole series.
 
-        `words` are the parameters of the live series (noisy user counts, released period by period). Opening it again
-        with the same parameters costs nothing.
+        `words` are the parameters of the live series (noisy user counts, released period by period). Opening a series
+        again under the same name with the same parameters costs nothing.
         """
         parameters: dict[str, Any] = {key: value for key, value in words.items() if value is not None}
         if "domain" in parameters:
@@ -371,10 +371,10 @@ class RemoteDataset(Askable):
         return Plan.from_dict(self._client.request("POST", "/preview", self._sql_body(text, words)))
 
     def _ask_and_wait(self, body: dict[str, object], key: str | None) -> QueryRecord:
-        """Send the question in `body` under the idempotency `key`, wait until it has ended, and return its record.
+        """Send the question in `body` under the idempotency `key`, wait until its query has ended; return the record.
 
-        The record has the answer. If `key` is None, a new key is made. Raises the error that the query ended in, and
-        `EngineFailed` if the query was cancelled.
+        The record has the answer. If `key` is None, a new key is made. Raises the error with which the query failed,
+        and `EngineFailed` if the query was cancelled.
         """
         key = secrets.token_hex(16) if key is None else key
         ended = self._client.wait(self._client.request("POST", "/queries", body, key=key))
@@ -432,7 +432,10 @@ class RemoteSeries:
         return released["released"]
 
     def cancel_update(self) -> bool:
-        """Stop the running update of the series; return False if the replica that gets the request runs no update."""
+        """Stop the running update of the live series; return False if the replica that gets the request runs no update.
+
+        A later update releases the periods that the stopped update would have released.
+        """
         stopped: CancelledRecord = self._client.request("DELETE", f"/live/{quote(self.name)}/update")
         return stopped["cancelled"]
 
@@ -444,8 +447,9 @@ class RemoteSeries:
         top: int | None = None,
         on: str | date | None = None,
     ) -> SeriesValuesRecord:
-        """Return the released numbers of the groups `items`; of every group if `items` is empty. Nothing is charged.
+        """Return the released numbers (noisy user counts) of the live series. Nothing is charged.
 
+        - `items`: the groups to return; empty means every group
         - `window`: each number counts the new users (not counted before) of this many periods; None means running
           totals
         - `top`: how many groups to return, the largest in the period that begins on the day `on` (None: the last
@@ -458,7 +462,7 @@ class RemoteSeries:
         return self._client.request("GET", f"/live/{quote(self.name)}{selection}")
 
     def close(self) -> SeriesRecord:
-        """End the series for good, and return its record. Numbers that were released can still be viewed."""
+        """End the live series for good, and return its record. Numbers that were released can still be viewed."""
         return self._client.request("DELETE", f"/live/{quote(self.name)}")
 
 

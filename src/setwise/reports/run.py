@@ -1,4 +1,4 @@
-"""Runs a report: prices its questions together, registers them with a ledger, asks them, and writes the answers."""
+"""Runs a report: computes the cost of all its questions together, opens an account, asks, and writes the answers."""
 
 import json
 from collections.abc import Callable, Iterator

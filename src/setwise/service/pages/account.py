@@ -102,8 +102,8 @@ def charges_of(entries: Iterable[Entry]) -> list[Charge]:
 class Reading:
     """A value of an account's odometer: `epsilon` bounds the privacy loss of all answers up to one charge.
 
-    It is at most the epsilon that the account guarantees. `charge` is the number of the charge, `at` its time in
-    seconds since 1970, and `bought` describes the question that it paid for.
+    The value is at most the epsilon that the account guarantees. `charge` is the number of the charge, `at` its time in
+    seconds since 1970, and `bought` describes the question that the charge paid for.
     """
 
     charge: int

@@ -158,7 +158,7 @@ def _draws(status: AccountStatus) -> list[dict[str, object]]:
 
 
 def python_snippet(url: str, body: dict[str, Any], key: str) -> str:
-    """Return a Python program that sends the stored request `body` to the service at `url` by the client library.
+    """Return a Python program that uses the client library to send the request `body` to the service at `url` again.
 
     The program uses the same idempotency `key`, so that it gets the stored answer and is not charged again.
     """

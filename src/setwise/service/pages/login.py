@@ -1,4 +1,4 @@
-"""Pages to sign in, with a token or by single sign-on, and to sign out. A browser then has a session cookie."""
+"""Pages to sign in, with a token or by single sign-on, which gives the browser a session cookie, and to sign out."""
 
 import hmac
 import re

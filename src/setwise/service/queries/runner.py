@@ -264,7 +264,7 @@ class RunningQuery:
       leave
     - `jobs`: the store of charged queries
     - `job`: the query's row in that store, or None until the query is charged
-    - `task`: done when the query has ended
+    - `task`: a future that is done when the query has ended, and then has the query's row or its error
     """
 
     identity: Identity
