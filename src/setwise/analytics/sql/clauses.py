@@ -103,7 +103,7 @@ _PASSES_UNKNOWN_AS_FALSE = (exp.And, exp.Or, exp.Paren, exp.Where, exp.If, exp.C
 
 
 def check_not_negated(node: exp.Expr) -> None:
-    """Raise `InvalidParameter` if `node`, an IN with a subquery, may be negated, as by NOT or by a comparison with it.
+    """Raise `InvalidParameter` if `node`, an IN with a subquery, may be negated, as in NOT .. or (..) = FALSE.
 
     IN with a subquery is computed by a join, which ignores nulls in the subquery. That is wrong for NOT IN, which in
     SQL is never true if the subquery has a null.
@@ -333,7 +333,8 @@ def _time_cast(node: exp.Expr, is_date: bool) -> Group | None:
     """Return the group key for a cast of `node` to DATE (if `is_date`) or TIMESTAMP; None if it is no period of time.
 
     A column x that is cast to DATE is grouped by days. The start of a period, such as DATE_TRUNC(x, MONTH), is grouped
-    by that period. A column that is cast to TIMESTAMP gives None, because every moment would be a group of its own.
+    by that period, or by days if it is the start of an hour that is cast to DATE. A column that is cast to TIMESTAMP
+    gives None, because every moment would be a group of its own.
     """
     if (column := time_column(node)) is not None:
         return Group(column, ConsecutiveTime(TimeUnit.DAY)) if is_date else None

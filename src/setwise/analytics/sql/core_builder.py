@@ -57,7 +57,7 @@ class CoreBuilder:
     - `select` cannot be used afterwards, because its nodes are modified and moved.
     - `source` are the private rows, and `settings` has the user column and bounds.
     - `problems` collects the errors.
-    - `released` replaces a scalar subquery in a condition on private rows by a placeholder for its noisy value.
+    - `released` returns a placeholder for the noisy value of a scalar subquery in an expression over private rows.
     - `free_subquery` rewrites a scalar subquery beside aggregates so that it reads released rows only.
     """
 

@@ -1,6 +1,7 @@
 """Conversion of a per-user SELECT, in which each row is computed from the rows of one user, into derivation steps.
 
-The steps say how an engine computes the rows of the SELECT from those of the private table: keep, group, add a column.
+A derivation step is an operation such as keeping some rows, grouping rows, or adding a column. Together, the steps say
+how an engine computes the rows of the SELECT from the rows of the private table.
 """
 
 from collections.abc import Callable, Sequence
@@ -50,7 +51,7 @@ class PerUserReader:
     - `source` are the private rows that it reads.
     - `settings` has the user column.
     - `problems` collects the errors.
-    - `released` replaces a scalar subquery by a placeholder for its noisy value.
+    - `released` returns a placeholder for the noisy value of a scalar subquery in the SELECT.
     - `ties` are the columns that the statement names, in lower case. They break ties in ORDER BY of window functions.
     """
 
@@ -212,7 +213,8 @@ class PerUserReader:
         """Return the steps that compute the window functions of the SELECT and keep the rows that satisfy its QUALIFY.
 
         A step is an operation that an engine applies to private rows. `read` converts a condition into a row expression
-        (a value computed from each row). The columns of the SELECT must have been converted before.
+        (a value computed from each row). The columns of the SELECT must have been converted before, because their
+        conversion collects their window functions.
         """
         qualify = self._select.args.get("qualify")
         condition = None

@@ -392,7 +392,7 @@ class RowReader:
         raise unsupported(f"{field.upper()} of the time between two times", "write DATE_DIFF('day', x, y)")
 
     def _moment(self, node: exp.Expr) -> RowExpression:
-        """Return the row expression (a value per row) for `node`, a date or time, without any cast to TIMESTAMP or UTC.
+        """Return the row expression (a value per row) for `node`, a date or time; drop casts of it to TIMESTAMP or UTC.
 
         Raises: `InvalidParameter` for a time zone other than UTC.
         """
@@ -472,7 +472,7 @@ class RowReader:
         )
 
     def _shift(self, function: str, arguments: Sequence[exp.Expr]) -> RowExpression:
-        """Return the row expression (a value per row) for a call such as DATE_ADD(x, INTERVAL 1 DAY), a time moved."""
+        """Return the row expression (a value per row) for the time that a call such as DATE_ADD(x, INTERVAL 1 DAY) gives."""
         sign = _SHIFTS.get(function, 1)
         if len(arguments) == 2 and (shift := interval_of(arguments[1])) is not None:
             return TimeShift(self._moment(arguments[0]), sign * shift[0], sign * shift[1])

@@ -107,7 +107,7 @@ def _binary(kind: type[exp.Expr], left: exp.Expr, right: exp.Expr) -> exp.Expr:
 
 
 def _ratio_to_report(node: exp.Expr) -> exp.Expr:
-    """Return the plain form of `node`, RATIO_TO_REPORT(x) OVER (..): x / NULLIF(SUM(x) OVER (..), 0)."""
+    """Return x / NULLIF(SUM(x) OVER (..), 0), which equals `node`, the window function RATIO_TO_REPORT(x) OVER (..)."""
     (value,) = node.this.expressions
     total = node.copy()
     total.set("this", _call("SUM", value))
@@ -237,9 +237,10 @@ def _seconds(node: exp.Expr) -> int | None:
 
 
 def _months_since_zero(node: exp.Expr) -> exp.Expr:
-    """Return DATE_TRUNC('u', x) if `node` is DATEADD(u, DATEDIFF(u, 0, x), 0) with one unit u of time, such as month.
+    """Return DATE_TRUNC('u', x) if `node` is DATEADD(u, DATEDIFF(u, 0, x), 0) with a unit u of time, such as month.
 
-    SQL Server statements truncate a date x in this way. Every other call of DATEADD is returned unchanged.
+    Statements for SQL Server write the start of the month of a date x in this way. Every other call of DATEADD is
+    returned unchanged.
     """
     if len(node.expressions) != 3 or _name(node.expressions[1]) != "DATEDIFF":
         return node
@@ -358,9 +359,9 @@ def _first_of_groups(select: exp.Expr) -> None:
 def rewrite_user_sets(tree: exp.Expr, user: str) -> exp.Expr:
     """Return the statement `tree` with a single SELECT in place of each set operation that conditions can express.
 
-    - INTERSECT and EXCEPT of two lists of users: SELECT DISTINCT user FROM a WHERE user IN (or NOT IN) (SELECT user
-      ..).
-    - UNION of two SELECTs that differ only in WHERE: one SELECT DISTINCT with both conditions, joined with OR.
+    - INTERSECT of two lists of users becomes SELECT DISTINCT user FROM a WHERE user IN (SELECT user FROM b).
+    - EXCEPT of two lists of users becomes the same with NOT IN.
+    - UNION of two SELECTs that differ only in WHERE becomes one SELECT DISTINCT with the two conditions joined by OR.
 
     `user` is the user column. Other set operations are left as they are.
     """

@@ -81,7 +81,7 @@ def week_unit(node: exp.Expr) -> str:
 def check_part(node: exp.Expr) -> None:
     """Raise `InvalidParameter` if `node`, the part p in EXTRACT(p FROM x), is a call such as WEEK(TUESDAY).
 
-    The number of such a week is not supported, because its first day is not the day that engines know.
+    Only weeks that begin on Monday can be numbered here; EXTRACT calls their number ISOWEEK.
     """
     if isinstance(node, exp.Anonymous):
         raise unsupported(f"EXTRACT({node.sql()} FROM ..)", "write ISOWEEK, the number of the week from Monday")

@@ -403,7 +403,10 @@ class Restoration:
                 rows.clear()
 
     def _finish(self) -> None:
-        """Finish the restoration: insert queued rows and balances, create the triggers, and verify the whole ledger."""
+        """Finish the restoration: insert queued rows and balances, create the triggers, and verify the whole ledger.
+
+        Raises `InvalidParameter` if the rows do not fit together, or if verification finds a fault.
+        """
         rows = [
             {
                 "holder": holder,

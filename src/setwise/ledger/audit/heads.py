@@ -229,9 +229,10 @@ def adopt_head(
 
     A head is a signed record of where every account's chain ended. The result is the ledger's last head, or None.
     - `key` is the signing key.
-    - `kept` is None if no head is stored yet. If the ledger has heads, one of them must then be recent.
-    - `oldest` and `latest` limit the timestamp (microseconds since 1970) of a recent head; with an `oldest` of None, no
-      head is recent.
+    - `kept` is None if no head is stored yet. If the ledger has heads, one of them must then be recent, because an old
+      copy of the database has only older heads.
+    - `oldest` and `latest` limit the timestamp (microseconds since 1970) of a recent head. If `oldest` is None, no head
+      counts as recent.
 
     Raises `StoreFailed` if a check fails.
     """

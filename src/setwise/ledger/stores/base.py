@@ -116,8 +116,9 @@ class Store(Protocol):
         """Append entries to an account in one transaction, with no other entry between them; return the last one.
 
         - `holder` is the number of the record that opened the account.
-        - `drafts(connection)` reads balances and returns the entries with their prices. The first entry has its
-          `position`. The function must have no side effects, because it may be called several times.
+        - `drafts(connection)` reads balances and returns the entries with their prices. The first entry must state the
+          `position` for which it was priced. The function must have no side effects, because it may be called several
+          times.
         """
         ...
 

@@ -118,8 +118,8 @@ def unreliable_condition(node: exp.Expr, ends_of: ColumnEnds) -> exp.Expr | None
     """Return a condition, as a syntax node, that is true in rows where noise may dominate the value of `node`.
 
     `ends_of` maps a column to its hidden columns (the ends of its interval, and whether it is unreliable). Returns None
-    if `node` depends on no statistic, or if it has an aggregate, a window function or a complex subquery, because these
-    read other rows than the row of the value.
+    if `node` depends on no statistic. Returns None also if it has an aggregate, a window function, or a subquery that
+    does more than read one number, because these read other rows than the row of the value.
     """
     scalars = _scalar_selects(node)
     if has_aggregate(node) or node.find(exp.Window) is not None or scalars is None:

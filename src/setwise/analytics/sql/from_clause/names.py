@@ -13,7 +13,7 @@ from setwise.errors import InvalidParameter
 class LeftKey:
     """How to compute b.k in FROM a LEFT JOIN b USING (k): in SQL, b.k is null in rows of a without a match in b.
 
-    - `column` is the column of the joined rows that has the key k of the table a, which no row lacks.
+    - `column` is the column of the joined rows that has the key k of the table a, with or without a match.
     - `match_column` is the column of the joined rows that is 1 in rows with a match, and null in other rows.
 
     So b.k is the value of `column` in rows where `match_column` is 1, and null elsewhere.

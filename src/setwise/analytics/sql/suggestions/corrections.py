@@ -138,8 +138,10 @@ def _quantiles_first(tree: exp.Expr) -> Iterator[str]:
 def _with_known_calls(tree: exp.Expr) -> Iterator[str]:
     """Yield the statement `tree` as SQL text with supported calls in place of similar ones; nothing if it has none.
 
-    LIKE replaces functions such as STARTS_WITH, DATE_TRUNC to days or weeks replaces formats of dates that are not
-    supported, and DATE_DIFF in days replaces AGE.
+    - LIKE replaces functions such as STARTS_WITH.
+    - DATE_TRUNC to days or weeks replaces a format of dates that is not supported, and the number itself replaces a
+      format of numbers.
+    - DATE_DIFF in days replaces AGE.
     """
     changed = tree.copy()
     for node in list(changed.find_all(exp.Anonymous)):
