@@ -1,6 +1,6 @@
 """A filter as a tree of comparisons of columns with constants, each checked against the kind of its column.
 
-Conditions follow SQL's three-valued logic: a condition on a null is unknown.
+Conditions follow SQL's three-valued logic: a comparison with a null is unknown, which is neither true nor false.
 """
 
 from collections.abc import Iterator

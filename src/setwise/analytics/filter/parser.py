@@ -195,7 +195,7 @@ def _convert(column: Column, token: FilterToken) -> Value | None:
 
 
 def _decimal(column: Column, text: str) -> Decimal | None:
-    """Return the decimal number in `text`; None if it is not a number, or has more digits than the column's type.
+    """Return the decimal number in `text`; None if it is no number, or has more digits than the column's type allows.
 
     Engines convert the number to the decimal type of the column, which would round a number with more digits.
     """

@@ -52,7 +52,8 @@ _COUNTS = (UserFunction.COUNT, UserFunction.COUNT_DISTINCT)
 class UserAggregate:
     """A column of a derived table that aggregates the rows of one user: its name, function and argument.
 
-    COUNT counts all rows if `argument` is None.
+    COUNT counts all rows if `argument` is None, and otherwise the rows in which it is not null. Other functions always
+    have an argument.
     """
 
     name: str
@@ -200,7 +201,7 @@ class JoinUserRows:
     """A derivation step (an operation on the rows of each user) that joins each row with other rows of this user.
 
     - `user` is the user column.
-    - `rows` derives the other rows from the same source.
+    - `rows` are the steps that compute the other rows from the same private table.
     - `keys` are pairs of expressions. Two rows match if the values in every pair are equal; a null equals nothing.
     - `columns` are the columns that the join adds.
     - `keeps_all` says whether rows without a match are kept, with nulls in `columns`, as by LEFT JOIN.

@@ -68,7 +68,7 @@ class ArithmeticOperator(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic:
-    """The operation `operator` on the numbers `left` and `right`, in 64-bit floats.
+    """The operation `operator` on the numbers `left` and `right`, which engines compute in 64-bit floats.
 
     The result is null on overflow and on division by zero. If both numbers are integers, a sum, difference, product or
     remainder is an integer too, and null if its absolute value is 2^53 or more. A quotient is always a float.
@@ -190,8 +190,9 @@ class Call:
 class TimeField(StrEnum):
     """The parts of a date or time, such as the year, that can be computed as numbers from each row.
 
-    WEEKDAY counts from Monday as 1, SUNDAY_0 from Sunday as 0, and SUNDAY_1 from Sunday as 1. EPOCH is the number of
-    seconds since 1970 began in UTC, as a float; all others are integers.
+    WEEK is the number of the ISO 8601 week, which begins on Monday. WEEKDAY counts from Monday as 1, SUNDAY_0 from
+    Sunday as 0, and SUNDAY_1 from Sunday as 1. EPOCH is the number of seconds since 1970 began in UTC, as a float; all
+    others are integers.
     """
 
     YEAR = "year"

@@ -188,8 +188,8 @@ def _negate(node: exp.Expr) -> str:
 def _comparison(node: exp.Expr, *, negated: bool) -> str:
     """Return the condition `node`, a column compared with constants, as text of the language of `Query.where`.
 
-    If `negated` is True, the text states the opposite condition. A node such as NOT LIKE is itself negated; then the
-    two negations cancel.
+    If `negated` is True, the text states the opposite condition. For a node that has a NOT of its own, such as NOT
+    LIKE, this is the condition without NOT.
     """
     kind = type(node)
     negation = "NOT " if negated != bool(node.args.get("negate")) else ""

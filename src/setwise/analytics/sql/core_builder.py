@@ -165,10 +165,7 @@ class CoreBuilder:
 
     @property
     def _contributions(self) -> Contributions | None:
-        """The most groups in which one user counts; None if it is not stated.
-
-        It is 1 if every user has at most one row.
-        """
+        """The most groups in which one user counts: 1 if every user has at most one row, None if it is not stated."""
         return 1 if self._unique_by == frozenset() else self._settings.contributions
 
     def _check_columns(self, query: Query) -> None:
@@ -258,7 +255,10 @@ class CoreBuilder:
         return name
 
     def _note_argument(self, statistic: Statistic, node: exp.Expr) -> None:
-        """Keep the argument of the call `node` as SQL for texts of answers, if `statistic` reads a computed column."""
+        """Keep the SQL of the argument of `node`, an aggregate call, if its `statistic` reads a computed column.
+
+        Texts about the answer show this SQL, because the name of the computed column is not in the table.
+        """
         if statistic.column in self._computed.values() and (argument := argument_of(node)) is not None:
             self._arguments.setdefault(str(statistic.column), argument)
 

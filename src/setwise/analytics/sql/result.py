@@ -129,8 +129,9 @@ class SqlAnswer(Exportable):
 
     @property
     def value(self) -> float:
-        """The only number of the result; if computed rows are not a single number, the only number of `answer`.
+        """The number in the result of a statement that asks for one number.
 
+        If the rows were computed from released (noisy) rows and are not one number, this is the released number.
         Raises: `InvalidParameter` if the answer has several numbers or none.
         """
         if self.computed is None:

@@ -472,7 +472,7 @@ class RowReader:
         )
 
     def _shift(self, function: str, arguments: Sequence[exp.Expr]) -> RowExpression:
-        """Return the row expression (a value per row) for the time that a call such as DATE_ADD(x, INTERVAL 1 DAY) gives."""
+        """Return the row expression (a value per row) for a call that moves a date or time, such as DATE_ADD(x, ..)."""
         sign = _SHIFTS.get(function, 1)
         if len(arguments) == 2 and (shift := interval_of(arguments[1])) is not None:
             return TimeShift(self._moment(arguments[0]), sign * shift[0], sign * shift[1])

@@ -496,8 +496,9 @@ UNIX_UNITS = {
 def unix_time(function: str, number: RowExpression) -> RowExpression:
     """Return the row expression (a value per row) for the time that `function(number)` makes from a number since 1970.
 
-    `function` is a key of `UNIX_UNITS`, which says whether it takes seconds, milliseconds or microseconds. A column
-    divided by 1000 or 1000000 is read undivided, in the accordingly smaller unit, so that no precision is lost.
+    `function` is a key of `UNIX_UNITS`, which says whether it takes seconds, milliseconds or microseconds. If `number`
+    is a column divided by 1000 or 1000000, the column itself is read, as a number of a smaller unit, so that no
+    precision is lost.
     """
     per_second = UNIX_UNITS[function]
     match number:

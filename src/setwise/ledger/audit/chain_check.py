@@ -167,7 +167,7 @@ class ChainCheck:
 
         The kinds are charges, settlements (answers of charges), releases (answers to one part of a question) and moves
         of reserved budget. `movements` are the balance changes that the database has for the entry. The units that the
-        entry should have spent are added to the tally.
+        entry should have spent are added to the tally, the sum of units spent per balance.
         """
         contents = entry.contents
         try:
@@ -199,7 +199,10 @@ class ChainCheck:
             self._fault(entry.position, "takes more of the account's slice of the cap than it held")
 
     def _check_charge(self, entry: Entry) -> None:
-        """Record a fault if the charge `entry` is not in the budget period of its time, or the account was not open."""
+        """Record a fault if the charge `entry` states a budget period other than that of its timestamp.
+
+        Also record a fault if the account was frozen or closed when it was charged.
+        """
         self._unsettled[entry.contents.key] = entry.contents.period, entry.contents.uses
         self._charged[entry.contents.key] = entry.contents.period, entry.contents.uses
         if entry.contents.period != period_id(self._terms.period, moment_of(entry.at)):

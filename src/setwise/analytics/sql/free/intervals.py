@@ -108,7 +108,7 @@ def _scalar_selects(node: exp.Expr) -> list[exp.Expr] | None:
 
 
 def _scalar(select: exp.Expr, value: exp.Expr) -> exp.Expr:
-    """Return the SELECT `select` as a scalar subquery, with `value` in place of its only column."""
+    """Return a copy of the SELECT `select` as a scalar subquery, in which `value` replaces the only column."""
     scalar = select.copy()
     scalar.set("expressions", [value])
     return exp.Subquery(this=scalar)

@@ -100,7 +100,8 @@ def _reads_key(node: exp.Expr, alias: str, aliases: Sequence[str], keys: Mapping
 def private_first(select: exp.Expr, place: int) -> None:
     """Swap the public table in FROM of `select` with the private table of a JOIN, in place; the rows stay the same.
 
-    `place` is the number of that JOIN, counted from 1.
+    The private table must come first, because public tables are joined to it. `place` is the number of that JOIN,
+    counted from 1.
     Raises: `InvalidParameter` if a LEFT JOIN makes the swap impossible.
     """
     joins = select.args["joins"]

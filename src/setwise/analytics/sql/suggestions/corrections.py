@@ -136,7 +136,7 @@ def _quantiles_first(tree: exp.Expr) -> Iterator[str]:
 
 
 def _with_known_calls(tree: exp.Expr) -> Iterator[str]:
-    """Yield the statement `tree` as SQL text with supported calls in place of similar ones; nothing if it has none.
+    """Yield the statement `tree` as SQL text with supported calls in place of refused ones; nothing if it has none.
 
     - LIKE replaces functions such as STARTS_WITH.
     - DATE_TRUNC to days or weeks replaces a format of dates that is not supported, and the number itself replaces a
@@ -152,11 +152,11 @@ def _with_known_calls(tree: exp.Expr) -> Iterator[str]:
 
 
 def with_other_aliases(text: str, columns_of: ColumnsOf) -> Iterator[str]:
-    """Yield the statement `text` with new names for aliases that GROUP BY or ORDER BY names and a table has as columns.
+    """Yield the statement `text` with new names for aliases in the SELECT list that are also columns of a table.
 
-    For example, in SELECT f(x) AS month .. GROUP BY month, the name month means the table's column month, if there is
-    one. The alias becomes month_1 there, and in GROUP BY and ORDER BY. `columns_of` returns the columns of a table by
-    its name. Yields nothing if there is no such alias, or if the text cannot be parsed.
+    For example, SELECT f(x) AS month .. GROUP BY month groups by the table's column month, if there is one, and not by
+    f(x). So the alias is renamed to month_1, also in GROUP BY and ORDER BY. `columns_of` returns the columns of a table
+    by its name. Yields nothing if GROUP BY and ORDER BY use no such alias, or if the text cannot be parsed.
     """
     try:
         tree = parse(text)[0]
