@@ -200,9 +200,10 @@ class PrivateAnswer(Exportable):
         return "\n".join([*lines, *self.closing_lines()])
 
     def closing_lines(self) -> list[str]:
-        """Return the lines below a printed answer: what contribution bounds leave out (if anything), and its cost.
+        """Return the lines below a printed answer.
 
-        The line with the cost also says why the list of items ends where it does.
+        The first line says what contribution bounds leave out, if anything. The last line says why the list of items
+        ends where it does, and what the answer cost as an (epsilon, delta).
         """
         bounds = [self.brief or self.left_out] if self.left_out else []
         return [*bounds, f"({self.reason}; {epsilon_at_delta(*self.cost)})"]
@@ -442,7 +443,7 @@ class PrivateAnswer(Exportable):
 
     @property
     def guarantee(self) -> str:
-        """The privacy promise as an (epsilon, delta), with the theorem that it rests on, in one or two sentences."""
+        """The text of the privacy promise: an (epsilon, delta), whom it protects, and the theorem that it rests on."""
         protected = "everything one user has" if self.unit == "user" else f"each unit {self.unit!r} of a user"
         private = f"The answer is {promised_pair(*self.cost)}-differentially private for {protected} in the table"
         proof = (

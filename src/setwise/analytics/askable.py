@@ -254,7 +254,7 @@ class Askable(ABC):
         """Return a quantile of the column `value`: the value below which the share `at` of the rows lies.
 
         All users have equal weight, divided evenly among a user's rows.
-        - `low`, `high` and `step` are the grid from which the quantile is picked.
+        - `low`, `high` and `step` are the grid from which the exponential mechanism selects the quantile.
         - `at` may be a list of shares, for one quantile each.
         - `bounds="auto"` finds `low` and `high` privately with a tenth of epsilon.
         - `item` asks for the quantiles of every item.

@@ -62,7 +62,7 @@ class Width:
 
     @property
     def decimals(self) -> int:
-        """The number of decimals needed to write the lower end of every bin, a multiple of `width`, exactly."""
+        """The number of decimals that the lower end of a bin, a multiple of `width`, needs to be written exactly."""
         return next(places for places in range(FINEST_WIDTH + 1) if (self.width * 10**places).denominator == 1)
 
 

@@ -71,7 +71,7 @@ class Draws:
         )
 
     def to_dict(self) -> dict[str, object]:
-        """Return this record as a dictionary for JSON, with guarantees as text. Fields that are None are left out."""
+        """Return this choice of guarantees as a dictionary for JSON: guarantees as text, None fields left out."""
         named = {"discover": self.discover, "counts": self.counts}
         guarantee_texts = {
             name: format_use(Use(guarantee)) for name, guarantee in named.items() if guarantee is not None
@@ -81,9 +81,10 @@ class Draws:
 
 
 def _guarantee_of_one_draw(name: str, written: Guarantee | str | None) -> Guarantee | None:
-    """Return the guarantee that `written` states, for example "bounded-range:0.1"; a guarantee or None is returned.
+    """Return the guarantee that `written` states as text, such as "bounded-range:0.1"; return other values unchanged.
 
-    Raises: `InvalidParameter` if the text is no guarantee, or has a number of draws. `name` is the parameter's name.
+    Raises: `InvalidParameter` if the text states no guarantee, or a guarantee with a count, such as "pure:0.1x3".
+    `name` is the parameter's name in the message.
     """
     if not isinstance(written, str):
         return written
@@ -94,10 +95,13 @@ def _guarantee_of_one_draw(name: str, written: Guarantee | str | None) -> Guaran
 
 
 def drawn_for(guarantee: Guarantee) -> Literal["discover", "counts", "threshold"] | None:
-    """Return the purpose for which a question can draw `guarantee` from an account that registered this guarantee.
+    """Return the name of the purpose for which a question can draw `guarantee` from an account that registered it.
 
-    It is "discover" (picks by the exponential mechanism), "counts" (noisy counts), or "threshold" (the threshold that
-    hides groups with few users); None if no question can draw this guarantee.
+    - "discover": groups are selected by the exponential mechanism.
+    - "counts": noise is added to counts.
+    - "threshold": groups with few users are hidden.
+
+    None if no question can draw this guarantee.
     """
     match guarantee:
         case BoundedRange():
@@ -180,7 +184,7 @@ class BudgetWords(TypedDict, total=False):
     - `within` asks for an accuracy (see `Within`).
 
     Without `epsilon` and `within`, an account pays for single mechanisms with these guarantees:
-    - `discover` for each pick of a group ("bounded-range:0.1").
+    - `discover` for each random selection of a group by the exponential mechanism ("bounded-range:0.1").
     - `counts` for each noisy count ("pure:0.1").
     - `delta` for the threshold that hides groups with few users.
     """
@@ -217,7 +221,8 @@ def budget_of(words: BudgetWords) -> AskedBudget:
 def _delta_and_noise(words: BudgetWords) -> tuple[float, str]:
     """Return the delta, and the name of the noise of counts, of a question that states an epsilon or an accuracy.
 
-    Raises: `InvalidParameter` if `words` also have arguments of draws from an account.
+    The defaults are 0.0 and "best".
+    Raises: `InvalidParameter` if `words` also name guarantees of single mechanisms, which only an account pays for.
     """
     delta, counts = words.get("delta"), words.get("counts")
     if words.get("discover") is not None:

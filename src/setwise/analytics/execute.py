@@ -59,7 +59,7 @@ class RoundReader(Protocol):
     def read(self, found_labels: Sequence[Label]) -> GroupWeights:
         """Return the exact sum of users' weights in every group that is not in `found_labels`.
 
-        `found_labels` are the labels of the groups that earlier rounds of the search released.
+        `found_labels` are the labels of the groups that earlier rounds (noisy passes) of the search released.
         """
         ...
 
@@ -90,9 +90,10 @@ class Reader(Protocol):
         ...
 
     def group_weights(self, aggregation: Aggregation) -> AbstractContextManager[RoundReader]:
-        """Return a context manager for one search for private groups; it yields the `RoundReader` of all its rounds.
+        """Return a context manager for one search for private groups, whose keys are not public.
 
-        `aggregation` says which groups and rows are read.
+        It yields the `RoundReader` from which all rounds (noisy passes over the table) of this search read exact
+        numbers. `aggregation` says which groups and rows are read.
         """
         ...
 
@@ -296,7 +297,7 @@ class _EngineFailures:
 
     @contextmanager
     def remembering(self) -> Iterator[None]:
-        """Return a context manager that remembers an engine's error raised inside its block, and lets it propagate."""
+        """Return a context manager that stores an engine's error raised inside its block, and raises it again."""
         try:
             yield
         except (EngineFailed, UnsuitableTable, UnknownColumn) as error:
@@ -368,8 +369,9 @@ def _discover_groups(
     searches: SearchMemory,
     part: str,
 ) -> Discovery:
-    """Run `rounds`, in which the plan `planned` finds private groups, and return the groups that were found.
+    """Run `rounds` (noisy passes over the table), and return the private groups that they find.
 
+    - `planned` is the plan, of which `rounds` is the first mechanism.
     - `reader` reads the rows, and `randomness` is the source of the noise.
     - `receipt` is the charge for which `searches` remembers each round, so that a retry does not draw its noise again.
     - `part` names the plan among several plans of a statement; "" otherwise.
@@ -388,10 +390,11 @@ def _discover_groups(
 def _measure_groups(
     planned: ExecutablePlan, rounds: WeightedRounds, discovery: Discovery, reader: Reader, randomness: Randomness
 ) -> PrivateAnswer:
-    """Return the answer of the plan `planned` about the groups in `discovery`, which the mechanism `rounds` has found.
+    """Return the answer of the plan `planned` about the groups in `discovery`, found by `rounds`.
 
-    `reader` reads the rows of these groups, and `randomness` is the source of the noise. If no group was found, the
-    answer is empty and no row is read.
+    `rounds` is the mechanism that found the groups in several noisy passes over the table. `reader` reads the rows of
+    these groups, and `randomness` is the source of the noise. If no group was found, the answer is empty and no row is
+    read.
     """
     measuring = planned.over(discovery) if discovery.labels else planned
     answer = _release_answer(measuring, reader, randomness) if discovery.labels else _answer(planned, (), (), True, "")

@@ -101,11 +101,11 @@ class FileSession(Session):
                 types |= {name: kind for name, kind in new.items() if name is not None}
 
     def _may_read(self, name: str | None, before: Kind | None, kind: Kind) -> bool:
-        """Return whether the column `name` may be read as `kind`; never a user column or one with a declared type.
+        """Return whether a question may read the column `name` as `kind`.
 
-        `name` is None if no file has the column. `before` is the type as which an earlier attempt at the same question
-        read the column, or None. A column that was read as float may still become an integer; any other change of type
-        is refused, so that the attempts come to an end.
+        - Never for the user column, a column with a declared type, or None, which stands for a column that no file has.
+        - Always if no earlier attempt at the same question has set a type (`before` is None).
+        - Otherwise only from float to integer, so that repeated attempts come to an end.
         """
         is_free = name is not None and name not in self._fixed
         return is_free and (before is None or (before, kind) == (Kind.FLOAT, Kind.INTEGER))
@@ -130,9 +130,9 @@ class FileSession(Session):
         return None
 
     def _read_as(self, types: Mapping[str, Kind]) -> Session:
-        """Return the session that reads further columns of this table as `types`, a mapping from columns to types.
+        """Return a session on this table that reads further columns as `types`, a mapping from columns to types.
 
-        The questions of both sessions are counted together when their joint privacy cost is computed.
+        Equal `types` return the same session. Both sessions add up what they spend, for their joint privacy cost.
         """
         wanted = frozenset(types.items())
         if wanted not in self._by_types:

@@ -52,10 +52,10 @@ class Measure:
 
     @property
     def spans_groups(self) -> bool:
-        """Whether the number that a user adds depends on all groups of the user: True with `groups` or `peak`."""
+        """Whether what a user adds to a group depends on all groups of the user, because `groups` or `peak` is set."""
         return self.groups or self.peak
 
     @property
     def is_spread(self) -> bool:
-        """Whether one user may add to several cells (whole numbers) of a group: True with `weight` or `distinct`."""
+        """Whether a user may add to several cells (whole numbers) of a group, because `weight` or `distinct` is set."""
         return self.weight is not None or self.distinct is not None

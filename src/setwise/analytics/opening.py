@@ -42,11 +42,15 @@ IN_MEMORY_NAME = "source"
 
 
 class CsvKeywords(TypedDict, total=False):
-    """The fields of `CsvOptions` (how CSV files are written) as keyword arguments of `setwise.open`.
+    """How CSV files are written, as keyword arguments of `setwise.open`; one that is left out has its default value.
 
-    They are the text between cells, the names of the columns, the encoding, the number of lines to skip, whether a
-    header line follows, the format that a file's name does not show, the decimal point, the text between thousands, the
-    date format, and the words that mean an empty cell. A field that is left out has its default value.
+    - `separator` is the text between cells, and `encoding` the encoding of the file.
+    - `columns` are the names of the columns, if the file has no header that names them.
+    - `skip_lines` is the number of lines before the header, and `header` says whether there is a header.
+    - `format` is the file format, if the file's name does not show it.
+    - `decimal` is the decimal point, and `thousands` the text between thousands.
+    - `date_format` is the format of dates.
+    - `null` lists the words that mean an empty cell.
     """
 
     separator: str | None
@@ -235,9 +239,9 @@ def open(  # noqa: A001 - it is called as setwise.open
 
 
 def _with_python_words(open_table: Callable[[], T], *, scan: bool) -> T:
-    """Return what `open_table` returns; if it fails, the error also names the arguments of `setwise.open` to give.
+    """Return what `open_table` returns. If it fails, the error also names the arguments of `setwise.open` to give.
 
-    `scan` is False for the command line and the service, which have options of their own; nothing is added then.
+    Nothing is added to the error if `scan` is False, as for the command line and the service, whose options differ.
     """
     try:
         return open_table()
@@ -260,7 +264,8 @@ def _name_in_catalog(source: Source) -> str:
 def _header_advice(location: Location) -> str:
     """Return text to append to the error message about an unknown column of the CSV file at `location`.
 
-    It advises to check how the file is written, or to join the other file that has the column.
+    It says that `setwise check` finds out how the file is written, because a wrong separator gives wrong column names,
+    and how to join another file that has the column.
     """
     return (
         f"; if these are no names, setwise check {quote(str(location.files[0]))} says how to read it; a column of "

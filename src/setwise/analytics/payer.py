@@ -58,9 +58,11 @@ class AccountPayer(Payer, Protocol):
         ...
 
     def warning(self, uses: Sequence[Use]) -> str | None:
-        """Return in words what other accounts could no longer pay for if this account paid for `uses`; None if nothing.
+        """Return a warning if paying for `uses` would end a way of paying for all accounts on the dataset, or None.
 
-        `uses` are mechanisms, as guarantees with counts. Nothing is charged.
+        `uses` are mechanisms, as guarantees with counts. The accounts share a joint budget, which pays from a Gaussian
+        budget (mu squared) or from a sum of epsilons. A charge that only one of the two can pay ends the other. Nothing
+        is charged.
         """
         ...
 
@@ -144,9 +146,10 @@ class _Charge:
 
 @dataclass(frozen=True, slots=True)
 class _QuestionPayer:
-    """The payer of one question, whose charge is recorded in `payer`; `total` is the question's (epsilon, delta).
+    """A payer that charges one question to `payer`, which keeps the charges of all questions of a session in memory.
 
-    The budget is recorded with the charge, so a request that fails before its charge leaves no trace.
+    `total` is the question's (epsilon, delta). It is recorded with the charge and not before, so that a request that
+    fails before its charge leaves no trace.
     """
 
     payer: OneOff
@@ -200,9 +203,9 @@ def suggest_budget(
 
 
 def gaussian_alternative(total: Total, terms: Terms) -> Total | None:
-    """Return the budget `total` with Gaussian noise asked for; None if it asks for other noise, or for a mechanism.
+    """Return the budget `total`, changed to ask for Gaussian noise; None if it asks for other noise or a mechanism.
 
-    If its delta is 0, the delta becomes the default delta of the account with the terms `terms`.
+    Gaussian noise needs a delta: if that of `total` is 0, the default delta of an account with the `terms` replaces it.
     """
     if total.counts not in (CountNoise.BEST, CountNoise.LAPLACE) or total.mechanism is not None:
         return None
@@ -211,9 +214,10 @@ def gaussian_alternative(total: Total, terms: Terms) -> Total | None:
 
 
 def _added_parameters(total: Total, gaussian: Total, *, in_json: bool) -> str:
-    """Return what to add to a question within `total` such that it is asked within `gaussian`, as text to paste.
+    """Return text to paste into a question of the budget `total`, to give it the noise and the delta of `gaussian`.
 
-    It is Python, such as "add counts='gaussian', delta=2e-8", or JSON if `in_json` is True.
+    The text is Python such as "add counts='gaussian', delta=2e-8", or a part of a JSON object if `in_json` is True. It
+    leaves delta out if the two budgets have the same delta.
     """
     added = {} if gaussian.delta == total.delta else {"delta": re.sub("e-0*", "e-", f"{float(gaussian.delta):g}")}
     if in_json:

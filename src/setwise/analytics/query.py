@@ -254,9 +254,9 @@ class Query:
         """Return the query for quantiles of the column `value`: the values below which the shares `at` of the rows lie.
 
         All users have equal weight, divided evenly among a user's rows.
-        - `low`, `high` and `step` are the grid from which a quantile is picked; `bounds="auto"` finds its ends
-          privately.
-        - `item` asks for the quantiles of each value of a column, or of several columns.
+        - `low`, `high` and `step` are the grid from which a quantile is selected. With `bounds="auto"` a private search
+          finds `low` and `high`, which then stay None. A `step` of None takes the default.
+        - `item` is a column, or several, for quantiles of each of its values; None: of all rows.
         - `grouping` are the keyword arguments of `Grouping`.
 
         >>> [str(each.at) for each in Query.quantile(value="age", low=0, high=99, at=[0.25, 0.5]).statistics]
@@ -297,7 +297,7 @@ class Query:
     def bounds(self) -> Bounds:
         """The query's contribution bounds, for the planner: to how many groups one user adds, and how much.
 
-        For a query without groups these are the bounds of a histogram with one label, `EVERYTHING`.
+        A query without groups is planned like a histogram of one public group, which holds all rows.
         """
         if self.item is None:
             return Bounds(contributions=1, per_item=self.per_item, domain=(EVERYTHING,))

@@ -72,8 +72,8 @@ class Session(Askable):
     """A table that answers questions privately; `setwise.open` returns one.
 
     Each question states its budget, `epsilon` and `delta`. If the session has an `account`, a question may instead
-    state the guarantees of the single mechanisms for which the account pays (`discover` for picks of groups, `counts`
-    for noisy counts).
+    state the guarantees of the single mechanisms for which the account pays (`discover` for random selections of
+    groups, `counts` for noisy counts).
     """
 
     def __init__(
@@ -172,9 +172,9 @@ class Session(Askable):
 
     @property
     def protected_column(self) -> str:
-        """The column whose values are the units of privacy: the user column, or a column of parts of users.
+        """The column whose values are the units of privacy: adding or removing all rows with one value is hidden.
 
-        A column of parts of users, such as each user's days, is derived from the user column.
+        It is the user column, or a column computed from it, which names parts of users such as each user's days.
         """
         return self._user
 
@@ -318,11 +318,11 @@ class Session(Askable):
         return replace(PrivateAnswer.from_stored(stored), replayed=replayed, unit=self._unit)
 
     def join(self, table: str, *, using: Columns, keeps_all: bool = False) -> "Session":
-        """Return the session on this table joined to `table`, one of its `public` or `private` tables.
+        """Return a session on the rows of this table joined to `table`, one of its `public` or `private` tables.
 
         - `using` names the columns that must be equal in both tables; for a private table, only the user column.
         - `keeps_all` keeps rows without a match.
-        The method `guarantee` of either session computes the joint cost of the questions to both.
+        Both sessions add up what they spend, so `guarantee` of either has the joint cost of the questions to both.
         """
         columns = (using,) if isinstance(using, str) else tuple(using)
         keys = tuple(Key(column=column, joined=column) for column in columns)
@@ -524,10 +524,10 @@ class Session(Askable):
         return shortage if suggestion is None else f"{shortage}; {suggestion}"
 
     def warning(self, plan: Plan) -> str | None:
-        """Return a text that says what other accounts could no longer pay for after `plan` is charged.
+        """Return a warning if charging `plan` would end one of two ways of paying, for all accounts on the dataset.
 
-        Accounts of one dataset share its cap, a limit on what all of them spend together. Returns None if `plan`
-        restricts no other account, or if no account pays.
+        Their joint budget pays from mu squared or from a sum of epsilons; a charge that only one can pay ends the other
+        for good. Returns None if the charge ends neither, or if the session has no account.
         """
         return None if self._account is None else self._account.warning(plan.uses)
 
@@ -575,10 +575,10 @@ class Session(Askable):
         return min(certified_price(uses, delta, claimed), self._added_up(claimed, delta), key=lambda each: each.upper)
 
     def _on_the_fly(self, uses: tuple[Use, ...], delta: float) -> CertifiedBound:
-        """Return the lower of two certified epsilons of `uses` at `delta`: an odometer's, and the sum of the budgets.
+        """Return a certified epsilon of `uses` at `delta` for an analyst who chooses questions and budgets on the fly.
 
-        An odometer is a bound that may be read at any time. `uses` are the mechanisms charged so far, as guarantees
-        with counts.
+        It is the lower of an odometer's bound and the sum of the questions' epsilons. `uses` are the mechanisms charged
+        so far, as guarantees with counts.
         """
         # Each epsilon holds except with some probability, and answers decide which is lower, so each gets half of
         # `delta`. Whether only the sum is used is decided before the first answer, so it does not depend on answers.

@@ -1,4 +1,4 @@
-"""State that a session on a table shares with the sessions on that table joined to others."""
+"""The state that a session on a table shares with the sessions on that table joined to other tables."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

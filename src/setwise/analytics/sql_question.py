@@ -54,7 +54,10 @@ class QuerySession(Protocol):
         ...
 
     def request(self, query: Query, budget: Total | Draws) -> str:
-        """Return the canonical text that identifies a request for `query` within `budget`."""
+        """Return the text that identifies a request for `query` within `budget`; equal requests have equal texts.
+
+        A ledger stores this text with the charge, to tell a retry from another question.
+        """
         ...
 
     def ask(self, query: Query, budget: AskedBudget, *, key: str | None = None) -> PrivateAnswer:
@@ -163,9 +166,10 @@ def public_values(sources: Mapping[str, Source]) -> PublicValue:
 
 
 def check_planned(statement: Statement, session: StatementSession) -> None:
-    """Raise an error if the SELECTs of `statement` over the private rows of `session` cannot be planned.
+    """Raise an error if some SELECT of `statement` over the private rows of `session` cannot be planned.
 
-    Nothing is charged or read. Each SELECT is planned by itself, with a budget that is large enough for most.
+    So a mistake in a statement is found before its budget is known. Nothing is charged or read. Each SELECT is planned
+    by itself with epsilon = 10, which is large enough for most.
     """
     statement = statement.filled(finds_bounds=True)
     for core in statement.cores:

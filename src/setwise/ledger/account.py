@@ -164,12 +164,10 @@ class Account:
         """Charge the account for `uses` (privacy guarantees with counts), durably, and return the receipt.
 
         A call with the `key` and the `request` of an earlier call charges nothing more. Its receipt has the stored
-        answer. The answer is None if none was stored; the request may then be run again.
-
+        answer, or None if there is none, and the request may then be run again.
         Requires: `request` names the whole question: what is run, and on which data. The price assumes that the
         question is fixed before later answers are seen (docs/optimal-composition.md, Theorem 7). Pay with `reserve` for
         a question that is chosen later, unless it is answered with Gaussian noise, whose price stays valid.
-
         Raises `KeyConflict` for another request under a used key, `InvalidParameter` for a use that is not registered,
         `BudgetExhausted` if the account or its cap (the joint budget of a dataset's accounts) cannot pay, and
         `StoreFailed` if the database refuses the charge 50 times although the balances can pay.
@@ -201,7 +199,6 @@ class Account:
         `uses` are privacy guarantees with counts; `key` and `request` are as in `charge`. A price can be higher than in
         `charge`, because the reserved question may be asked last. Uses registered at the account's opening, and uses of
         a zCDP account, cost the same.
-
         Theorem: docs/optimal-composition.md, Theorem 7, "Reservations". Raises the errors that `charge` raises, and
         `InvalidParameter` for a use that has no price, or for an account with a menu (a fixed list of uses).
         """
@@ -217,7 +214,10 @@ class Account:
         return self.charge([*others, *reserved_uses(early)], key=key, request=request)
 
     def _priced_by_balance(self, uses: Sequence[Use]) -> list[Use]:
-        """Return the `uses` (guarantees with counts) whose price is not valid if their question is chosen later."""
+        """Return those of the `uses` (guarantees with counts) whose price depends on the balance that pays for them.
+
+        Such a price is valid only if the question is asked at once, and not if it is chosen later.
+        """
         return uses_priced_by_balance(uses, self._terms, has_slice=isinstance(self._cap, SharedCap))
 
     def _append(self, contents: Contents, at: int, wanted: tuple[Use, ...]) -> Entry:
@@ -268,12 +268,10 @@ class Account:
     ) -> tuple[dict[str, int], dict[str, int]]:
         """Return (refill, price) for a charge of `uses` from an account's slice of the cap, in units per balance name.
 
-        The cap is the joint budget of a dataset's accounts, and the slice a part of it that is reserved for one
-        account.
+        The cap is the joint budget of a dataset's accounts, and a slice the part of it reserved for one account.
         - `refill` is to be moved from the cap into the slice first; `price` is what the slice then pays.
         - `slice_units` are the units in the slice now.
         - `rule` says which of the cap's balances may pay.
-
         Raises `Refused` if even the refilled slice cannot pay.
         """
         slice_price = cap.totals.pay(uses, slice_units, rule)
@@ -294,7 +292,6 @@ class Account:
         If the charge has a stored answer already, that answer stays and is returned: show only the returned text.
         `returned` are the charged guarantees, with counts, that were not needed. Only uses registered at the account's
         opening are refunded.
-
         Raises `InvalidParameter` if the receipt is of another account, if more is returned than was charged, if uses
         are returned although parts of the answer were released, or if the account has no such charge.
         """
@@ -342,15 +339,13 @@ class Account:
         return answer
 
     def release(self, receipt: Receipt, *, part: str, answer: str) -> str:
-        """Store the answer to the part named `part` of a question that was paid as a whole; return the stored answer.
+        """Store the answer to one part, named `part`, of a question that was paid as a whole; return the stored answer.
 
-        This charges nothing. It serves questions that are answered in parts, such as a series of running totals. If the
-        part was released before, its first answer stays and is returned: show only the returned text. The charge must
-        have been paid with `reserve`, or with a fixed price, such as that of Gaussian noise.
-
-        Raises `BudgetExhausted` if the part is not released yet and the account is frozen or closed. Raises
-        `InvalidParameter` if the receipt is of another account, if the account has no such charge, if the charge's
-        price is valid only for one immediate answer, or if the charge was partly refunded.
+        This charges nothing, and serves questions such as a series of running totals. If the part was released before,
+        its first answer stays and is returned: show only the returned text. The charge must have been paid with
+        `reserve`, or with a fixed price, such as that of Gaussian noise.
+        Raises `BudgetExhausted` for a new part if the account is frozen or closed, and `InvalidParameter` if the
+        account has no such charge, or if the charge was partly refunded or priced for one immediate answer only.
         """
         check_text(answer, "answer")
         if receipt.account != self.name:
@@ -364,7 +359,11 @@ class Account:
         )
 
         def check_release(connection: Connection) -> list[Draft]:
-            """Return the release entry to append; raise `Refused` if the charge is missing or the part was released."""
+            """Return the release entry (the answer of one part of the charge) to append, with its place in the chain.
+
+            Raises `Refused` if the charge is missing or the part was released, or `InvalidParameter` if its price
+            forbids parts.
+            """
             position = account_counters(connection, self._account_id).entries + 1
             charge = entry_under(connection, self._account_id, self.name, "charge", receipt.key)
             if charge is None or entry_under(connection, self._account_id, self.name, "release", key):

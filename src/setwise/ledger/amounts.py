@@ -1,8 +1,8 @@
 """Amounts of budgets as whole numbers of units, so that no sum of charges is ever rounded.
 
 A budget has several named balances: the zCDP parameter rho, a Gaussian wallet (mu squared), the sum of largest losses
-(epsilon), and the probability of outright failure. Each full balance is `UNITS` = 2^60 units. A charge takes the units
-it needs, rounded up; the remaining balance is reported rounded down. SQLite and PostgreSQL hold such integers exactly.
+(epsilon), and the probability of outright failure (which may reveal everything). Each full balance is `UNITS` = 2^60
+units. A charge is rounded up, and a remaining balance down. SQLite and PostgreSQL hold such integers exactly.
 """
 
 import math
@@ -45,7 +45,7 @@ class BudgetTotals(Protocol):
     """The budget of an account, or of a cap (the joint budget of a dataset's accounts), as units of named balances.
 
     The argument `amounts` of the methods has the units spent so far, per balance name (such as "wallet"). Only in
-    `largest` it has the units that remain. A full balance has 2^60 units, with few exceptions.
+    `largest` it has the units that remain. A full balance has 2^60 units, except "menu" (in menu accounts) and "rule".
     """
 
     # Implemented by `Totals` (sums of zCDP), `WalletTotals` (a Gaussian wallet), `MenuTotals` (a fixed list of uses
@@ -74,7 +74,8 @@ class BudgetTotals(Protocol):
     def lines(self) -> dict[str, int]:
         """Return the size in units of each named balance, before anything is spent; 0 for a balance that is not in use.
 
-        Most balances have 2^60 units. The balance "menu" of a menu account and the balance "rule" of a cap have fewer.
+        Most balances have 2^60 units. The balance "menu" of a menu account and "rule" of a cap (joint budget) have
+        fewer.
         """
         ...
 
@@ -148,17 +149,19 @@ class AccountTotals(BudgetTotals, Protocol):
 class Totals:
     """The budget of an account, or of a cap (a dataset's joint budget), that adds up zCDP parameters: a zCDP filter.
 
-    - `rho` is the most that the rhos of all charges may add up to.
-    - `failure` bounds the probability that any mechanism fails outright, which may reveal everything.
-
-    Both are exact floats.
+    - `rho`, an exact float, is the most that the rhos of all charges may add up to.
+    - `failure`, too, is exact. It bounds the probability that any mechanism fails outright, which may reveal
+      everything.
     """
 
     rho: float
     failure: float
 
     def lines(self) -> dict[str, int]:
-        """Return the units of the balances "rho" and "failure" before anything is spent: 2^60, or 0 if not in use."""
+        """Return the size in units of each balance of this zCDP budget: 2^60, or 0 for a balance that is not used.
+
+        The balances are "rho" and "failure" (the probability of an outright failure, which may reveal everything).
+        """
         return {FAILURE: UNITS if self.failure else 0, RHO: UNITS if self.rho else 0}
 
     def price(self, uses: Iterable[Use], spent: Mapping[str, int]) -> dict[str, int]:  # noqa: ARG002 - as of wallets
@@ -166,7 +169,6 @@ class Totals:
 
         The price is rounded up, and does not depend on `spent`. If it is above a whole balance of 2^60 units, the
         result is 2^60 + 1 units, so that the database refuses the charge.
-
         Theorem: WhitehouseRaRoWu23.
         """
         rho, failure = zcdp_sums(uses)
@@ -203,7 +205,7 @@ class Totals:
 
     @property
     def most_rho(self) -> float:
-        """The zCDP rho that the whole budget of this filter allows."""
+        """The largest zCDP rho of all that the whole budget can pay for: `rho`, which limits the sum of all charges."""
         return self.rho
 
     @property
@@ -262,9 +264,9 @@ class WalletTotals:
     rho: float
 
     def lines(self) -> dict[str, int]:
-        """Return the units of the four balances before anything is spent: 2^60, or 0 for a budget of 0.
+        """Return the size in units of each balance of the budget: 2^60, or 0 for a balance that is not used.
 
-        The balances are "failure" (probability), "rho" (zCDP), "sum" (of largest losses) and "wallet" (mu squared).
+        The names are "failure" (probability), "rho" (zCDP), "sum" (of largest losses) and "wallet" (mu squared).
         """
         totals = {FAILURE: self.failure, RHO: self.rho, SUM: self.limit, WALLET: self.wallet}
         return {balance_name: UNITS if total else 0 for balance_name, total in totals.items()}
@@ -283,7 +285,6 @@ class WalletTotals:
         can. If only one of the two can pay for `uses`, the other is emptied and pays for no later charge. If neither
         can, the returned price exceeds the wallet, so that the database refuses the charge. `spent` has the units spent
         before, per balance name.
-
         Theorem: docs/optimal-composition.md, Theorem 7, and "The sum of epsilons counts too".
         """
         remaining = {balance_name: total - spent.get(balance_name, 0) for balance_name, total in self.lines().items()}
@@ -298,10 +299,10 @@ class WalletTotals:
         return amounts
 
     def covers(self, uses: Sequence[Use], remaining: int, price: int) -> bool:
-        """Return whether `price` units of the wallet are enough for `uses`, to verify a charge of another machine.
+        """Return whether `price` units of the wallet (mu squared) pay for `uses`, to verify a charge in the ledger.
 
-        `uses` are privacy guarantees with counts. `remaining` is the number of units in the wallet before the payment;
-        a full wallet has 2^60. The price that this machine computes itself may differ by rounding.
+        `uses` are privacy guarantees with counts, and `remaining` are the wallet's units before the payment, of 2^60.
+        The machine that made the charge may round otherwise, so the price may differ from the one computed here.
         """
         # Every price has a margin, which is larger than the difference between the math libraries of two platforms. So
         # a payment that another platform computed is enough here, too.
@@ -317,10 +318,10 @@ class WalletTotals:
         return Fraction(needed) + sum(use.count * Fraction(use.guarantee.price(0.0)) for use in fixed) <= before
 
     def _after_paying(self, uses: Sequence[Use], remaining: int) -> int | None:
-        """Return the wallet's units that remain after `uses` are paid from `remaining` units; None if they are too few.
+        """Return the units of the wallet (mu squared) that remain after a payment for `uses`, or None if too few.
 
-        A full wallet has 2^60 units. The payment is enough for any order of the `uses` (privacy guarantees with
-        counts).
+        The payment is taken from `remaining` units, of 2^60, and is enough for any order of the `uses` (privacy
+        guarantees with counts).
         """
         fixed = [use for use in uses if isinstance(use.guarantee, Gaussian)]
         varied = [use for use in uses if not isinstance(use.guarantee, Gaussian)]
@@ -361,13 +362,13 @@ class WalletTotals:
 
     @property
     def price_depends_on_balance(self) -> bool:
-        """True: the price of a privacy guarantee other than Gaussian noise depends on earlier charges."""
+        """True, because all guarantees except Gaussian noise cost more the less remains in the wallet after them."""
         return True
 
     def paying(self, amounts: Mapping[str, int]) -> tuple[str, ...]:  # noqa: ARG002 - part of BudgetTotals
-        """Return ("wallet", "sum"), the names of the two balances that pay, even if one is empty.
+        """Return ("wallet", "sum"), the names of the two balances that pay, even if one of them is empty.
 
-        `amounts` is ignored.
+        The first pays in mu squared and the second in epsilons. `amounts` is ignored.
         """
         return WALLET, SUM
 
@@ -408,9 +409,10 @@ class WalletTotals:
         )
 
     def shortage(self, uses: Sequence[Use], spent: Mapping[str, int]) -> str | None:
-        """Return a sentence about what the wallet lacks to pay for `uses`, and what it could pay; None if it can pay.
+        """Return a sentence about what the wallet (mu squared) lacks to pay for `uses`; None if it can pay.
 
-        `uses` are privacy guarantees with counts. `spent` has the units spent before, per balance name.
+        It also says what the wallet could pay. `uses` are privacy guarantees with counts, and `spent` has the units
+        spent.
         """
         remaining = {balance_name: total - spent.get(balance_name, 0) for balance_name, total in self.lines().items()}
         price = self.price(uses, spent)
@@ -528,7 +530,6 @@ def zcdp_totals(*, epsilon: float, delta: float, failure_share: float) -> Totals
     """Return the budget (a limit on the sum of zCDP rhos) that keeps all answers together (epsilon, delta)-DP.
 
     The share `failure_share` of `delta` is set aside for outright failures (which may reveal everything).
-
     Raises `Unattainable` if no positive limit keeps that promise.
     """
     promise = ZcdpFilter(epsilon=epsilon, delta=delta, failure_share=failure_share)
@@ -545,9 +546,9 @@ def zcdp_totals(*, epsilon: float, delta: float, failure_share: float) -> Totals
 
 
 def _zero_concentrated(guarantee: Guarantee) -> ZeroConcentratedDP:
-    """Return the zCDP guarantee that is charged for `guarantee`.
+    """Return the zCDP guarantee that a zCDP budget charges for `guarantee`; most guarantees have a zCDP form.
 
-    It has rho = epsilon^2/2 for (epsilon, delta)-DP, pure DP and Laplace noise, rounded up.
+    Its rho is epsilon^2/2, rounded up, for (epsilon, delta)-DP, pure DP and Laplace noise.
     """
     # The exact constants are smaller. They are not used, because entries of existing filter accounts were priced with
     # epsilon^2/2 and would no longer verify.
@@ -575,17 +576,17 @@ def whole_units(amount: Fraction, total: float) -> int:
 
 
 def worth_below(units: int, total: float) -> float:
-    """Return the privacy amount of `units`: units * total / 2^60, rounded down to a float.
+    """Return the amount of privacy that `units` of a balance stand for: units * total / 2^60, rounded down to a float.
 
-    `total` is the amount of the full balance, such as its mu^2 or its epsilon.
+    `total` is the amount that the full balance of 2^60 units stands for, such as its mu^2 or its epsilon.
     """
     return float_below(Fraction(total) * units / UNITS)
 
 
 def worth_above(units: int, total: float) -> float:
-    """Return the privacy amount of `units`: units * total / 2^60, rounded up to a float.
+    """Return the amount of privacy that `units` of a balance stand for: units * total / 2^60, rounded up to a float.
 
-    `total` is the amount of the full balance, such as its mu^2 or its epsilon.
+    `total` is the amount that the full balance of 2^60 units stands for, such as its mu^2 or its epsilon.
     """
     return float_above(Fraction(total) * units / UNITS)
 

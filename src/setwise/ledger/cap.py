@@ -79,7 +79,7 @@ class SharedCap:
     ) -> dict[str, int]:
         """Return the units, per balance name, to move from the cap into an account's slice to pay for `uses`.
 
-        The slice is the part of the cap reserved for the account.
+        The cap is a dataset's joint budget, and the slice the part of it that is reserved for the account.
         - `uses` are privacy guarantees with counts.
         - `slice_units` are the units in the slice now.
         - `rule` says which of the cap's balances pay.
@@ -89,7 +89,10 @@ class SharedCap:
         return self.totals.refill(uses, slice_units, self._free(locked_spent_of(connection, self.holder)), rule)
 
     def slice_entry(self, account: int, name: str, amounts: Mapping[str, int], at: int, position: int) -> Draft:
-        """Return a new entry, not yet appended, that moves units between the cap and the slice reserved for an account.
+        """Return a new entry, not yet appended, that moves units between the cap and an account's slice.
+
+        The cap is the joint budget of a dataset's accounts, and the slice a part of it that is reserved for one
+        account.
 
         - `account` is the number of the record that opened the account, and `name` the account's name.
         - `amounts` are units per balance name. Positive ones move into the slice, negative ones return to the cap.
@@ -107,7 +110,10 @@ class SharedCap:
         return Draft(holder=account, at=at, contents=contents, movements=moves, position=position)
 
     def give_back(self, account: int, name: str, at: int, wanted: Mapping[str, int] | None = None) -> bool:
-        """Move units from the slice reserved for an account back to the cap; return False if there is nothing to move.
+        """Move units from an account's slice back to the cap; return False if there is nothing to move.
+
+        The cap is the joint budget of a dataset's accounts, and the slice a part of it that is reserved for one
+        account.
 
         - `account` is the number of the record that opened the account, and `name` the account's name.
         - `at` is the timestamp of the entry, in microseconds since 1970.
@@ -138,12 +144,11 @@ class SharedCap:
     def collect(self, account: int, name: str, uses: Sequence[Use], at: int) -> None:
         """Move units that other accounts have reserved back to the cap, so that one account can pay for `uses`.
 
+        The cap is the joint budget of a dataset's accounts. If only one of its two balances (Gaussian wallet and sum of
+        epsilons) can pay, the other is first dropped for good. Nothing happens if even the whole cap cannot pay.
         - `account` is the number of the record that opened the paying account, and `name` its name.
         - `uses` are privacy guarantees with counts.
         - `at` is the timestamp of the entries, in microseconds since 1970.
-
-        If only one of the cap's two balances (Gaussian wallet and sum of epsilons) can pay, the other is first dropped
-        for good. Nothing happens if even the whole cap cannot pay.
         """
         with self._store.reading() as connection:
             balance = self.balance(connection)
@@ -164,7 +169,7 @@ class SharedCap:
                 lacking -= max(min(lacking, held), held // 2)
 
     def keep_rule(self, account: int, name: str, rule: Rule, at: int) -> bool:
-        """Let only one balance of the cap pay from now on; return whether this was possible.
+        """Let only one balance of the cap (a joint budget) pay from now on; return whether this was possible.
 
         The result is False, and nothing changes, if a balance was dropped before or if the account is not open.
         - `rule` is the balance that pays: the Gaussian wallet or the sum of epsilons.
@@ -183,7 +188,8 @@ class SharedCap:
         """Append entries to an account's chain in one transaction; return False if the database refuses them.
 
         `account` is the number of the record that opened the account. `drafts` computes the entries to append. The
-        database refuses entries that overdraw a balance, or that take units of the cap for an account that is not open.
+        database refuses entries that overdraw a balance, or that take units of the cap (joint budget) for an account
+        that is not open.
         """
         try:
             self._store.append_priced(account, drafts)
@@ -192,7 +198,7 @@ class SharedCap:
         return True
 
     def _free(self, spent: Mapping[str, int]) -> dict[str, int]:
-        """Return the units of the cap that are reserved for no account, per balance name.
+        """Return the units of the cap (the joint budget) that are reserved for no account, per balance name.
 
         `spent` has the units that were moved from the cap to accounts, per balance name.
         """

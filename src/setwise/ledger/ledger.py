@@ -75,7 +75,6 @@ class Ledger:
 
         `url` is the path of a SQLite file, or ``postgresql://user@host/database``. `clock` tells the time of new
         entries; the machine's clock is used if None.
-
         Raises `InvalidParameter` for an address of another form and `StoreFailed` for a database that cannot be used.
         """
         clock = SystemClock() if clock is None else clock
@@ -123,14 +122,12 @@ class Ledger:
         status.
         - `uses` are the privacy guarantees, with counts, that the account may draw.
         - `analyst` and `dataset` say whose account this is and which data it may pay for; either may be empty.
-        - With `period` ("month", for example) all the uses are available again in every calendar period (UTC), and the
-          promise is per period.
+        - With `period` ("month", for example; None: never) all the uses are available again in every calendar period
+          (UTC), and the promise is per period.
         - `wallet` is a mu: further uses may reveal together as much as one Gaussian mechanism of this mu.
         - `failure` bounds the probability that any of these further uses fails outright, which may reveal everything.
         - `unit` is the unit of privacy that is protected: "user", or a part of a user such as "user,day".
-
         Theorem: docs/optimal-composition.md, Theorem 7, for the wallet.
-
         Raises `AccountExists` for a taken name, `InvalidParameter` for a wrong argument or another unit on the dataset.
         """
         return self.open_account(
@@ -169,9 +166,7 @@ class Ledger:
           uses of a few known sizes.
         - `failure_share` is the share of delta for outright failures (which may reveal everything); None: a default.
         - `period`, `analyst`, `dataset` and `unit` are as in `open_setwise`.
-
         Theorem: WhitehouseRaRoWu23 for zCDP, docs/optimal-composition.md, Theorem 7, for wallets, and "Menu accounts".
-
         Raises `AccountExists` for a taken name, `InvalidParameter` for a wrong argument or another unit on the dataset.
         """
         return self.open_account(
@@ -208,9 +203,7 @@ class Ledger:
         - `keep` says how a cap under the rule "wallet" pays: from a Gaussian budget ("wallet"), from a sum of epsilons
           ("sum"), or in both ways ("either") until one of them cannot pay for a charge and ends for good.
         - `unit` is the unit of privacy that the cap protects, such as "user".
-
         Theorem: docs/optimal-composition.md, "Slices", for wallets, WhitehouseRaRoWu23 for zCDP.
-
         Raises `InvalidParameter` if the dataset has a cap or accounts already, or was registered with another unit.
         """
         share = failure_share_of(rule, failure_share)
@@ -340,7 +333,6 @@ class Ledger:
         - `unit` is the unit of privacy that all accounts on the dataset protect, such as "user" or "user,day".
 
         Only digests of `reads`, `within` and `definition` are stored. Repeating a registration changes nothing.
-
         Raises `BadRequest` if names that read the same data would then have accounts that do not draw on one cap, or
         would protect different units of privacy.
         """
@@ -367,7 +359,8 @@ class Ledger:
     ) -> None:
         """Append an audit event about an `action` outside the ledger, such as "person.added", for good.
 
-        `by` is the person who acted, `subject` the person or thing acted on, and `details` any JSON values.
+        `by` is the person who acted, `subject` the person or thing acted on, and `details` any JSON values (None: no
+        details).
         """
         check_name(action, "action")
         event = AuditEvent(kind="act", action=action, by=by, subject=subject, details=dict(details or {}))
@@ -375,7 +368,10 @@ class Ledger:
             write_event(connection, event, microseconds(self._clock.now()))
 
     def acts(self, *, after: int = 0, actions: Sequence[str] = ()) -> tuple[Record, ...]:
-        """Return, in order, the audit events above number `after`, or only those that `record` wrote with `actions`."""
+        """Return, in order, the records of the audit events whose number is above `after`.
+
+        If `actions` is not empty, only events that `record` wrote with one of these actions are returned.
+        """
         with self._store.reading() as connection:
             return tuple(events_of(connection, after, actions))
 
@@ -428,7 +424,6 @@ class Ledger:
         - `within` matters only if the file is missing although the ledger has signed heads. One of them must then have
           been signed at most this time ago; None refuses to sign.
         - With `anew`, the file is replaced without these comparisons.
-
         Raises `StoreFailed`, without signing, if a check fails.
         """
         if last_head is not None and not anew:
@@ -446,7 +441,6 @@ class Ledger:
 
         A signed head is a record of where every account's chain ended, signed with `key`. If there is no file yet, but
         the ledger has heads, one of them must have been signed at most the time `within` ago (None: this fails).
-
         Raises `StoreFailed` if the ledger lacks the head in the file, or fails a check of its signatures and entries.
         """
         now = self._clock.now()
@@ -468,7 +462,6 @@ class Ledger:
         """Restore the export in `stream` into this ledger, which must be empty; return the number of entries.
 
         All is one transaction. On PostgreSQL only the owner of the tables can do this, because triggers are renewed.
-
         Raises `InvalidParameter` for a ledger that is not empty, or an export that was changed or cut short.
         """
         with self._store.writing() as connection:
@@ -524,7 +517,6 @@ class Ledger:
 
         A cap is the joint budget of a dataset's accounts. An account is idle if it has no entry in the time `idle`
         before now. Calling this is never necessary: a cap that runs short collects reserved parts by itself.
-
         Raises `InvalidParameter` if the dataset has no cap of which accounts reserve parts.
         """
         latest = microseconds(self._clock.now() - idle)
@@ -586,7 +578,8 @@ class Ledger:
         """Open an account on certified terms (from `setwise_terms` or `filter_terms`) and return its status.
 
         The dataset's cap (joint budget), if any, is added to the terms. Raises `AccountExists` if the name is taken,
-        and `InvalidParameter` if the dataset, its cap or its accounts protect another unit of privacy.
+        and `InvalidParameter` if the dataset, its cap or its accounts protect another unit of privacy (a user, or a
+        part of a user).
         """
         with self._store.writing() as connection:
             if connection.execute(select(accounts.c.holder).where(accounts.c.name == terms.name)).first():

@@ -65,7 +65,8 @@ class MenuTotals:
         """Return the largest budget of a menu such that all answers together are (epsilon, delta)-DP.
 
         A menu is a list of privacy guarantees (`uses`, whose counts are ignored): a question has one of them, and each
-        may be taken many times. `failure_share` is the share of delta for outright failures.
+        may be taken many times. `failure_share` is the share of delta for outright failures, in which everything may be
+        revealed.
 
         Raises `InvalidParameter` for a guarantee of unbounded privacy loss, and for an empty or too long menu. Raises
         `Unattainable` if not even one use keeps the promise.
@@ -105,10 +106,11 @@ class MenuTotals:
         return Menu(self.epsilon, self.delta, tuple(items), self.budget)
 
     def lines(self) -> dict[str, int]:
-        """Return the units of each balance before anything is spent, per balance name.
+        """Return the size of each balance of the account in units, per balance name.
 
-        The balance "menu", which pays, has `budget` units. The others ("failure", "rho" and "sum") have 2^60 units
-        each; but "failure" has 0 if the budget allows no outright failure.
+        The balance "menu" pays for the guarantees of the fixed list (menu), and has `budget` units. "failure" has 2^60
+        units, or 0 if the budget allows no outright failure (which may reveal everything). "rho" and "sum" only record
+        what was spent, and have 2^60 units each.
         """
         return {FAILURE: UNITS if self.failure else 0, MENU: self.budget, RHO: UNITS, SUM: UNITS}
 

@@ -33,10 +33,10 @@ def failure_probability(terms: Terms) -> float:
 
 
 def charge_sum_delta(terms: Terms) -> float:
-    """Return (delta - f) / 2, rounded down, where f is the part of an account's delta for outright failures.
+    """Return (delta - f) / 2, rounded down, where f is the part of delta for outright failures in an account's `terms`.
 
-    An outright failure may reveal everything. The sum of the epsilons of single charges is used as a bound only while
-    the deltas of these charges add up to at most the returned number.
+    An outright failure may reveal everything. The odometer uses the sum of the epsilons of single charges as a bound
+    only while the deltas of these charges add up to at most the returned number.
     """
     return max(0.0, down(0.5 * (terms.delta - failure_probability(terms))))
 
@@ -60,7 +60,8 @@ def charge_guarantee(uses: tuple[Use, ...], delta: float | None) -> tuple[float,
     `uses` are privacy guarantees with counts, and `delta` is the delta that the question was asked with (None if
     unknown). The result has the smaller epsilon of two:
     - a certified upper bound on the optimal epsilon of the uses, with `delta`.
-    - the sum of their largest losses, with their probability of outright failure as delta.
+    - the sum of their largest losses, with their probability of outright failure (in which everything may be revealed)
+      as delta.
     """
     guarantees = [(largest_loss((use.guarantee, use.count) for use in uses), filter_parameters(uses).failure_sum)]
     if delta:
@@ -112,7 +113,7 @@ def stopping_odometer(
     largest: float,
     charge_uses: tuple[tuple[tuple[Use, ...], float | None], ...] | None,
 ) -> CertifiedBound:
-    """Return a bracket of the epsilon that an account has drawn, valid as a stopping rule; cached.
+    """Return a certified bracket of the epsilon that an account has drawn, valid as a stopping rule; cached.
 
     Valid as a stopping rule means: for every epsilon fixed in advance, all answers given before the result exceeds it
     are (epsilon, delta)-DP, at the delta of the account's `terms`.
@@ -128,10 +129,11 @@ def stopping_odometer(
 
 @lru_cache(maxsize=4096)
 def pathwise_odometer(terms: Terms, drawn: tuple[Use, ...] | None, worth: Spent, largest: float) -> CertifiedBound:
-    """Return a bracket of an epsilon that the account's privacy loss exceeds at no time, except with probability delta.
+    """Return a certified bracket whose upper end the privacy loss never exceeds, except with probability delta.
 
-    The delta is that of the account's `terms`. `drawn` are the guarantees, with counts, that were paid for (None if
-    only their sums are known), `worth` is the sum of their zCDP, and `largest` the sum of their largest losses. Cached.
+    The privacy loss is that of all answers, and delta is that of the account's `terms`. `drawn` are the guarantees,
+    with counts, that were paid for (None if only their sums are known), `worth` is the sum of their zCDP, and `largest`
+    the sum of their largest losses. Cached.
     """
     if worth == Spent() and not drawn:
         return _NOTHING_DRAWN
@@ -155,7 +157,7 @@ def _with_lower_end(terms: Terms, drawn: tuple[Use, ...] | None, best: Certified
 
 
 def stopping_bound(terms: Terms, worth: Spent, largest: float, charged: tuple[float, float] | None) -> CertifiedBound:
-    """Return, as a bracket from 0, the smallest of three bounds on the epsilon that an account has drawn.
+    """Return, as a certified bracket from 0, the smallest of three bounds on the epsilon that an account has drawn.
 
     Each bound is valid as a stopping rule. That means: for every epsilon fixed in advance, all answers given before the
     result exceeds it are (epsilon, delta)-DP, at the delta of the account's `terms`. The bounds are:
@@ -177,10 +179,11 @@ def stopping_bound(terms: Terms, worth: Spent, largest: float, charged: tuple[fl
 
 
 def pathwise_bound(terms: Terms, worth: Spent, largest: float, *, delta: float | None = None) -> CertifiedBound:
-    """Return the smaller of a zCDP odometer and `largest`, the sum of the largest losses, as a bracket for epsilon.
+    """Return the smaller of a zCDP odometer and `largest`, the sum of the largest losses, as a bracket from 0.
 
-    With probability at least 1 - `delta`, the privacy loss exceeds neither at any time. A `delta` of None takes that of
-    the account's `terms`. The odometer is computed from `worth`, the zCDP drawn.
+    Both bound the epsilon that an account has spent. With probability at least 1 - `delta`, the privacy loss exceeds
+    neither at any time. A `delta` of None takes that of the account's `terms`. The odometer is computed from `worth`,
+    the zCDP drawn.
 
     Theorem: WhitehouseRaRoWu23 (the odometer), DworkKeMcMiNa06 (the sum).
     """

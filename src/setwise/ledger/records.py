@@ -99,18 +99,19 @@ def read_uses(text: str) -> tuple[Use, ...]:
 
 
 def write_amounts(amounts: Mapping[str, int]) -> str:
-    """Return `amounts` as the JSON text of an entry that moves budget between a dataset and one account.
+    """Return `amounts` as the JSON text of a ledger entry that moves budget between a dataset's cap and one account.
 
-    The dataset's joint budget is called its cap, and the part reserved for the account its slice. `amounts` has units
-    per balance name. Positive ones move into the slice, negative ones return to the cap.
+    The cap is the joint budget of all accounts on the dataset, and the part reserved for one account is its slice.
+    `amounts` has units per balance name. Positive ones move into the slice, negative ones return to the cap.
     """
     return canonical(amounts)
 
 
 def read_amounts(text: str) -> dict[str, int]:
-    """Return the units, per balance name, that an entry moves between a dataset's cap and an account's slice of it.
+    """Return the units, per balance name, that an entry moves between a dataset's cap and an account's slice.
 
-    `text` is the JSON text of `write_amounts`. Raises `ValueError` for JSON of another form, or for an amount of 0.
+    The cap is the joint budget of all accounts, and a slice the part of it that is reserved for one. `text` is the JSON
+    text of `write_amounts`. Raises `ValueError` for JSON of another form, or for an amount of 0.
     """
     amounts = json.loads(text)
     if not isinstance(amounts, dict) or not all(type(units) is int and units for units in amounts.values()):
@@ -144,7 +145,8 @@ class Contents:
     - `period` is the budget period, or "" for an account without periods.
     - `uses` is a JSON list of guarantees with counts: those that a charge draws, or that a settlement (the entry with
       the answer of a charge) gives back.
-    - `text` is the request of a charge, the answer of a settlement or release, or the units that a slice entry moves.
+    - `text` is the request of a charge, the answer of a settlement or release, or the units that a slice entry moves
+      between a dataset's joint budget and the part reserved for the account.
     - `moves` lists the balance changes as JSON rows: number of the record that opened the account or cap, period,
       balance name, amount.
     """

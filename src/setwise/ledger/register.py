@@ -81,12 +81,12 @@ class Record:
 
     @property
     def terms(self) -> Terms:
-        """The terms of the account or cap that this record opens. Fails for a record of an audit event."""
+        """The terms of the account or cap (joint budget) that this record opens; not for a record of an audit event."""
         return Terms.read(self.body)
 
     @property
     def event(self) -> AuditEvent:
-        """The audit event in this record. Fails for a record that opens an account or a cap."""
+        """The audit event in this record; not for a record that opens an account or a cap, which has other fields."""
         return AuditEvent.read(self.body)
 
     def to_dict(self) -> "ActRecord":
@@ -134,7 +134,7 @@ def _append(connection: Connection, kind: str, name: str, body: str, at: int, to
 
 
 def write_record(connection: Connection, terms: Terms, at: int) -> Record:
-    """Append the opening of an account or cap with these `terms` to the ledger's records, and return the new record.
+    """Append the opening of an account or cap (joint budget) with these `terms` to the records; return the new record.
 
     `at` is the time of the opening, in microseconds since 1970. Unlike `write_opening`, this inserts no row into the
     table of accounts.
@@ -451,5 +451,5 @@ def accounts_on(connection: Connection, dataset: str) -> Select[tuple[int]]:
 
 
 def terms_of(connection: Connection, holder: int) -> Terms:
-    """Return the terms (promise and budget) of the account or cap that was opened by the record numbered `holder`."""
+    """Return the terms (promise and budget) of the account or cap that the record numbered `holder` opened."""
     return Terms.read(connection.execute(select(openings.c.body).where(openings.c.holder == holder)).scalar_one())

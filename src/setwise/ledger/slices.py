@@ -100,8 +100,8 @@ class CapTotals:
     def for_promise(cls, *, epsilon: float, delta: float, failure_share: float, keep: Keep = "either") -> "CapTotals":
         """Return the budget of a cap such that all answers paid from it are together (epsilon, delta)-DP.
 
-        `failure_share` is the share of delta for outright failures (which may reveal everything). `keep` is a field of
-        the class. Raises `InvalidParameter` for an unknown `keep`.
+        A cap is the joint budget of a dataset's accounts. `failure_share` is the share of delta for outright failures
+        (which may reveal everything). `keep` is a field of the class. Raises `InvalidParameter` for an unknown `keep`.
         """
         if keep not in get_args(Keep):
             raise InvalidParameter(f"keep must be one of {', '.join(get_args(Keep))}, not {keep!r}")
@@ -109,7 +109,7 @@ class CapTotals:
         return cls(wallet.size, wallet.loss_limit, wallet.failure_limit, keep)
 
     def lines(self) -> dict[str, int]:
-        """Return the units of each balance of the cap when nothing is spent, per balance name.
+        """Return the size in units of each balance of the cap (a dataset's joint budget), per balance name.
 
         The balances "wallet" (mu squared), "sum" (of epsilons) and "failure" have 2^60 units each, or 0 if they are not
         in use. The balance "rule" has 3 units if both "wallet" and "sum" are in use, and 0 otherwise.
@@ -124,10 +124,11 @@ class CapTotals:
         }
 
     def rule_of(self, units: int) -> Rule:
-        """Return which of the cap's balances, "wallet", "sum" or both, still pay.
+        """Return which balances of the cap (a dataset's joint budget) still pay.
 
-        `units` are the units spent of the balance "rule", which records what was dropped: 0 for nothing, 2 for the sum,
-        3 for the wallet.
+        They are "wallet" (mu squared), "sum" (of epsilons), or both. `units` are the units spent of the balance "rule",
+        which records which balance ended: 0 none, 2 the sum, 3 the wallet. A cap that was set to pay from one balance
+        only (`keep`) ignores them.
         """
         # If the cap began with one of the two balances, nothing can be dropped, and `units` are ignored.
         match self.keep:
@@ -143,9 +144,9 @@ class CapTotals:
     def pay(self, uses: Sequence[Use], slice_units: Mapping[str, int], rule: Rule) -> dict[str, int] | None:
         """Return the units, per balance name, that an account's slice of the cap pays for `uses`.
 
-        None if the slice has too few units. A slice is the part of the cap that is reserved for one account;
-        `slice_units` are the units in it, per balance name. `uses` are privacy guarantees with counts. `rule` says
-        which of the cap's balances pay.
+        None if the slice has too few units. A slice is the part of the cap (a dataset's joint budget) that is reserved
+        for one account; `slice_units` are the units in it, per balance name. `uses` are privacy guarantees with counts.
+        `rule` says which of the cap's balances pay.
 
         Theorem: docs/optimal-composition.md, "Slices".
         """
@@ -165,9 +166,10 @@ class CapTotals:
     ) -> bool:
         """Return whether `price` is a valid payment for `uses` from a slice that had `slice_units` units.
 
-        A slice is the part of the cap that is reserved for one account. A use costs the more of the wallet (mu squared)
-        the less remains after it. So a price is valid if it is the price at some remaining balance, and at least that
-        balance remains in the slice after the payment. It may differ by the rounding of another platform.
+        A slice is the part of the cap (a dataset's joint budget) that is reserved for one account. A use costs the more
+        of the wallet (mu squared) the less remains after it. So a price is valid if it is the price at some remaining
+        balance, and at least that balance remains in the slice after the payment. It may differ by the rounding of
+        another platform.
 
         `uses` are privacy guarantees with counts. `price` and `slice_units` have units per balance name, and `rule`
         says which of the cap's balances pay.
@@ -188,8 +190,8 @@ class CapTotals:
     def pays_well(self, uses: Sequence[Use], price: Mapping[str, int]) -> bool:
         """Return whether the `price` of `uses` in an account's slice is at most 2% above their price in the whole cap.
 
-        A slice is the part of the cap that is reserved for one account. `uses` are privacy guarantees with counts.
-        `price` has units per balance name; only those of the wallet (mu squared) are compared.
+        A slice is the part of the cap (a dataset's joint budget) that is reserved for one account. `uses` are privacy
+        guarantees with counts. `price` has units per balance name; only those of the wallet (mu squared) are compared.
         """
         return price.get(WALLET, 0) <= self._costs(uses).well
 
@@ -198,7 +200,7 @@ class CapTotals:
     ) -> dict[str, int]:
         """Return the units, per balance name, to move into an account's slice so that it can pay for `uses`.
 
-        A slice is the part of the cap that is reserved for one account.
+        A slice is the part of the cap (a dataset's joint budget) that is reserved for one account.
         - `uses` are privacy guarantees with counts.
         - `slice_units` are the units in the slice now, and `free` the units of the cap in no slice.
         - `rule` says which of the cap's balances pay.
@@ -223,8 +225,9 @@ class CapTotals:
     def needs(self, uses: Sequence[Use], rule: Rule) -> dict[str, int]:
         """Return the units, per balance name, of the smallest slice of the cap that can pay for `uses`.
 
-        A slice is the part of the cap that is reserved for one account. `uses` are privacy guarantees with counts.
-        `rule` says which of the cap's balances pay. An amount above 2^60, a whole balance, means that no slice can pay.
+        A slice is the part of the cap (a dataset's joint budget) that is reserved for one account. `uses` are privacy
+        guarantees with counts. `rule` says which of the cap's balances pay. An amount above 2^60, a whole balance,
+        means that no slice can pay.
         """
         costs = self._costs(uses)
         wanted = costs.fixed_costs(rule)
@@ -233,11 +236,11 @@ class CapTotals:
         return wanted
 
     def rule_for(self, uses: Sequence[Use], remaining: Mapping[str, int], rule: Rule) -> Rule | None:
-        """Return which balances still pay after the cap has paid for `uses` (privacy guarantees with counts).
+        """Return which balances of the cap (a dataset's joint budget) still pay after a payment for `uses`.
 
-        `remaining` has the cap's remaining units per balance name, and `rule` says which balances pay now: "wallet",
-        "sum" or both. The result is `rule` if all of these can pay for `uses`, otherwise the only balance that can, and
-        None if none can.
+        `uses` are privacy guarantees with counts. `remaining` has the cap's remaining units per balance name, and
+        `rule` says which balances pay now: "wallet" (mu squared), "sum" (of epsilons) or both. The result is `rule` if
+        all of these can pay for `uses`, otherwise the only balance that can, and None if none can.
         """
         within = {
             balance_name: units <= remaining[balance_name] for balance_name, units in self.needs(uses, rule).items()
@@ -248,10 +251,10 @@ class CapTotals:
         return rule if by_wallet and by_sum else Rule.WALLET if by_wallet else Rule.SUM
 
     def shortage(self, uses: Sequence[Use], remaining: Mapping[str, int], rule: Rule) -> str | None:
-        """Return a sentence about what the cap lacks to pay for `uses`, or None if it can pay.
+        """Return a sentence about what the cap (a dataset's joint budget) lacks to pay for `uses`, or None if it can.
 
         `uses` are privacy guarantees with counts. `remaining` has the cap's remaining units per balance name, and
-        `rule` says which of its balances pay: "wallet", "sum" or both.
+        `rule` says which of its balances pay: "wallet" (mu squared), "sum" (of epsilons) or both.
         """
         if self.rule_for(uses, remaining, rule) is not None:
             return None
@@ -262,10 +265,12 @@ class CapTotals:
         return balance_shortage(uses, wallet, summed)
 
     def rule_ended_by(self, uses: Sequence[Use], remaining: Mapping[str, int], rule: Rule) -> Rule | None:
-        """Return the balance ("wallet" or "sum") that would never pay again after the cap has paid for `uses`.
+        """Return the balance of the cap (joint budget) that would never pay again after a payment for `uses`.
 
-        `uses` are privacy guarantees with counts. `remaining` has the cap's remaining units per balance name, and
-        `rule` says which balances pay now. Returns None if no balance would end, or if the cap cannot pay.
+        The cap pays from "wallet" (mu squared) and "sum" (of epsilons); one that cannot pay for a charge is dropped for
+        good. `uses` are privacy guarantees with counts. `remaining` has the cap's remaining units per balance name, and
+        `rule` says which balances pay now. Returns None if neither would end, or if the cap cannot pay for `uses` at
+        all.
         """
         after = self.rule_for(uses, remaining, rule)
         if after is None or after is rule:
@@ -277,34 +282,34 @@ class CapTotals:
         return _costs_of(self, tuple(uses))
 
     def worth(self, amounts: Mapping[str, int]) -> Spent:
-        """Return the failure probability of all charges that the cap has paid, rounded up, with a placeholder for rho.
+        """Return the failure probability of everything that the cap has paid for, rounded up; rho is a placeholder.
 
-        A cap does not record rho; `rho_drawn` in status.py computes it. The placeholder is infinity, or 0 if nothing
-        was spent of the Gaussian wallet (the sum of epsilons may have paid). `amounts` has the units spent, per balance
-        name.
+        `amounts` has the units spent, per balance name. A cap does not record the zCDP rho; `rho_drawn` in status.py
+        computes it. The placeholder is 0 if the cap's Gaussian wallet paid nothing, and infinity otherwise.
         """
         return Spent(math.inf if amounts[WALLET] else 0.0, worth_above(amounts[FAILURE], self.failure))
 
     def loss_sum(self, amounts: Mapping[str, int]) -> float:
-        """Return the sum of the largest privacy losses (epsilons) of all charges that the cap has paid, rounded up.
+        """Return the sum of the largest privacy losses (epsilons) of all charges that the cap has paid.
 
-        `amounts` has the units spent, per balance name. A cap that pays from its Gaussian wallet alone does not record
-        the sum: the result is then infinite, or 0 if nothing was spent.
+        The cap is a dataset's joint budget; the sum is rounded up. `amounts` has the units spent, per balance name. A
+        cap that pays from its Gaussian wallet alone does not record the sum: the result is then infinite, or 0 if
+        nothing was spent.
         """
         if self.rule_of(amounts[RULE]) is not Rule.WALLET:
             return worth_above(amounts[SUM], self.limit)
         return math.inf if any(amounts.values()) else 0.0
 
     def as_uses(self) -> tuple[Use, ...]:
-        """Return the cap's whole budget as two guarantees: Gaussian noise of its mu^2, and (0, `failure`)-DP.
+        """Return the whole budget of the cap (a dataset's joint budget) as Gaussian noise and (0, `failure`)-DP.
 
-        The second is left out if the failure probability of the cap is 0.
+        The noise has the cap's mu^2. The second guarantee is left out if the failure probability of the cap is 0.
         """
         return wallet_as_uses(self.wallet, self.failure)
 
     @property
     def price_depends_on_balance(self) -> bool:
-        """True: the price of a privacy guarantee other than Gaussian noise depends on earlier charges."""
+        """True, because all guarantees except Gaussian noise cost more the less remains in the wallet after them."""
         return True
 
     @property
@@ -313,7 +318,7 @@ class CapTotals:
         return self.wallet / 2
 
     def paying(self, amounts: Mapping[str, int]) -> tuple[str, ...]:
-        """Return the names of the cap's balances that still pay: "wallet", "sum", or both.
+        """Return the names of the cap's balances that still pay: "wallet" (mu squared), "sum" (of epsilons), or both.
 
         If both are returned, a charge takes units from both, until one of them cannot pay and is dropped for good.
         `amounts` has the units spent so far, per balance name; most full balances have 2^60 units.
@@ -321,7 +326,7 @@ class CapTotals:
         return {Rule.BOTH: (WALLET, SUM), Rule.WALLET: (WALLET,), Rule.SUM: (SUM,)}[self.rule_of(amounts[RULE])]
 
     def spent_as(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
-        """Return two guarantees that together reveal at least as much as everything that the cap has paid for.
+        """Return two guarantees that together reveal at least as much as all that the cap (joint budget) has paid.
 
         The first is Gaussian noise of the spent mu^2, or pure DP of the spent epsilons if only the sum of epsilons
         still pays. The second is (0, delta)-DP of the spent failure probability. `amounts` has the units spent, per
@@ -353,8 +358,8 @@ class _Costs:
 
     - `failure` is their failure probability.
     - `summed` is the sum of their largest losses; it is above 2^60 if a loss is unbounded.
-    - `prices` lists pairs (wallet's balance after paying, price), from the largest balance down to 0. It is empty if a
-      guarantee has no finite price.
+    - `prices` lists pairs (balance of the wallet of mu squared after paying, price), from the largest balance down to
+      0. It is empty if a guarantee has no finite price.
     - `well` is 102% of the price in a full wallet, where the price is lowest.
     - `rounding` is the most units by which the prices of two platforms may differ.
     """
@@ -366,7 +371,7 @@ class _Costs:
     rounding: int
 
     def fixed_costs(self, rule: Rule) -> dict[str, int]:
-        """Return the costs that do not depend on the wallet's balance, in units per balance name.
+        """Return the costs that do not depend on the balance of the wallet (mu squared), in units per balance name.
 
         They are the failure probability and the sum of largest losses. The sum is left out if `rule` says that only the
         wallet pays.
@@ -376,7 +381,11 @@ class _Costs:
 
 @lru_cache(maxsize=4096)
 def _costs_of(cap: CapTotals, uses: tuple[Use, ...]) -> _Costs:
-    """Return what `uses` (privacy guarantees with counts) cost the budget `cap`, in units; cached."""
+    """Return the costs of `uses` (privacy guarantees with counts) in units of the balances of `cap`; cached.
+
+    The result has the cost in the wallet (mu squared) for several balances that may remain, because that cost depends
+    on the balance after the payment.
+    """
     wallet = cap.wallet
     # The wallet's price depends on the balance after the uses. It is computed for w 2^(-i/2), i = 1 to 40, where w is
     # the whole wallet, and for 0.
@@ -415,7 +424,8 @@ def _cost(uses: tuple[Use, ...], level: float) -> Fraction | None:
 def _platform_dependent_price(use: Use) -> Fraction:
     """Return the highest price (in mu^2) of `use` in a Gaussian wallet, or 0 if its price is fixed or infinite.
 
-    It is the price of a use that empties the wallet. A fixed price is equal at every balance of the wallet.
+    It is the price of a use that empties the wallet. Prices that depend on the balance are computed with functions that
+    platforms round differently, and the accepted difference is a share of this price.
     """
     # Other prices are computed with functions that platforms round differently; the accepted difference is a share of
     # this price.

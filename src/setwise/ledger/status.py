@@ -83,7 +83,7 @@ class AccountStatus:
 
     @property
     def analyst(self) -> str:
-        """The analyst whose account this is; may be empty."""
+        """The name of the analyst who may ask questions from this account; "" if none was stated."""
         return self.terms.analyst
 
     @property
@@ -117,7 +117,7 @@ class AccountStatus:
 
     @property
     def delta(self) -> float:
-        """The delta at which the account's promised epsilon, and its odometer, hold."""
+        """The delta at which the account's promised epsilon, and its odometer (the bound on what was spent), hold."""
         return self.terms.delta
 
     @property
@@ -149,10 +149,10 @@ class AccountStatus:
 
     @property
     def path_odometer(self) -> CertifiedBound:
-        """A bracket of an epsilon that the answers' privacy loss exceeds, at any time, with probability at most delta.
+        """A bracket whose upper end the privacy loss of the answers never exceeds, except with probability delta.
 
         This is a stronger statement than that of `odometer`, which is only a stopping rule, so the upper end can be
-        larger.
+        larger. It bounds everything paid for in the period.
         """
         return pathwise_odometer(self.terms, self.drawn, self.worth, self.largest)
 
@@ -161,8 +161,8 @@ class AccountStatus:
         """The largest epsilon of one further question that the account can pay for, rounded down.
 
         The question is one with Gaussian noise if the account pays from a wallet (a budget in mu squared), or one with
-        pure DP if more remains of the sum of epsilons. A cap may refuse it. None for an account of guarantees that were
-        registered at its opening.
+        pure DP if more remains of the sum of epsilons. The dataset's joint budget (cap) may still refuse it. None for
+        an account of guarantees that were registered at its opening.
         """
         if self.terms.uses:
             return None
@@ -189,7 +189,10 @@ class AccountStatus:
 
     @property
     def _summed_epsilon_left(self) -> float:
-        """The epsilon that remains of the sum of epsilons; 0 if the sum is not known or no longer pays."""
+        """The epsilon by which the sum of the epsilons of all charges may still grow before it reaches its limit.
+
+        It is 0 if the account has no such limit, if the sum so far is unknown, or if only a rounding error remains.
+        """
         if not isinstance(self.terms.totals, WalletTotals) or math.isinf(self.largest):
             return 0.0
         limit = self.terms.totals.limit
@@ -297,11 +300,12 @@ _HALVINGS = 40
 
 @lru_cache(maxsize=4096)
 def _epsilon_left(terms: Terms, remaining_uses: tuple[Use, ...], share_left: float) -> float:
-    """Return the epsilon of one question that uses up the first of the `remaining_uses`, rounded down.
+    """Return the epsilon of the largest single question that an account can still pay for, rounded down.
 
     It is at most the promised epsilon, and 0 if nothing remains.
     - `terms` has the account's promise.
-    - `remaining_uses` are the remaining budget as privacy guarantees.
+    - `remaining_uses` are the remaining budget as privacy guarantees; the first is the mechanism that the question
+      runs.
     - `share_left` is the remaining share of the budget, from 0 to 1.
     """
     mechanisms = [use for use in remaining_uses if not isinstance(use.guarantee, ApproxDP)]
@@ -436,10 +440,10 @@ def _promise(terms: Terms) -> tuple[Use, ...]:
 
 
 def rho_drawn(connection: Connection, cap: int) -> float:
-    """Return the zCDP rho of everything that all accounts under a cap have paid for in all periods, rounded up.
+    """Return the zCDP rho of everything that all accounts under a cap have paid for in all budget periods, rounded up.
 
-    It is infinite if the rho of some account is unknown. `cap` is the number of the record that opened the cap, the
-    joint budget of a dataset's accounts.
+    It is infinite if the rho of some account is unknown. A cap is the joint budget of a dataset's accounts, and `cap`
+    is the number of the record that opened it.
     """
     under = select(accounts.c.holder).where(accounts.c.cap == cap)
     bodies = select(openings.c.holder, openings.c.body).where(openings.c.holder.in_(under))

@@ -75,7 +75,7 @@ def parse_period(value: "str | BudgetPeriod | None") -> BudgetPeriod | None:
 
 
 def period_id(period: BudgetPeriod | None, moment: datetime) -> str:
-    """Return the name of the period that contains `moment`; the empty text for an account without periods."""
+    """Return the name of the period that contains `moment`; "" if `period` is None (no periods)."""
     return WHOLE_LIFE if period is None else period.of(moment)
 
 
@@ -120,7 +120,7 @@ class Terms:
         The keys are balance names:
         - "wallet" and others of the budget, mostly with 2^60 units.
         - the written form of each registered guarantee, such as "pure:0.1", with its count.
-        - "slice:wallet" and others for what the account may reserve of its cap (a dataset's joint budget).
+        - "slice:wallet" and others for the parts of its cap (a dataset's joint budget) that the account may reserve.
         """
         registered = {line_of(use): use.count for use in self.uses}
         balances = registered if self.totals is None else registered | self.totals.lines()
@@ -199,7 +199,7 @@ class Terms:
 
 
 def _read_totals(record: dict[str, Any]) -> Totals | WalletTotals | MenuTotals | CapTotals:
-    """Return the budget of an account or cap from `record`, its JSON object in the ledger."""
+    """Return the budget of an account or cap (joint budget) from `record`, its JSON object in the ledger."""
     # The keys tell the classes apart, because the JSON does not name them.
     if "items" in record:
         return MenuTotals(**{**record, "items": tuple((written, cost) for written, cost in record["items"])})
@@ -239,10 +239,11 @@ def account_movements(
     """Return the changes that a charge of `uses` makes to the account's own balances in the budget period `period`.
 
     - `holder` is the number of the record that opened the account, and `terms` are the account's terms.
-    - `uses` are privacy guarantees with counts.
+    - `uses` are privacy guarantees with counts. A registered guarantee is taken from its own count; any other is paid
+      from the account's budget.
     - `spent` has the units spent before, per balance name; prices may depend on them.
 
-    Raises `InvalidParameter` for a use that is not registered if the account has no budget for such uses.
+    Raises `InvalidParameter` if a use is not registered, and the account has registered uses only and no budget.
     """
     draws, others = terms.split(uses)
     amounts = {line_of(use): use.count for use in draws}
@@ -341,7 +342,7 @@ def setwise_terms(
 
     - `name` is the account's name, and `uses` are privacy guarantees with counts.
     - `analyst` and `dataset` say whose account it is and which data it may pay for; either may be empty.
-    - With `period`, all the uses are available again in every calendar period.
+    - With `period`, all the uses are available again in every calendar period; None: only once.
     - `wallet` is a mu: further uses may reveal together as much as one Gaussian mechanism of this mu.
     - `failure` bounds the probability that any of these further uses fails outright, which may reveal everything.
     - `unit` is the unit of privacy that is protected: "user", or a part of a user such as "user,day".
@@ -454,8 +455,8 @@ _RULES = {
 def failure_share_of(rule: str, share: float | None) -> float:
     """Return the share of delta for outright failures: `share` or, if it is None, the default of the accounting `rule`.
 
-    An outright failure may reveal everything. Raises `InvalidParameter` for a rule other than "wallet", "zcdp" and
-    "menu".
+    The rule says how charges add up: "wallet" (mu squared), "zcdp" (rho) or "menu" (fixed costs). An outright failure
+    may reveal everything. Raises `InvalidParameter` for any other rule.
     """
     if rule not in _RULES:
         raise InvalidParameter(f"rule must be wallet, menu or zcdp, not {rule!r}")
@@ -463,9 +464,10 @@ def failure_share_of(rule: str, share: float | None) -> float:
 
 
 def filter_promise(rule: str, epsilon: float) -> CertifiedBound:
-    """Return the promise of a filter account or a cap as a certified bracket [`epsilon`, `epsilon`].
+    """Return the promise of a filter account or cap (joint budget) as a certified bracket [`epsilon`, `epsilon`].
 
-    The bracket names the method and the theorem of `rule`: "wallet", "menu" or "zcdp".
+    The rule says how charges add up. The bracket names the method and the theorem of `rule`: "wallet", "menu" or
+    "zcdp".
     """
     _, method, statement = _RULES[rule]
     return CertifiedBound(float(epsilon), float(epsilon), Interaction.ADAPTIVE, method, statement)

@@ -131,7 +131,7 @@ def band(
     """Draw certified brackets over `x`: a line at the upper ends `high`, and the area below it filled down to `low`.
 
     `low` are the lower ends. `axes` is the panel to draw in, `stroke` the colour and style of the line, and `label` the
-    entry in the legend. If `every` is given, only every `every`-th point gets a marker.
+    entry in the legend. Only every `every`-th point gets a marker; None: every point.
     """
     axes.fill_between(x, low, high, color=stroke.color, alpha=0.35, linewidth=0)
     line(axes, x, high, stroke, label, every)

@@ -115,7 +115,7 @@ def _finite(value: float) -> float | None:
 
 
 def _by_more_than(tolerance: float) -> str:
-    """Return the phrase " by more than TOLERANCE"; an empty text if the tolerance is 0."""
+    """Return the phrase " by more than TOLERANCE" for the text of a claim; "" if the tolerance is 0."""
     return f" by more than {tolerance:g}" if tolerance else ""
 
 

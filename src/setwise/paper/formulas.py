@@ -238,11 +238,12 @@ def partial_sum(t: float, last: int, ranges: int, pure: int, epsilon: float, g: 
 
 
 def partial_sum_slope(t: float, last: int, ranges: int, pure: int, epsilon: float, g: float, *, uses: int) -> float:
-    """Return the derivative of F_ell (see `partial_sum`) at `t` for ell = `last`, by the formula of lem:deriv_zero.
+    """Return the derivative at `t` of the partial sum F_ell for ell = `last` (see `partial_sum`), by lem:deriv_zero.
 
     - `ranges`, `pure`: how many bounded-range and pure-DP mechanisms of `epsilon` there are
     - `g`: the overall epsilon
-    - `uses`: the factor in the formula that should be `ranges`; the paper's proof has the number of all mechanisms
+    - `uses`: the factor of each term on which the paper errs. The formula is right if it is `ranges`; the paper's proof
+      has the number of all mechanisms.
     """
     q, p = keep(epsilon, t), keep(2 * epsilon, epsilon)
     front = (exp(g - epsilon * (pure - last) - t * ranges) - exp(t - epsilon)) / (1 - exp(-epsilon))

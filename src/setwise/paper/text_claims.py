@@ -56,7 +56,10 @@ def _introduction() -> tuple[Claim, ...]:
 
 
 def _ranges(count: int) -> float:
-    """Return the overall epsilon at delta = 1e-6 of `count` bounded-range mechanisms of epsilon 0.1, in any order."""
+    """Return the overall epsilon at delta = 1e-6 of `count` bounded-range mechanisms of epsilon 0.1, in any order.
+
+    This is Setwise's optimum, with which the paper's numbers are compared.
+    """
     return compose([Use(BoundedRange(epsilon=_EPSILON), count)]).epsilon(_DELTA).upper
 
 
@@ -136,7 +139,7 @@ def _moments() -> tuple[Claim, ...]:
 
 
 def _recursion(order: str, epsilon: float, g: float) -> Bracket:
-    """Return the bracket of the optimal delta at overall epsilon `g` for mechanisms in a fixed order.
+    """Return the certified bracket of the optimal delta at overall epsilon `g` for mechanisms in a fixed order.
 
     `order` has one letter per mechanism, first to last: "D" for pure DP and "B" for bounded range, all of the same
     epsilon.
@@ -297,7 +300,7 @@ def _partial_sums() -> tuple[Claim, ...]:
         """Return the derivative at t = 0.2 of the partial sum F_ell for ell = `at`, by central differences.
 
         F_ell(t) is the sum of the first terms in the formula for the optimal delta of a batch. `power`, "i" or "j", is
-        the exponent of the last factor of each term.
+        the exponent of the last factor of each term, because two readings of the paper's formula are compared.
         """
         ends = [
             formulas.partial_sum(t + sign * _STEP, at, ranges, pure, epsilon, g, power=power) for sign in (1.0, -1.0)
@@ -344,7 +347,8 @@ def _partial_sums() -> tuple[Claim, ...]:
 def _one_range() -> Claim:
     """Return the correction of the paper's corollary about one bounded-range mechanism among k - 1 pure-DP mechanisms.
 
-    The corollary follows prop:sbr-ord. Evaluated for k = 4, epsilon = 0.5 and overall epsilon 0.6.
+    The corollary follows prop:sbr-ord, and counts the pure-DP mechanisms wrongly. It is evaluated for k = 4, epsilon =
+    0.5 and overall epsilon 0.6.
     """
     epsilon, g = 0.5, 0.6
     stages = (LinearStage(((PureDP(epsilon=epsilon), 3),)), RangeStage(((epsilon, 1),)))

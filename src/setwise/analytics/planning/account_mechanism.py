@@ -91,8 +91,8 @@ def statistics_from_draws(
 
     - `bounds` are the query's contribution bounds (to how many groups one user adds, and how much).
     - `wanted` has one release per statistic; its noise is chosen here.
-    - `draws.counts` is the guarantee of each noisy number, and `draws.discover` that of each pick of a quantile or a
-      group.
+    - `draws.counts` is the guarantee of each noisy number, and `draws.discover` that of each random selection of a
+      quantile or a group.
     - `status` is the status of the account that pays.
     """
     # A count or a sum is charged one noisy number, a mean two, and a variance three. A single quantile is charged one
@@ -123,11 +123,12 @@ def statistics_from_draws(
 
 
 def _discovery_from_draws(bounds: Bounds, draws: Draws, status: AccountStatus) -> AccountMechanism | None:
-    """Return the mechanism that finds groups by their numbers of users, paid with the registered guarantees in `draws`.
+    """Return the mechanism that finds the groups of a query, paid with the registered guarantees in `draws`; or None.
 
-    `bounds` are the query's contribution bounds, and `status` is the status of the account that pays. None if no group
-    has to be found, because groups are public and the query is no top k.
-    Raises: `InvalidParameter` if the query is a top k but `draws.discover`, which pays for picking groups, is None.
+    None if the groups are public and the query is no top k, so that no group has to be found. A top k selects the
+    groups with the most users; any other query shows the groups with enough users. `bounds` are the query's
+    contribution bounds, and `status` is the status of the account that pays.
+    Raises: `InvalidParameter` if the query is a top k but `draws.discover`, which pays for selecting groups, is None.
     """
     by_users = replace(bounds, per_item=1)
     if bounds.k is None:

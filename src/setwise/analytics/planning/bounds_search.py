@@ -111,7 +111,8 @@ class Search:
     def uses(self) -> tuple[Use, ...]:
         """Return the mechanism runs (guarantees with counts) that a question with a search for bounds is charged for.
 
-        The last is the whole (epsilon, delta) that remains for the answer; those before it are the runs of the search.
+        The runs of the search come first. The last is one (epsilon, delta)-DP guarantee of all that remains for the
+        answer, because the answer's mechanism is chosen only after the search.
         """
         epsilon, delta = float_below(self.remaining.epsilon), float_below(self.remaining.delta)
         answer = ApproxDP(epsilon=epsilon, delta=delta) if delta else PureDP(epsilon=epsilon)
@@ -121,11 +122,12 @@ class Search:
         return merged((*bounds, *groups, *rows, Use(answer)))
 
     def aggregation(self, query_aggregation: Aggregation) -> Aggregation:
-        """Return the request to the engine for the exact counts from which this search chooses bounds.
+        """Return the request to the engine for the exact counts of users from which this search chooses bounds.
 
-        The engine counts users by each number that is to be bounded. For values of a column, it counts the users in
-        bins whose ends are powers of two; for a user's groups and rows, the users with 1, 2, 3, .. of them. Filter and
-        user column are those of `query_aggregation`, the request for the query itself.
+        - For clipping bounds, the engine counts the users in bins of values whose ends are powers of two.
+        - For bounds on a user's groups or rows, it counts the users with 1, 2, 3, .. of them.
+
+        `query_aggregation` is the request for the query itself, from which the filter and the user column are taken.
         """
         measures = [*self.measures, *self.row_measures]
         if self.groups is not None:
@@ -181,10 +183,10 @@ class Search:
         )
 
     def _noise_of_row(self, contributions: int) -> float:
-        """Estimate the noise, in rows of one group, that each row of the limit on a user's rows adds to the answer.
+        """Estimate by how much the answer's noise grows if the limit on a user's rows in a group grows by 1.
 
-        A limit of n rows adds n times as much. The search weighs that noise against the rows that the limit leaves out.
-        `contributions` is the most groups in which one user counts.
+        The search weighs this noise against the rows that the limit leaves out. These are known in one group only, so
+        the noise of all groups is divided accordingly. `contributions` is the most groups in which one user counts.
         """
         # The rows that a bound leaves out are known in one group only, the one in which a user has the most. In all
         # groups together it leaves out 1 to `contributions` times as many, so the noise is divided by the midpoint.
@@ -204,9 +206,10 @@ class Search:
         return 1 if query.item is None else query.k or (READ_GROUPS if query.domain is None else len(query.domain))
 
     def _noise_at(self, bound: int) -> float:
-        """Estimate the answer's total noise, in (user, group) pairs, if a user counts in at most `bound` groups.
+        """Estimate the sum of the noise scales of all groups' counts, if a user counts in at most `bound` groups.
 
-        The search compares the result with the number of pairs that this limit leaves out.
+        Its unit is (user, group) pairs, so the search for a limit compares it with the number of pairs that the limit
+        leaves out.
         """
         # The noise of a count is proportional to `bound` with Laplace noise, and to its square root with Gaussian
         # noise.
@@ -242,7 +245,7 @@ when they are promised, and their sum must stay within the budget."""
 def search_for(query: Query, total: Total) -> Search | None:
     """Return the search for the bounds that `query` leaves open; None if the query states all its bounds.
 
-    `total` is the (epsilon, delta) of search and answer together, of which the search spends the share `SHARE`.
+    `total` is the (epsilon, delta) of search and answer together. The search spends a tenth of epsilon and no delta.
     """
     every_measure = _searched_measures(query)
     measures = tuple(measure for measure in every_measure if measure.doubling)
@@ -433,10 +436,11 @@ class SearchMemory:
 
 
 def _with_bounds_found(statistic: Statistic, low: Fraction, high: Fraction, schema: Schema, steps: int) -> Statistic:
-    """Return `statistic` with the bounds `low` and `high` that a search found.
+    """Return `statistic` with the bounds `low` and `high` that a private search found; a sum also gets a rounding step.
 
-    A count of rows includes at most `steps` rows of each user. A sum also gets a rounding step, such that the larger
-    absolute bound has at most `steps` rounding steps. `schema` says whether the column is one of integers.
+    - A count of rows includes at most `steps` rows of each user.
+    - The step of a sum is such that the larger absolute bound has at most `steps` rounding steps. It is at least 1 if
+      `schema` says that the column holds integers and that bound is at least 1.
     """
     if isinstance(statistic, Count):
         return statistic.with_bounds(low, min(high, Fraction(steps)))

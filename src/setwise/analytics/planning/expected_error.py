@@ -40,8 +40,9 @@ def statistics_note(query: Query, confidence: Fraction, number: str, *, in_round
     """Return sentences about what the intervals in an answer to `query` promise, and which statistics have none.
 
     An interval contains the number that the phrase `number` names, such as "the exact number", with probability
-    `confidence`. `in_rounds` is True if groups were found in rounds (several noisy passes over the table) and not
-    selected by their noisy numbers of users. Only such a selection makes `confidence` an average over all groups.
+    `confidence`. If groups are shown because their noisy number of users is high, this holds for these numbers only on
+    average over the groups. `in_rounds` is True if groups were found in another way, by rounds (noisy passes over the
+    table).
     """
     sure = f"{float(confidence):.0%}"
     sentences = []

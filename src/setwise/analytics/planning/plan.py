@@ -186,7 +186,7 @@ class ExecutablePlan:
 
     @property
     def rounds(self) -> WeightedRounds | None:
-        """The mechanism that finds the private groups in several rounds over the table, before they are counted.
+        """The mechanism that finds the private groups in rounds: several noisy passes over the table.
 
         None if the plan finds groups in another way, or if its groups are public.
         """
@@ -271,10 +271,10 @@ class BoundsSearch:
 
 
 def groups_read(mechanism: Mechanism) -> int | None:
-    """Return how many groups a mechanism reads from the engine; None if it reads all.
+    """Return how many groups a mechanism reads from the engine (the highest by exact counts or sums); None for all.
 
-    It reads the groups with the highest exact counts or sums. A mechanism that considers the `limit` largest groups
-    reads one more group, whose count its threshold depends on.
+    A mechanism that considers the `limit` largest groups reads one more group, because its threshold depends on that
+    group's count.
     """
     match mechanism:
         case UnknownGumbel(limit=limit) | TwoPhaseTopK(discovery=UnknownGumbel(limit=limit)):
@@ -348,8 +348,8 @@ def plan_query(
 def draft_plan(query: Query, total: Total, user: str, schema: Schema) -> Plan:
     """Return a plan that states the mechanism runs of `query` and their cost within `total`, for comparing budgets.
 
-    Runs and cost are those of `plan_query`. If a search must first find bounds, this function is faster, because it
-    neither checks that the query can be planned with found bounds nor estimates an error. `user` is the user column.
+    Runs and cost are those of `plan_query`. It is faster if a search must first find bounds, because it neither plans
+    the query with found bounds nor estimates an error. `user` is the user column, and `schema` describes the table.
     """
     search = search_for(query, total)
     if search is None:
@@ -405,9 +405,9 @@ def _example_error(search: Search, user: str, schema: Schema, where: Filter | No
 def _plan_costliest(
     search: Search, user: str, schema: Schema, where: Filter | None, charge: Charge
 ) -> tuple[ExecutablePlan, int]:
-    """Return (plan, steps) of the query with the costliest bounds that `search` can find.
+    """Return (plan, steps): a plan of the query with the costliest bounds that `search` can find, for the charge.
 
-    The plan shows that the query can be planned; its own cost is not certified.
+    It shows that the query can be planned whatever the search finds; its own cost is not certified.
     - `steps` is the most rounding steps that the larger bound of a sum may have: `FINE_STEPS` if the budget allows that
       many, else `COARSE_STEPS`.
     - `user` is the user column, and `schema` has the table's columns.
@@ -425,11 +425,11 @@ def _plan_costliest(
 
 
 def _promise(uses: tuple[Use, ...], total: Total, status: AccountStatus | None) -> Charge:
-    """Return (cost, delta, alone) of `uses`, the mechanism runs of a question with the budget `total`.
+    """Return (cost, delta, alone), the privacy promise for `uses`, the runs of a question with the budget `total`.
 
-    - The cost is a certified epsilon at `delta`.
+    - `uses` are mechanism runs (guarantees with counts). Their cost is a certified epsilon at `delta`.
     - `delta` is that of the account that pays, or the question's delta if no account pays (`status` is None).
-    - `alone` is the (epsilon, delta) of `uses` at the question's delta; None if no account pays.
+    - `alone` is the (epsilon, delta) of `uses` at the question's delta, for texts; None if no account pays.
     """
     # A question whose uses satisfy pure DP within its epsilon needs no delta.
     is_pure = certified_price(uses, 0.0, Interaction.SETWISE).upper <= total.epsilon
@@ -445,12 +445,12 @@ def _promise(uses: tuple[Use, ...], total: Total, status: AccountStatus | None) 
 
 
 def promise_of(uses: tuple[Use, ...], budget: Budget, status: AccountStatus | None) -> Charge:
-    """Return (cost, delta, alone) of `uses`, the mechanism runs of several queries together.
+    """Return (cost, delta, alone), the privacy promise for `uses`, the mechanism runs of several queries together.
 
     - The cost is a certified epsilon at `delta`.
     - `delta` is that of the account that pays, or that of `budget` if no account pays (`status` is None).
-    - `alone` is the (epsilon, delta) of `uses` at the delta of `budget`; None unless an account pays and `budget` is a
-      `Total`.
+    - `alone` is the (epsilon, delta) of `uses` at the delta of `budget`, for texts; None unless an account pays and
+      `budget` is a `Total`.
     Raises: `InvalidParameter` if `budget` names registered guarantees and no account pays.
     """
     if isinstance(budget, Total):
@@ -485,9 +485,9 @@ def aggregation_of(query: Query, user: str, schema: Schema, where: Filter | None
 
 
 def _fitted_query(query: Query, schema: Schema) -> Query:
-    """Return `query` with public labels converted to the types that the group columns have in `schema`.
+    """Return `query` with its public labels and rounding steps adapted to the kinds of the columns in `schema`.
 
-    Each statistic also gets its rounding step, which may depend on the kind of its column.
+    Labels get the types of the group columns, and a statistic without a rounding step gets the default of its column.
     Raises: `UnsuitableTable` if a top k would be ranked by sums of a column that does not hold integers.
     """
     columns = [group_of(text, schema).labels(schema) for text in query.groups]

@@ -34,10 +34,7 @@ them."""
 
 
 class WeightedQuery(Protocol):
-    """A query with a weight, for pricing several queries together.
-
-    Each query's epsilon is proportional to its weight.
-    """
+    """A query with a weight. Queries that are charged together get epsilons in proportion to their weights."""
 
     @property
     def query(self) -> Query:
@@ -63,7 +60,7 @@ class Priced:
 
     @property
     def uses(self) -> tuple[Use, ...]:
-        """The mechanism runs (guarantees with counts) of all queries, to be registered with the account that pays."""
+        """The mechanism runs (guarantees with counts) of all planned queries, which the account is charged for."""
         return _uses(self.plans)
 
 
@@ -150,9 +147,10 @@ class _BudgetCandidates:
     delta: float
 
     def at(self, scale: float) -> _BudgetCandidate:
-        """Return the candidate in which the epsilon of each query is `scale` times the query's weight.
+        """Return the candidate in which each query's epsilon is `scale` times its weight, with draft plans.
 
-        An epsilon above `LARGEST_TOTAL`, the most for a single query, is lowered to it.
+        An epsilon above `LARGEST_TOTAL`, the most for a single query, is lowered to it. All queries get an equal part
+        of delta.
         """
         # Composing several queries needs the other half of delta.
         failure = Fraction(self.delta) * (_FAILURES if len(self.questions) > 1 else 1) / len(self.questions)
@@ -172,10 +170,11 @@ class _BudgetCandidates:
     def largest(
         self, price: Callable[[tuple[Use, ...], float], float], epsilon: float, first: float | None = None
     ) -> _BudgetCandidate:
-        """Return a candidate whose queries together cost at most `epsilon`, with about the largest scale.
+        """Return a candidate whose queries together cost at most `epsilon`, with nearly the largest possible budgets.
 
-        `price` returns the joint epsilon of mechanism runs at a delta. `first` is the scale that is tried first; None
-        starts where the epsilons of the queries add up to `epsilon`.
+        The epsilon of each query is its weight times a common scale. `price` returns the joint epsilon of mechanism
+        runs at a delta. `first` is the scale that is tried first; None starts where the queries' epsilons add up to
+        `epsilon`.
         Raises: `Unattainable` if no scale that was tried costs at most `epsilon`.
         """
         best: _BudgetCandidate | None = None
@@ -240,7 +239,7 @@ class JointPlan:
 
     @property
     def total(self) -> None:
-        """Always None: a statement with several SELECTs has one budget for each (`budgets`), and no single one.
+        """Always None, because a statement with several SELECTs has one budget for each SELECT (`budgets`).
 
         This property exists so that callers can read `total` of a `JointPlan` and of an `ExecutablePlan` alike.
         """

@@ -102,10 +102,10 @@ def _least(accuracy: Within, plan: Callable[[Total], ExecutablePlan]) -> Executa
     """
 
     def plan_at(step: int) -> ExecutablePlan | None:
-        """Return the plan for the epsilon with the index `step` on the geometric grid of epsilons.
+        """Return the plan for the epsilon that has the index `step` on the geometric grid of epsilons.
 
-        Reads `accuracy` and `plan` of the enclosing call. None if the planned intervals are wider than
-        `accuracy.within`, if the epsilon is out of range, or if `plan` raises `Unattainable` for it.
+        The function `plan` of the enclosing call makes the plan. The result is None if the epsilon is out of range, if
+        `plan` raises `Unattainable`, or if the planned intervals are wider than `accuracy.within`.
         """
         if not _LEAST <= (epsilon := _epsilon(step)) <= LARGEST_TOTAL:
             return None

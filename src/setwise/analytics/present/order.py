@@ -96,8 +96,9 @@ _MONTH_COLUMNS = ("month", "mon", "monat", "mois", "mes")
 def month_numbers(name: str, cells: Sequence[Cell]) -> dict[Cell, float]:
     """Return the numbers by which `cells`, labels of the text column `name`, are sorted as months; {} if not months.
 
-    All months are written as 2026-1, as English names, or as numbers from 1 to 12. Numbers are months only if the
-    column's name says month, or if all twelve are labels.
+    The cells must all be a year and month such as 2026-1, an English name, or a number from 1 to 12. Numbers are months
+    only if the column's name says month, or if all twelve are labels. A year and month becomes 12 * year + month, and
+    any other month its number in the year.
 
     >>> month_numbers("at", ["2026-10", "2026-9"])
     {'2026-10': 24322.0, '2026-9': 24321.0}

@@ -149,9 +149,10 @@ def _clipped_in_brief(clipped: ClippedShare | None) -> str:
 
 
 def _share_interval(share: LeftOutShare | ClippedShare) -> str:
-    """Return a noisy share with its interval, such as "3.2% [2%, 5%]", or the interval alone, such as "0% to 14%".
+    """Return a noisy share and its interval as text, such as "3.2% [2%, 5%]".
 
-    The share is what a bound leaves out or clips. It is not shown if noise may be as large as the share.
+    The share is the part of pairs, rows or users that a bound leaves out or clips. If noise may be as large as the
+    share, only the interval is returned, such as "0% to 14%", because the share alone would mislead.
     """
     lower, upper = _percent(share.lower, math.floor), _percent(share.upper, math.ceil)
     # A bound is chosen because its noisy share is small, so the share tends to be too low: where the exact share was
@@ -394,8 +395,8 @@ _KINDS = {
 def _statistics(statistics: Sequence[Statistic], where: str) -> list[str]:
     """Return texts that describe `statistics`, in order.
 
-    Quantiles of the same column on the same grid share one text; every other statistic has a text of its own. `where`
-    is " per item" if the query has groups, else "".
+    Quantiles of the same column on the same grid of possible values share one text; every other statistic has a text of
+    its own. `where` is " per item" if the query has groups, else "".
     """
     together: dict[Statistic, list[Statistic]] = {}
     for statistic in statistics:

@@ -97,9 +97,10 @@ class Count(Statistic):
 
     @property
     def per_item(self) -> int | None:
-        """The most that one user adds to a group, if groups can be ranked by the count, as in a top k; None otherwise.
+        """The most that one user adds to a group, if groups can be ranked by this count, as in a top k; None otherwise.
 
-        Groups cannot be ranked by a count with a `column`, nor before a search has found the bound on a user's rows.
+        It is None for a count of the rows in which a column is not null, and for a count of rows as long as a private
+        search has not found the bound on a user's rows.
         """
         return None if self.column is not None or self.is_auto else self.most or 1
 
@@ -153,7 +154,7 @@ class Count(Statistic):
         return total_radius(release, Fraction(1))
 
     def planned_words(self, radii: Sequence[Fraction]) -> str:
-        """Return a phrase such as "counts within ±12", which says how close counts will be to the exact counts.
+        """Return a phrase such as "counts within ±12", which says how far counts may be from the exact counts.
 
         The first of `radii` is the half-width of the planned intervals.
         """

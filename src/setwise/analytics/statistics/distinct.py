@@ -45,9 +45,9 @@ class Distinct(Statistic):
         return f"distinct_{self.column}"
 
     def measures(self) -> tuple[Measure, ...]:
-        """Return the measure of a distinct count (what a user adds to a group): at most `per_user` distinct values.
+        """Return, as a tuple of one, the measure (what a user adds to a group): at most `per_user` distinct values.
 
-        The engine counts the values that at least one user adds.
+        The engine does not sum over users: it counts the values that at least one user adds.
         """
         return (Measure(column=self.column, distinct=self.per_user, in_cells=True),)
 
@@ -65,8 +65,8 @@ class Distinct(Statistic):
     def in_units(self, estimate: "Estimate") -> "Estimate":
         """Return `estimate`, a noisy number of distinct values, with a value or lower end below 0 raised to 0.
 
-        The upper end of the interval is raised by as much as the value, so that the interval of a value that was
-        raised does not shrink to 0 alone.
+        If the value is raised, the upper end of the interval is raised by the same amount. Otherwise an interval below
+        0 would become 0 .. 0, and state that the exact number is 0.
         """
         from setwise.mechanisms.release import Estimate
 
@@ -110,5 +110,5 @@ class Distinct(Statistic):
 
     @property
     def kept_of_user(self) -> str:
-        """How many distinct values of a user are counted at most, as text such as "10 distinct values of page"."""
+        """A phrase such as "10 distinct values of page", with the most distinct values of one user that count."""
         return f"{self.per_user:,} distinct values of {self.column}"

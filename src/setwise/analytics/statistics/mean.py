@@ -70,7 +70,8 @@ class Mean(BoundedStatistic):
     def _reach(self) -> int:
         """The largest distance of a user's own mean from the middle between the bounds, in rounding steps; at least 1.
 
-        Raises: `InvalidParameter` if noise cannot be sampled for the sensitivity, this distance times `per_user`.
+        The sensitivity of the mean's sum is this distance times `per_user` (None: 1).
+        Raises: `InvalidParameter` if this sensitivity is too large to sample noise for.
         """
         reach = math.ceil(self.clip_bounds.width / 2 / self.clip_bounds.known_step)
         bounded_reach(reach * (self.per_user or 1))

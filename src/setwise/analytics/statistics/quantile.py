@@ -1,4 +1,4 @@
-"""Quantiles of a column, picked from a grid of possible values."""
+"""Quantiles of a column, which the exponential mechanism selects from a grid of possible values."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -103,7 +103,7 @@ class Quantile(BoundedStatistic):
 
     @property
     def name(self) -> str:
-        """The name of the quantile's column in an answer: median_COLUMN, or quantile_SHARE_COLUMN."""
+        """The name of the quantile's column in an answer: median_COLUMN for the median, else quantile_SHARE_COLUMN."""
         return f"median_{self.column}" if self.at == Fraction(1, 2) else f"quantile_{float(self.at):g}_{self.column}"
 
     def default_step(self, schema: Schema) -> Fraction:
@@ -173,9 +173,10 @@ class Quantile(BoundedStatistic):
         )
 
     def in_units(self, estimate: "Estimate") -> "Estimate":
-        """Return the picked value in units of the column, without an interval.
+        """Return the quantile in units of the column, without an interval.
 
-        The value of `estimate` is the index of the picked value on the grid that begins at the lower bound.
+        The value of `estimate` is the index of a value that the exponential mechanism selected on the grid that begins
+        at the lower bound.
         """
         from setwise.mechanisms.release import Estimate
 
@@ -195,7 +196,7 @@ class Quantile(BoundedStatistic):
         return Fraction(release.error(None, CONFIDENCE)[0] or 0)
 
     def planned_together(self) -> object:
-        """Return a key that is equal for quantiles of the same column and grid, so that one phrase describes them."""
+        """Return a key that is equal for quantiles of the same column and grid, so that they share one phrase."""
         return self.measures()
 
     def planned_words(self, radii: Sequence[Fraction]) -> str:
@@ -209,7 +210,7 @@ class Quantile(BoundedStatistic):
         return f"{name} of {self.column} within {', '.join(first)}{both}{last} users in rank"
 
     def alike(self) -> Statistic:
-        """Return a key that is equal for all quantiles of the same column and grid, whatever their shares.
+        """Return a key that is equal for all quantiles of the same column and the same grid of possible values.
 
         An answer describes all quantiles with equal keys in one text (`description`). The key is their median.
         """
@@ -237,7 +238,7 @@ class Quantile(BoundedStatistic):
 
     @property
     def user_weight_note(self) -> str:
-        """A sentence which says that a user's rows share one vote, and how to count rows with equal weight."""
+        """A sentence which says that a user's rows share one vote in quantiles, and how to count rows equally."""
         return (
             f"In quantiles of {self.column} all rows of a user together have one vote; to count rows alike, ask "
             f"COUNT(*) by bins, GROUP BY FLOOR({self.column} / 10)"

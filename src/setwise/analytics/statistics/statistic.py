@@ -207,9 +207,9 @@ class Statistic(ABC):
         """
 
     def planned_together(self) -> object:
-        """Return a key for grouping statistics: a plan has one phrase (`planned_words`) for all with equal keys.
+        """Return a key by which statistics are grouped in the text of a plan; None if the statistic stands alone.
 
-        None if the statistic has a phrase of its own.
+        Statistics with equal keys share one phrase, that of `planned_words`.
         """
         return None
 
@@ -232,8 +232,8 @@ class Statistic(ABC):
     def description(self, together: "Sequence[Statistic]", where: str) -> str:
         """Return a text for headings: what the statistic is, and how one user's part in it is bounded.
 
-        `together` are the statistics that the text describes, which have equal keys (`alike`). `where` is " per item"
-        if the query has groups, else "".
+        `together` are the statistics that share the text, such as several quantiles of one column. `where` is " per
+        item" if the query has groups, else "".
         """
 
     @classmethod
@@ -536,20 +536,20 @@ up in units of 2^-22."""
 
 
 def extreme_measures(column: str) -> tuple[Measure, Measure]:
-    """Return the two measures (numbers of each user) from which a private search finds clipping bounds.
+    """Return the two numbers of each user from which a private search finds clipping bounds for sums over `column`.
 
-    They are each user's least and greatest value of `column`. The engine counts, for each of the two, the users in bins
-    whose ends are powers of two.
+    The numbers are the user's least and greatest value of the column. For each of the two, the engine counts how many
+    users have a number in each bin, and the ends of the bins are powers of two.
     """
     measure = doubling_measure(column, averaged=False)
     return replace(measure, extreme=-1), replace(measure, extreme=1)
 
 
 def doubling_measure(column: str, *, averaged: bool) -> Measure:
-    """Return the measure that puts each user, by one number of theirs, into a bin whose ends are powers of two.
+    """Return the measure with which the engine counts users by the size of one of their numbers.
 
-    The number is the user's mean of `column` if `averaged`, otherwise their sum. The engine counts the users in each
-    bin, and a private search finds bounds from these counts.
+    The number is the user's mean of `column` if `averaged`, otherwise their sum. It is put into a bin whose ends are
+    powers of two. A private search finds clipping bounds from the numbers of users in these bins.
     """
     from setwise.mechanisms.doubling_bounds import DOUBLINGS
 

@@ -82,9 +82,10 @@ class Sum(BoundedStatistic):
 
     @property
     def per_item(self) -> int | None:
-        """The most that one user adds to a group, if groups can be ranked by the sum; None otherwise.
+        """The most that one user adds to a group, if groups can be ranked by the sum, as in a top k; None otherwise.
 
-        Groups can be ranked if users add whole numbers of 0 or more, unless a private search found the bounds.
+        Groups can be ranked if users add whole numbers of 0 or more. It is None also for bounds that a private search
+        found, because the columns of an answer must not depend on what was found.
         """
         clip = self.clip
         # With bounds that a search found, the columns of the answer must not depend on their values.
@@ -97,7 +98,8 @@ class Sum(BoundedStatistic):
     def ranking_words(self, *, grouped: bool) -> dict[str, object]:
         """Return the column and the bound on a user's own sum, as in the JSON of a query whose only number is this sum.
 
-        The keys are `value` and `per_item` if the query has groups (`grouped`), and `value` and `clip` otherwise.
+        The column has the key "value". The bound has the key "per_item" if the query has groups (`grouped`), else
+        "clip".
         """
         return {"value": self.column, "per_item" if grouped else "clip": self.high}
 

@@ -88,10 +88,10 @@ class Variance(BoundedStatistic):
 
     @property
     def _reach(self) -> int:
-        """The number of rounding units in half the distance between the bounds: 2^16, or less if `per_user` exceeds 16.
+        """The number of steps to which values are rounded in half the distance between the bounds: 2^16, or fewer.
 
-        The number is lowered so that one user adds at most 2^20 units; noise for a larger sensitivity could not be
-        sampled.
+        There are fewer if `per_user` exceeds 16, so that one user adds at most 2^20 steps. For a larger sensitivity,
+        noise could not be sampled.
         """
         return max(1, min(_RESOLUTION, _MOST_UNITS // (self.per_user or 1)))
 
@@ -101,10 +101,11 @@ class Variance(BoundedStatistic):
         return self.clip_bounds.width / 2
 
     def measures(self) -> tuple[Measure, ...]:
-        """Return the two measures (whole numbers that a user adds to a group), one for y and one for 2 y^2 - 1.
+        """Return the two whole numbers that a user adds to a group, from which the variance is computed.
 
-        y is a row's clipped value, scaled to -1 at the lower and 1 at the upper bound. A user adds the average over
-        their rows, times the number of these rows, but at most times `per_user` (1 if None).
+        A row's clipped value is scaled to y, which is -1 at the lower and 1 at the upper bound. The first number is the
+        average of y over the user's rows and the second the average of 2 y^2 - 1, both as multiples of a small step.
+        Each average is multiplied by the user's number of rows, but at most by `per_user` (None: 1).
         """
         return tuple(
             Measure(
@@ -152,8 +153,9 @@ class Variance(BoundedStatistic):
     def planned_radius(self, release: "StatisticRelease") -> Fraction | None:
         """Return the half-width of the 95% interval that this statistic is planned to have.
 
-        It is in squared units of the column for a variance, and in units for a standard deviation. It is planned for
-        `SOME_USERS` rows spread evenly between the bounds. `release` is the mechanism; None if not that of a variance.
+        It is computed for `SOME_USERS` rows spread evenly between the bounds, in squared units of the column for a
+        variance, and in units for a standard deviation. `release` is the planned mechanism. None if it does not release
+        a variance.
         """
         from setwise.mechanisms.intervals import CONFIDENCE
         from setwise.mechanisms.statistics import NoisyVariance

@@ -90,7 +90,7 @@ def _with_place(declared: CsvOptions, file: TableFile, separator: str, ending: s
 
 
 def _with_names(declared: CsvOptions, rows: Sequence[tuple[Row, int]]) -> CsvOptions:
-    """Return the options `declared`, completed by the lines to skip, the header line and the names of columns.
+    """Return the options `declared`, completed by the lines to skip, whether a header follows, and names of columns.
 
     `rows` are the records of a sample of the file, each with the number of its last line. The header is the first
     record that has as many cells as most records. If this record does not look like a header, names are suggested.
@@ -292,7 +292,7 @@ class TableCheck:
     def unchosen(self) -> tuple[str, ...]:
         """The columns for which the data holder must still say whether a point stands between thousands, as in 1.234.
 
-        They are the columns in `thousands` that are not read as another kind (`types`).
+        They are the columns in `thousands`, except those that the check suggests to read as another kind (`types`).
         """
         return tuple(name for name in self.thousands if name not in self.types)
 

@@ -43,7 +43,7 @@ class HolderScan:
         self._stopped = False
 
     def stop(self) -> None:
-        """Stop scanning: no later question causes a warning."""
+        """Stop warning the data holder: later questions are not scanned for cells that they cannot read."""
         self._stopped = True
 
     def with_types(self, types: Mapping[str, Kind]) -> "HolderScan":
@@ -92,10 +92,11 @@ class HolderScan:
     def _scan_new_columns(
         self, name: str, table: TableToScan, question: str
     ) -> tuple[set[tuple[str, str]], list[ScanNote]]:
-        """Return (columns, notes): columns of the table `name` that `question` names, and notes about their cells.
+        """Return (columns, notes): the columns of the table `name` that `question` names, and notes about their cells.
 
         A column is a pair of table name and column name, which is "" for the table as a whole. There are no notes if
-        all columns were scanned for earlier questions. Both results are empty if the table cannot be read.
+        all columns were scanned for earlier questions. Both results are empty if the table cannot be read, because the
+        engine then reports the error.
         """
         try:
             if name not in self._names:

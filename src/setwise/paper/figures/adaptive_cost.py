@@ -40,19 +40,20 @@ def compute(progress: Progress, counts: tuple[int, ...] = COUNTS) -> Table:
 
 
 def _adaptive(epsilon: float, count: int) -> Bracket:
-    """Return a narrow bracket of the overall epsilon of `count` bounded-range mechanisms that are chosen adaptively.
+    """Return a narrow certified bracket of the overall epsilon of `count` adaptively chosen mechanisms.
 
-    Each mechanism has the given `epsilon`; delta is 1e-6.
+    The mechanisms have bounded range with the given `epsilon`; delta is 1e-6.
     """
     composed = compose(mixture(epsilon, count, 0))
     return narrow(lambda width: composed.epsilon(DELTA, width=width).bracket, _WIDTHS)
 
 
 def extra(table: Table, end: str) -> list[float]:
-    """Return by how many percent epsilon is larger if mechanisms are chosen adaptively, for each row of `table`.
+    """Return by how many percent epsilon is larger than that of a batch if mechanisms are chosen adaptively.
 
-    `table` is a result of `compute`; each row is one composition. The smallest epsilon for adaptive choices is a
-    certified interval, and `end`, "lower" or "upper", is the end of it that is compared.
+    There is one number for each row of `table`, a result of `compute`; each row is one composition. A batch is chosen
+    up front. The smallest epsilon for adaptive choices is only known to lie in a certified interval, and `end`, "lower"
+    or "upper", says which end of this interval is compared.
     """
     ends = zip(table.numbers(f"adaptive_{end}"), table.numbers("batch"), strict=True)
     return [100.0 * (adaptive / batch - 1.0) for adaptive, batch in ends]

@@ -23,7 +23,7 @@ def compute(progress: Progress, counts: tuple[int, ...] = COUNTS) -> Table:
     - the paper's bound
     - the optimum of as many pure-DP mechanisms
     - the optimum of mechanisms chosen up front
-    - the bracket of the optimum of an adaptively chosen order
+    - the certified bracket of the optimum of an adaptively chosen order
 
     `progress` is called with the share of rows done.
     """
@@ -46,7 +46,7 @@ def compute(progress: Progress, counts: tuple[int, ...] = COUNTS) -> Table:
 
 
 def claims(table: Table) -> tuple[Claim, ...]:
-    """Return checks of the overall epsilon of 34.9 that a deployment published, and that a smaller one is certified.
+    """Return checks of the overall epsilon of 34.9 that a deployment published, and of our smaller certified one.
 
     `table` is a result of `compute`, from which our numbers are taken.
     """

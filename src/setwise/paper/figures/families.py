@@ -90,7 +90,7 @@ def claims_setwise(table: Table) -> tuple[Claim, ...]:
 
 
 def draw_setwise(table: Table) -> "chart.Picture":
-    """Return a picture of the overall epsilon against the number of mechanisms, one panel per epsilon of a mechanism.
+    """Return a picture of the overall epsilon against the number of mechanisms, one panel per epsilon of one mechanism.
 
     `table` is a result of `compute_setwise`.
     """
@@ -130,11 +130,12 @@ _SMALLEST = 1e-12
 
 
 def compute_batch(progress: Progress, points: int = 27) -> Table:
-    """Return the table of optimal deltas of pure-DP and bounded-range mechanisms, as a batch or in any order.
+    """Return the table of optimal deltas of pure-DP and bounded-range mechanisms.
 
-    - rows: each number of mechanisms, at each of `points` overall epsilons
-    - columns: for each share of pure-DP mechanisms, the optimum of a batch (chosen up front); for two of the shares,
-      our certified bracket of the optimum in an order that the analyst chooses on the fly
+    - There is one row for each number of mechanisms at each of `points` overall epsilons.
+    - For each share of pure-DP mechanisms, one column has the optimum of a batch (mechanisms chosen up front).
+    - For two of these shares, further columns have our certified bracket of the optimum if the analyst chooses the
+      order of the mechanisms on the fly.
 
     `progress` is called with the share of rows done.
     """
@@ -162,10 +163,10 @@ def claims_batch(table: Table) -> tuple[Claim, ...]:
     places = [(g, row) for row, g in enumerate(part.numbers("overall_epsilon")) if g < 1.0]
 
     def apart(share: int, formula: "list[float]") -> float:
-        """Return the largest relative distance between the table's batch deltas and the deltas in `formula`.
+        """Return the largest relative distance between column values of the table and `formula`, which should be equal.
 
-        A batch is chosen up front. Both are deltas of 20 mechanisms, at those overall epsilons of the table that are
-        below 1. `share` is the percentage of pure-DP mechanisms, which selects the column of the table.
+        Both are optimal deltas of batches (chosen up front) of 20 mechanisms, at those overall epsilons of the table
+        that are below 1. `share` is the percentage of pure-DP mechanisms, and selects the column.
         """
         values = part.numbers(f"batch_{share}")
         return max(abs(values[row] / truth - 1) for (_, row), truth in zip(places, formula, strict=True))

@@ -86,9 +86,9 @@ def gaussian_composed(epsilon: float, contributions: int, histograms: int) -> fl
     once = Gaussian(sigma=equal_sigma(epsilon) / math.sqrt(contributions))
 
     def overall(log_share: float) -> float:
-        """Return the overall epsilon if the histograms' deltas take the share exp(`log_share`) of the whole delta.
+        """Return the overall epsilon of several histograms if exp(`log_share`) of delta is spent on their own deltas.
 
-        Each histogram is (epsilon_i, delta_i)-DP, and composing them takes the rest of the whole delta.
+        Each histogram is (epsilon_i, delta_i)-DP. The remaining delta is spent on composing them.
         """
         spent = DELTA * math.exp(log_share)
         histogram = gaussian_to_approx(once, -math.expm1(math.log1p(-spent) / histograms))
@@ -181,9 +181,9 @@ def claims_once(table: Table) -> tuple[Claim, ...]:
 
 
 def draw_once(table: Table) -> "chart.Picture":
-    """Return a picture of the overall epsilon against the l0-sensitivity, one panel per epsilon of the noise.
+    """Return a picture of the overall epsilon of a noisy histogram against the number of counts that one user changes.
 
-    `table` is a result of `compute_once`.
+    There is one panel per epsilon of a single count with Laplace noise. `table` is a result of `compute_once`.
     """
     picture, axes = chart.panels(2, (9.4, 4.7))
     for panel, epsilon in zip(axes, EPSILONS, strict=True):
@@ -308,9 +308,9 @@ def claims_composed(table: Table) -> tuple[Claim, ...]:
 
 
 def draw_composed(table: Table) -> "chart.Picture":
-    """Return a picture of the overall epsilon against the number of histograms, one panel per epsilon of the noise.
+    """Return a picture of the overall epsilon of composed noisy histograms against the number of these histograms.
 
-    `table` is a result of `compute_composed`.
+    There is one panel per epsilon of a single count with Laplace noise. `table` is a result of `compute_composed`.
     """
     picture, axes = chart.panels(2, (9.4, 4.9))
     for panel, epsilon in zip(axes, EPSILONS, strict=True):

@@ -33,10 +33,11 @@ def recursion(order: str, g: float) -> Bracket:
 
 
 def compute(progress: Progress, points: int = 61) -> Table:
-    """Return the table of deltas of one pure-DP and two bounded-range mechanisms, in several orders and as a batch.
+    """Return the table of the optimal delta of one pure-DP and two bounded-range mechanisms, per order and as a batch.
 
-    A batch is chosen up front. Each order is computed by closed form and by recursion. The rows are `points` overall
-    epsilons from 0 to 1.2. `progress` is called with the share of rows done.
+    A batch is chosen up front, before any answer. The delta of each order is computed by closed form and by recursion.
+    There is one row for each of `points` overall epsilons from 0 to 1.2. `progress` is called with the share of rows
+    done.
     """
     three = ThreeMechanisms(EPSILON)
     rows: list[dict[str, Cell]] = []

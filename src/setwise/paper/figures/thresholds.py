@@ -28,10 +28,11 @@ SENSITIVITIES = (1, 2, 3, 5, 7, 10, 15, 20, 25, 30, 40, 50, 60, 70, 80, 90, 100)
 
 
 def published_threshold(contributions: int) -> float:
-    """Return the threshold, in users, of the Laplace mechanism for unknown domains (unkLap) as published.
+    """Return the published threshold, in users, of the Laplace mechanism for unknown domains (unkLap).
 
-    It is tau + (Delta tau/epsilon) ln(Delta/delta) with epsilon = 0.1 and delta = 1e-10. Delta is `contributions`, the
-    largest number of counts that one user changes, and tau = 1 is the most by which a user changes one count.
+    Only groups whose noisy count is above it are shown. It is tau + (Delta tau/epsilon) ln(Delta/delta) with epsilon =
+    0.1 and delta = 1e-10. Delta is `contributions`, the largest number of counts that one user changes, and tau = 1 is
+    the most by which a user changes one count.
     """
     return 1.0 + contributions / EPSILON * math.log(contributions / DELTA)
 
@@ -49,7 +50,8 @@ def failure_of_margin(t: float, contributions: int) -> float:
 def corrected_threshold(contributions: int) -> float:
     """Return the threshold, in users, with which unkLap is (0.1, 1e-10)-DP, unlike with the published one.
 
-    unkLap is the Laplace mechanism for unknown domains; one user changes at most `contributions` counts.
+    unkLap is the Laplace mechanism for unknown domains, which shows only groups whose noisy count is above the
+    threshold. One user changes at most `contributions` counts.
     """
     # Either of two neighbouring tables may have a label that the other lacks, so passing may have at most this
     # probability.
@@ -59,10 +61,10 @@ def corrected_threshold(contributions: int) -> float:
 
 
 def ours_gaussian(contributions: int) -> tuple[float, int]:
-    """Return our sigma and integer threshold for truncated Gaussian noise that is (0.1, 1e-10)-DP.
+    """Return our sigma and our threshold, in users, for truncated Gaussian noise that is (0.1, 1e-10)-DP.
 
-    One user changes at most `contributions` counts. Half of delta pays for the Gaussian noise, by its exact privacy
-    profile, and half for the threshold.
+    Only groups whose noisy count is above the threshold are shown. One user changes at most `contributions` counts.
+    Half of delta pays for the Gaussian noise, by its exact privacy profile, and half for the threshold.
     """
     noise = smallest_noise(
         lambda sigma: [gaussian_histogram(sigma=sigma, contributions=contributions)], epsilon=EPSILON, delta=DELTA / 2
@@ -89,9 +91,10 @@ def ours_laplace(contributions: int) -> int:
 def compute(progress: Progress, sensitivities: tuple[int, ...] = SENSITIVITIES) -> Table:
     """Return the table of thresholds, with one row for each l0-sensitivity (number of counts that one user changes).
 
-    `sensitivities` lists the l0-sensitivities. The columns are the paper's truncated Gaussian, Laplace noise as
-    published and as corrected, and our two mechanisms. In the first and in our two, noise and threshold get half of
-    delta each. `progress` is called with the share of rows done.
+    `sensitivities` lists the l0-sensitivities. The columns have the paper's truncated Gaussian noise, its Laplace noise
+    as published and as corrected, and the truncated Gaussian and Laplace mechanisms of this library. In all but the two
+    of the paper's Laplace noise, noise and threshold get half of delta each. `progress` is called with the share of
+    rows done.
     """
     rows: list[dict[str, Cell]] = []
     for done, count in enumerate(sensitivities):
@@ -119,9 +122,9 @@ def compute(progress: Progress, sensitivities: tuple[int, ...] = SENSITIVITIES) 
 
 
 def claims(table: Table) -> tuple[Claim, ...]:
-    """Return checks of what the paper's text says about thresholds over an unknown domain, and corrections of it.
+    """Return checks of what the paper's text says about thresholds for showing private groups.
 
-    `table` is a result of `compute`.
+    Some of them are corrections of that text. `table` is a result of `compute`.
     """
     sigma, tau, many = 20.0, 1.0, 10
     level = continuous_truncation_level(many, tau, sigma, 1e-8)
@@ -173,10 +176,10 @@ def claims(table: Table) -> tuple[Claim, ...]:
 
 
 def _overlap(level: float, tau: float, sigma: float) -> float:
-    """Return P[E], the probability that truncated Gaussian noise falls where both neighbouring tables have density.
+    """Return the probability that truncated Gaussian noise falls where both of two neighbouring tables have density.
 
-    The true value differs by `tau` between the two tables. The noise has deviation `sigma` and is truncated to [-level,
-    level]. E is the event in the proof of the paper's algo:truncGauss.
+    The exact value differs by `tau` between the two tables. The noise has deviation `sigma` and is truncated to
+    [-level, level]. This is P[E] for the event E in the proof of the paper's algo:truncGauss.
     """
     from scipy.integrate import quad
 
@@ -202,7 +205,7 @@ def _two_laplace(t: float) -> float:
 
 
 def draw(table: Table) -> "chart.Picture":
-    """Return a picture of the thresholds against the l0-sensitivity, on logarithmic axes.
+    """Return a picture of the thresholds for showing private groups against the l0-sensitivity, on logarithmic axes.
 
     `table` is a result of `compute`.
     """

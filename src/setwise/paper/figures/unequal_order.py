@@ -15,9 +15,9 @@ Order = tuple[float, ...]
 
 
 def delta_in_order(order: Sequence[float], g: float) -> Bracket:
-    """Return the bracket of the optimal delta at overall epsilon `g` for bounded-range mechanisms in a fixed order.
+    """Return the certified bracket of the optimal delta at overall epsilon `g` for mechanisms in a fixed order.
 
-    `order` lists the epsilons of the mechanisms, first to last.
+    The mechanisms have bounded range, and `order` lists their epsilons, first to last.
 
     Theorem: lem:adap_recursion_hetero.
     """
@@ -25,18 +25,19 @@ def delta_in_order(order: Sequence[float], g: float) -> Bracket:
 
 
 def delta_in_any_order(parameters: Sequence[float], g: float) -> Bracket:
-    """Return the bracket of the optimal delta at overall epsilon `g` if the analyst chooses the order on the fly.
+    """Return the certified bracket of the optimal delta at overall epsilon `g` for an order chosen on the fly.
 
-    After each answer the analyst picks which of the remaining bounded-range mechanisms, with the epsilons in
+    After each answer the analyst decides which of the remaining bounded-range mechanisms, with the epsilons in
     `parameters`, comes next.
     """
     return _delta(parameters, g, Interaction.SETWISE)
 
 
 def _delta(order: Sequence[float], g: float, interaction: Interaction) -> Bracket:
-    """Return a narrow bracket of delta at overall epsilon `g` for bounded-range mechanisms of the epsilons in `order`.
+    """Return a narrow certified bracket of delta at overall epsilon `g` for bounded-range mechanisms.
 
-    `interaction` says whether the analyst keeps to this order or chooses the order on the fly.
+    `order` has the epsilons of the mechanisms. `interaction` says whether the analyst keeps to this order or chooses
+    the order on the fly.
     """
     composed = compose([BoundedRange(epsilon=epsilon) for epsilon in order], interaction)
     return narrow(lambda width: composed.delta(g, width=width).bracket)
@@ -44,9 +45,10 @@ def _delta(order: Sequence[float], g: float, interaction: Interaction) -> Bracke
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """The delta brackets of some bounded-range mechanisms: in every fixed order, and in an order chosen on the fly.
+    """The certified delta brackets of some bounded-range mechanisms, in every fixed order and for a free choice.
 
-    `fixed` maps each order, a tuple of epsilons, to its bracket.
+    - `fixed` maps each order, a tuple of epsilons, to its bracket.
+    - `chosen` is the bracket if the analyst chooses the order on the fly.
     """
 
     fixed: dict[Order, Bracket]
@@ -59,24 +61,24 @@ class Orders:
 
     @property
     def smaller_first(self) -> Order:
-        """The fixed order in which the mechanisms' epsilons ascend, as a tuple of these epsilons."""
+        """The fixed order in which the epsilons of the mechanisms ascend, as a tuple of these epsilons."""
         return tuple(sorted(next(iter(self.fixed))))
 
     @property
     def smaller_first_is_beaten(self) -> bool:
-        """Whether some fixed order has a larger delta than the order by ascending epsilon, as the brackets prove."""
+        """Whether some fixed order provably has a larger delta than the order by ascending epsilon."""
         return self.fixed[self.worst].lower > self.fixed[self.smaller_first].upper
 
     @property
     def choosing_helps(self) -> bool:
-        """Whether an order chosen on the fly has a larger delta than every fixed order, as the brackets prove."""
+        """Whether an order chosen on the fly provably has a larger delta than every fixed order."""
         return self.chosen.lower > max(bracket.upper for bracket in self.fixed.values())
 
 
 def all_orders(parameters: Sequence[float], g: float) -> Orders:
-    """Return the delta brackets at overall epsilon `g` of bounded-range mechanisms, in all orders of their epsilons.
+    """Return the certified delta brackets at overall epsilon `g` of bounded-range mechanisms, in all their orders.
 
-    `parameters` are the epsilons.
+    `parameters` are the epsilons of the mechanisms.
     """
     return Orders(
         {order: delta_in_order(order, g) for order in sorted(set(permutations(parameters)))},

@@ -49,11 +49,10 @@ def two_left(x: float, epsilon: float = EPSILON) -> float:
 
 
 def objective(remaining_delta: Callable[[float, float], float], x: float, t: float, epsilon: float = EPSILON) -> float:
-    """Return the delta at overall epsilon `x` if the first mechanism is randomized response with parameter `t`.
+    """Return the delta at overall epsilon `x` if the first of several bounded-range mechanisms has the parameter `t`.
 
-    That mechanism is the paper's generalized randomized response, whose privacy loss is t or t - epsilon.
-    `remaining_delta(y, epsilon)` is the optimal delta, at overall epsilon y, of the bounded-range mechanisms that
-    follow.
+    This mechanism is the paper's generalized randomized response, whose privacy loss is either t or t - epsilon.
+    `remaining_delta(y, epsilon)` is the optimal delta, at overall epsilon y, of the bounded-range mechanisms after it.
 
     Theorem: lem:adap_recursion_hetero.
     """
@@ -89,9 +88,9 @@ def quartic(w: float, x: float, epsilon: float = EPSILON) -> float:
 
 
 def quartic_answer(x: float, epsilon: float = EPSILON) -> float:
-    """Return the worst parameter t of the first of three bounded-range mechanisms, as a root of `quartic`.
+    """Return the worst parameter t of the first of three bounded-range mechanisms: the t for which delta is largest.
 
-    `x` is the overall epsilon.
+    It is computed as a root of `quartic`. `x` is the overall epsilon.
 
     Requires: the solution has x - t >= epsilon/2 and x + epsilon - t <= 2 epsilon.
     """
@@ -148,7 +147,8 @@ def claims(table: Table) -> tuple[Claim, ...]:
     def argmax(function: Callable[[float, float], float], x: float) -> float:
         """Return the t between `x` and epsilon at which `function(t, x)` is largest.
 
-        `x` is the overall epsilon. The function is y or z of the paper's lem:xyz, two of the terms that make up delta.
+        `x` is the overall epsilon, and t the parameter of the first mechanism. The function is y or z of the paper's
+        lem:xyz, two of the terms whose sum is delta.
         """
         return float(
             minimize_scalar(
