@@ -1,4 +1,4 @@
-"""Output of commands: one JSON object for programs, or tables for people, and progress lines on a terminal."""
+"""Output of commands: JSON for programs, tables for people, progress lines, and what an account has left in words."""
 
 import json
 import re

@@ -1,6 +1,6 @@
 """An open account: charge it before data is read, settle the charge with the answer, or learn why it cannot pay.
 
-The SQL that writes a charge is in `append_in` of stores/sqlite.py and stores/postgresql.py.
+`_pay_cap` takes a further slice of the cap if a charge needs one. `append_in` of stores/sqlite.py has the SQL.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

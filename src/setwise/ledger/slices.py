@@ -4,7 +4,8 @@ A cap is a Gaussian wallet (a budget in mu squared) with a limit on the sum of l
 failure (an event in which everything may be revealed). An account takes a slice of each balance as it needs it, and
 pays from the slice, so that a charge does not wait for other accounts. A mechanism use costs more the less remains
 after it. What remains in the slice is less than what remains in the cap, so a slice pays at least the price of the
-whole cap. This module computes the amounts; cap.py moves them.
+whole cap. This module computes the amounts; account.py takes slices, and cap.py returns
+and collects them.
 """
 
 import math

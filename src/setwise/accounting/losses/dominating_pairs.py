@@ -77,7 +77,10 @@ class TwoPointLaw:
 
 
 KnownNoise = PureDP | Laplace | Gaussian | DiscreteLaplace | DiscreteGaussian | TruncatedDiscreteGaussian | TwoPointLaw
-"""A mechanism with a fixed dominating pair. For `PureDP` the pair is randomized response, the worst of its class."""
+"""A mechanism with a fixed dominating pair. For `PureDP` the pair is randomized response, the worst of its class.
+
+Other guarantees have no single pair: classified_uses.py says how uses of each are bounded.
+"""
 
 
 def tabulate_loss(noise: KnownNoise, step: float, reach: float = 40.0) -> LossPair:

@@ -1,4 +1,4 @@
-"""Spark's SQL dialect: quoting, casts, exact sums, and the salted hash that ranks a user's items."""
+"""Spark's SQL dialect: quoting, casts, exact sums, and the items with the smallest salted hashes, which a user keeps."""
 
 import re
 from collections.abc import Sequence
