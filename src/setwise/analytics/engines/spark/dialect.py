@@ -1,4 +1,4 @@
-"""Spark's SQL dialect: quoting, casts, exact sums, and the items with the smallest salted hashes, which a user keeps."""
+"""Spark's SQL dialect: quoting, casts, exact sums, and which items of a user are kept (the smallest salted hashes)."""
 
 import re
 from collections.abc import Sequence
