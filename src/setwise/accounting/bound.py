@@ -29,12 +29,12 @@ class Bound:
     """One proven bound on the delta or epsilon of a composition of mechanisms; the function `answer` evaluates it.
 
     - `method` and `statement` name the computation and its proof in results.
-    - `tight` is True if some analyst attains the lower ends of the brackets; otherwise lower ends carry no
-      information.
-    - `preliminary` is True for a quick bound that a better bound follows.
-    - `enough` is the relative width at which no further bound is evaluated; None takes the width of `Effort`.
-    - `registered` is a (method, statement) to name instead if all parameters of the uses are fixed in advance, or
-      None.
+    - `tight`: whether some analyst attains the lower ends of the brackets. If not, lower ends carry no information.
+    - `preliminary`: whether this is a quick bound that a better bound follows.
+    - `enough` is the relative width of a bracket at which no further bound is evaluated; None takes the width of
+      `Effort`.
+    - `registered` is a (method, statement) to name instead if all parameters of the uses are fixed in advance; None if
+      there is no other name.
     """
 
     # If `enough` is None, the width is `Effort.width` for a `preliminary` bound, and `Effort.enough` for any other
@@ -70,14 +70,14 @@ class Solver(Hashable, Protocol):
     """
 
     def delta(self, epsilon: float, width: float | None = None) -> Bracket:
-        """Return the computed bracket for delta at `epsilon`.
+        """Return this computation's bracket for delta at `epsilon`.
 
         `width` is the wanted width of the bracket, relative to its upper end; None takes the default.
         """
         ...
 
     def epsilon(self, delta: float, width: float | None = None) -> Bracket:
-        """Return the computed bracket for epsilon at `delta`.
+        """Return this computation's bracket for epsilon at `delta`.
 
         `width` is the wanted width of the bracket, relative to its upper end; None takes the default.
         """

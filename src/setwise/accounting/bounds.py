@@ -203,8 +203,9 @@ def _merged_integer_gaussians(kinds: ClassifiedUses, interaction: Interaction, e
 def small_losses_apart(kinds: ClassifiedUses) -> tuple[tuple[Use, ...], float] | None:
     """Return (uses, s): the uses of `kinds` without uses of tiny loss, and the sum s of the largest losses left out.
 
-    Returns None if no use can be left out, if no use has bounded range, or if some use may fail outright. It also
-    returns None if some use has neither a dominating pair nor bounded range.
+    A grid for tiny losses would need too many points. So the caller bounds the other uses alone, and adds s to their
+    epsilon. Returns None if no use can be left out, if no use has bounded range, if some use may fail outright, or if
+    some use has neither a dominating pair nor bounded range.
     """
     # In any order, the uses left out raise a privacy profile f (delta as a function of epsilon) at epsilon x to at most
     # f(x - s) (docs/optimal-composition.md, "Losses that hardly count"). Uses with the smallest losses are left out, as
@@ -573,10 +574,13 @@ def _only_if(closer: Callable[[Target], bool], bound: Bound) -> Bound:
     """
 
     def answer(target: Target, width: float | None) -> Bracket:
-        """Return the bracket of the slow bound for `target`; `width` is the wanted width of the bracket, or None.
+        """Return the bracket of `bound`, the bound that takes long to compute, for `target`.
 
-        Raises: `Unattainable` if `width` is None and the bound is not expected to be closer, because the caller is then
-        content with the quicker bounds.
+        `width` is the wanted width of the bracket, relative to its upper end. If it is None, the caller accepts the
+        wider brackets of quicker bounds, so `bound` is computed only if `closer(target)` expects a narrower bracket
+        from it.
+
+        Raises: `Unattainable` if `width` is None and the bound is not expected to be closer.
         """
         if width is None and not closer(target):
             raise Unattainable("the grid for these uses takes long, so it is computed only on request; give a width")

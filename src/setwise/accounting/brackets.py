@@ -429,10 +429,10 @@ class CertifiedBound:
         return self.upper - self.lower
 
     def to_dict(self, *, epsilon: float | None = None, delta: float | None = None) -> "CompositionRecord":
-        """Return the composition as a JSON object with brackets of epsilon and delta, the method and its proof.
+        """Return the bound as a JSON object: brackets of epsilon and delta, the interaction, the method and its proof.
 
-        Give exactly one of `epsilon` and `delta`: the number that the caller fixed. Both ends of its bracket are this
-        number. The bracket of the other number is [`lower`, `upper`] of this bound.
+        Give exactly one of `epsilon` and `delta`: the number at which the other was bounded. Its bracket has this
+        number at both ends. The bracket of the other number is this bound's `lower` and `upper`.
         """
         bracket: BracketRecord = {"lower": self.lower, "upper": self.upper}
         return {

@@ -131,8 +131,8 @@ class Composition:
     def quick_epsilon(self, delta: float) -> CertifiedBound:
         """Return a certified bracket for the epsilon of the composition at `delta`, quickly, for searches.
 
-        With hundreds of equal bounded-range uses, the upper end may exceed that of `epsilon(delta)` by up to the share
-        `_ONE_GAUSSIAN`.
+        With hundreds of equal bounded-range uses, the upper end may exceed that of `epsilon(delta)` by up to 0.25%
+        (`_ONE_GAUSSIAN`).
         """
         # To save time, the bracket is not tightened by bounds for other interactions (analysts who may choose more, or
         # less, on the fly); `compared_epsilon` does that.
@@ -276,10 +276,10 @@ class Composition:
             return False
 
     def _filter_may_be_below(self, epsilon: float, delta: float) -> bool:
-        """Return whether a privacy filter over all uses might have a smaller delta at `epsilon` than `delta`.
+        """Return whether a privacy filter over all uses might prove a smaller delta at `epsilon` than `delta`.
 
-        A privacy filter bounds uses whose parameters are chosen on the fly: it charges each use to a budget of mu
-        squared.
+        If not, the filter's bound cannot improve a bound that was found already, and need not be computed. A privacy
+        filter bounds uses whose parameters are chosen on the fly: it charges each use to a budget of mu squared.
         """
         # The charge is at least twice the mean privacy loss of the use. So the filter's delta is at least the delta of
         # the Gaussian mechanism whose mu squared is twice the sum of the mean losses. The result is False if the delta
@@ -365,10 +365,13 @@ class Composition:
         return CertifiedBound(float(best.lower), float(best.upper), self.interaction, bound.method, bound.statement)
 
     def _reached_without_classes(self, target: Target, effort: Effort) -> float:
-        """Return a lower bound on the delta or epsilon of `target`, from uses with a dominating pair or bounded range.
+        """Return a lower bound on the delta or epsilon of `target`, from those uses whose optimum can be computed.
 
-        `effort` says how narrow their bracket must be. The result is 0 if there are no such uses, if their bracket
-        cannot be computed, or if all uses are of these two kinds.
+        These uses have a dominating pair or bounded range.
+
+        Leaving the other uses out reveals less, so the lower end of the bracket for these uses is a lower bound for
+        all. `effort` says how narrow their bracket must be. The result is 0 if there are no such uses, if their bracket
+        cannot be computed, or if there are no other uses, because the caller then has the bracket already.
         """
         # Their optimum can be computed. Leaving the other uses out reveals less, so the lower end of the bracket for
         # these uses is a lower bound for all uses. If all uses are of these two kinds, the caller has their bracket
@@ -390,7 +393,8 @@ class Composition:
         - `interaction` is what the analyst may choose on the fly.
         - `target` asks for a delta or an epsilon.
         - `width` is the wanted width, relative to the upper end; None takes the widths of `effort`.
-        - `below`: an upper end of at most this is low enough for any width.
+        - `below`: an upper end of at most this number also ends the computation, because the caller needs to know no
+          more.
         """
         # Several proven bounds are evaluated one after another and their brackets intersected, until one of the
         # conditions holds.
@@ -403,8 +407,9 @@ class Composition:
 def _sets_without_small_kinds(uses: tuple[Use, ...]) -> Iterator[tuple[Use, ...]]:
     """Yield `uses` without the smallest kind of use, and then without the two smallest kinds, if these are small.
 
-    A kind is all uses with the same guarantee; a kind is small if its uses together cost little. At most `_MOST_PARTS`
-    sets of uses are yielded.
+    A kind is all uses with the same guarantee; it is small if its uses together cost little. The bounds of these sets
+    show by comparison that a small further use does not lower the bound. At most `_MOST_PARTS` sets of uses are
+    yielded.
     """
     # The size of a kind is its number of uses times rho + max(xi, 0), where the guarantee implies (xi, rho)-zCDP. Kinds
     # of equal size are ordered by the text of the guarantee. At most `_MOST_PARTS` sets are yielded, and the kinds left

@@ -248,7 +248,9 @@ class BoundedRange(Guarantee):
         return Fraction(self.epsilon)
 
     def worst_known_example(self) -> PureDP | None:
-        """Return epsilon/2-DP randomized response, which has epsilon-bounded range; None if epsilon/2 is too small.
+        """Return epsilon/2-DP randomized response, a known mechanism that has epsilon-bounded range.
+
+        It serves for lower bounds. The result is None if epsilon/2 is below 1e-12, the smallest epsilon of a guarantee.
 
         Theorem: epsilon-DP implies 2 epsilon-bounded range (DurfeeRo19).
         """

@@ -181,10 +181,11 @@ def _costs(items: Sequence[MenuItem], epsilon: float, delta: float) -> tuple[tup
     least = min(gains)
 
     def unevenness(unit: int) -> float:
-        """Return how uneven the gain per unit of cost is among the items: the largest divided by the smallest.
+        """Return how uneven the gain per unit of cost is among the menu's items: the largest divided by the smallest.
 
         The cheapest item costs `unit` units. The gain of an item is log E[exp(tilt L)], where L is its worst privacy
-        loss.
+        loss and tilt is chosen in the enclosing call. The bound is tightest if costs are in proportion to gains, that
+        is, if the result is 1.
         """
         # The result is 1 if costs are in proportion to gains. The costs of the other items are rounded to whole units.
         rates = [gain / max(1, round(unit * gain / least)) for gain in gains]

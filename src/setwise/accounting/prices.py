@@ -285,10 +285,11 @@ def _by_total_variation(kernel: Callable[[float], float], epsilon: float, remain
 
 
 def _price_of_gain(root: float, gained: float) -> float:
-    """Return the price 4 d (2 w + d), in mu squared and rounded up, where w = `root` and d solves an equation.
+    """Return the price, in mu squared and rounded up, of a use whose effect on the total variation is `gained`.
 
-    d is the smallest number with int_0^d exp(-w x - x^2/2) dx >= `gained`. The result is infinite if the integral
-    cannot reach `gained`.
+    `_by_total_variation` computes `gained`. The price is 4 d (2 w + d), where w = `root` is half the mu of the
+    remaining budget, and d is the smallest number with int_0^d exp(-w x - x^2/2) dx >= `gained`. The result is infinite
+    if the integral cannot reach `gained`.
     """
     # `_by_total_variation` derives the formula. Newton's method finds d from the left, because the integral is concave
     # in d, and the d used is checked. For d close to 0 the integral is replaced by its lower bound d (1 - d (w / 2 + d

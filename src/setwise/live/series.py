@@ -221,7 +221,11 @@ class LiveSeries:
             raise InvalidParameter(f"the series {self.name!r} was closed and releases nothing more")
 
     def _charge_once(self) -> tuple[Account, Receipt]:
-        """Return the account that pays for the series, and the receipt of the series' one charge."""
+        """Return the account that pays for the series, and the receipt of the series' one charge.
+
+        The charge has the series' idempotency key, so only the first call charges anything; later calls return its
+        receipt.
+        """
         # The charge is sent again at every call, under one idempotency key, so that only the first call charges
         # anything.
         account = self._ledger.account(self._opening.account)
@@ -259,7 +263,8 @@ class LiveSeries:
     def _state_address(self, state: str | None, engine: str | None) -> str:
         """Return the address of the private state (counted users and noise): `state`, or by default the recorded one.
 
-        The recorded address has no password. If `engine` is the recorded address with a password, `engine` is returned.
+        The recorded address has no password. If `engine`, the address of the server with the data that the caller gave,
+        is the recorded address plus a password, `engine` is returned.
         """
         if state is not None:
             return state

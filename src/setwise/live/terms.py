@@ -192,8 +192,8 @@ def plan_drawn(terms: SeriesTerms, *, sigma: float, failure: float | None = None
 def _calibrate_sigma(epsilon: float, delta: float, failure: float | None) -> float:
     """Return about the smallest sigma for which Gaussian noise is certified to be (epsilon, delta)-DP.
 
-    The noise has sigma times the sensitivity as its standard deviation.
-    If `failure` is not None, the noise is composed with a mechanism that reveals everything with that probability.
+    The noise has a standard deviation of sigma times the sensitivity. If `failure` is not None, (epsilon, delta) also
+    covers a threshold that may reveal everything with the probability `failure`.
     """
     fixed = () if failure is None else (Use(ApproxDP(epsilon=0.0, delta=failure)),)
     noise = smallest_noise(lambda sigma: [Use(Gaussian(sigma=sigma)), *fixed], epsilon=epsilon, delta=delta)

@@ -88,9 +88,10 @@ class LeftOutShare:
     of_first: int
 
     def to_dict(self) -> dict[str, object]:
-        """Return a JSON object with the estimated "share" left out, its "interval" [lower, upper] and "of_first".
+        """Return a JSON object: the "share" of groups (or rows) that the bound leaves out, "interval" and "of_first".
 
-        "of_first" is the number of groups (or rows) of each user that the share takes into account.
+        "share" is an estimate, and "interval" is its confidence interval [lower, upper]. "of_first" is the largest
+        number of groups (or rows) of one user that the share takes into account.
         """
         return {"share": self.share, "interval": [self.lower, self.upper], "of_first": self.of_first}
 
@@ -156,9 +157,9 @@ class ContributionSearch:
 
     @property
     def bounds(self) -> tuple[int, ...]:
-        """The contribution bounds among which the search chooses: the ends of bins from `least` to `most`, ascending.
+        """The contribution bounds among which the search chooses, ascending: ends of bins from `least` to `most`.
 
-        They are numbers of groups per user, or of rows per user and group.
+        A contribution bound is a number of groups per user, or of rows per user and group.
         """
         return tuple(end for end in self.ends if self.least <= end <= self.most)
 
@@ -210,12 +211,12 @@ class ContributionSearch:
         return FoundContributions(bound=bound, left_out=left_out)
 
     def _last_occupied(self, noisy: NDArray[np.float64], noise_at: Callable[[int], float]) -> int:
-        """Return the index of the last bin that is taken to have users.
+        """Return the index of the last bin that is taken to have users, as far as noise allows to tell.
 
-        - `noisy` has the noisy number of users in each bin.
+        - `noisy` has the noisy number of users in each bin of numbers of groups (or rows) per user.
         - `noise_at(bound)` is the error that noise adds to the answer with that contribution bound.
 
-        If no number exceeds what noise explains, it is the bin with the highest noisy number.
+        If noise explains the numbers of all bins, the result is the bin with the highest noisy number among small bins.
         """
         # That bin is chosen among bins of at most 8 groups, or for rows among all bins up to the largest bound.
         # A bin is also taken to have users if the sum of its number and those of all later bins exceeds a threshold,

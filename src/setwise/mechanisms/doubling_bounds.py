@@ -150,8 +150,8 @@ class DoublingBounds:
     def neighbour_threshold(self) -> int:
         """The noisy number of values above which a bin just outside of the range found so far is taken to have values.
 
-        It is the lowest of the three thresholds, because a mistake costs little here: it only doubles a clipping bound.
-        If a bin with values is missed, however, the values in it are clipped.
+        It is lower than `threshold` and `near_threshold`, because a mistake costs little here: it only doubles a
+        clipping bound. If a bin with values is missed, however, the values in it are clipped.
         """
         return self._noise.radius(1 - _MISTAKEN_NEIGHBOUR)
 
@@ -203,9 +203,12 @@ class DoublingBounds:
     def _steps_outwards(self, noisy: NDArray[np.int64], outermost: int, noise_at: Callable[[float], float]) -> int:
         """Return by how many bins the clipping bound of a sum is moved away from 0, beyond the bin `outermost`.
 
+        Values beyond `outermost` may be hidden by noise. A wider bound clips fewer of them, but needs more noise on the
+        sum; the result has the smallest sum of both errors.
+
         - `noisy` has the noisy numbers of users in the bins 0 to 85 of one sign.
         - `outermost` is the last of these bins that is taken to have values; if it is 0 or less, the result is 0.
-        - `noise_at(bound)` is the error that noise adds to the sum.
+        - `noise_at(bound)` is the error that noise adds to the sum if values are clipped at `bound`.
         """
         # The result minimises this error plus the estimated part of the sum that the bound clips. The estimate takes
         # the values of a bin to lie in its middle.
@@ -220,9 +223,10 @@ class DoublingBounds:
         return int(np.argmin(errors))
 
     def _estimate_users_outside(self, noisy: NDArray[np.float64], first: int, last: int) -> NDArray[np.float64]:
-        """Return estimated numbers of users in the 171 bins, which are 0 for the bins from `first` to `last`.
+        """Return estimated numbers of users in the 171 bins; they are 0 for the bins from `first` to `last`.
 
-        The bins `first` to `last` are taken to have values, and `noisy` has the noisy numbers of users.
+        These bins are already taken to have values, so only values in other bins would be clipped. `noisy` has the
+        noisy numbers of users in all bins.
         """
         # A bin that is nearer to 0 than the farther of `first` and `last` is expected to have a fourth of the users of
         # the fullest bin between them, if it has any: values of a column do not end at 0, and bins near 0 are small.
@@ -268,7 +272,9 @@ class DoublingBounds:
 
 
 def _widened(users: NDArray[np.float64], last: int, noise_of_width: float) -> int:
-    """Return the index of the bin at whose upper end a mean is clipped: `last`, or any bin above it.
+    """Return the index of the bin at whose upper end the values of a mean are clipped: `last`, or a bin above it.
+
+    A higher bound clips fewer values, but needs more noise. The returned bin has the smallest sum of both errors.
 
     - `users` has the estimated number of users in each of the 171 bins; only the bins above `last` are read.
     - `last` is the index of the last bin that is taken to have values.

@@ -229,6 +229,9 @@ class PermuteAndFlip:
     def pick(self, scores: Sequence[int | Fraction], randomness: Randomness) -> int:
         """Return the index of the candidate that permute-and-flip picks; `scores` has one score per candidate.
 
+        The index is uniform among the candidates whose coin lands heads; the coin of the highest score always does.
+        `randomness` is the source of the coins.
+
         Requires: scores are integers or rationals, and within ±2^62 when multiplied by their common denominator.
         Raises: `InvalidParameter` otherwise, or if there are no scores. The message quotes no score, because scores are
         private.

@@ -141,9 +141,10 @@ class GridQuantiles:
     def pick(self, counts: NDArray[np.int64], randomness: Randomness) -> tuple[int, ...]:
         """Return the index of the grid cell that is picked for each quantile, in ascending order of the quantiles.
 
-        `counts` has the exact number of values in each cell, or of units if users divide a weight among cells.
+        `counts` has the exact number of values in each cell. If each user divides a weight of `weight` units among the
+        user's cells instead, `counts` has the number of units.
 
-        Raises: `InvalidParameter` if the number of counts is not `cells`, or if the counts add up to more than 2^34
+        Raises: `InvalidParameter` if `counts` does not have one entry for each cell, or if there are more than 2^34
         values (2^31 users, if users divide a weight).
         """
         if len(counts) != self.cells:
@@ -159,10 +160,11 @@ class GridQuantiles:
         return self._pick_between(grid, 0, len(self.shares), randomness)
 
     def _pick_between(self, values: "_Slice", first: int, last: int, randomness: Randomness) -> tuple[int, ...]:
-        """Return the picked grid cells of the quantiles with indices `first` to `last` - 1.
+        """Return the picked grid cells of the quantiles with indices `first` to `last` - 1, ascending.
 
         `values` are the values between the positions at which the quantiles `first` - 1 and `last` cut the grid. The
-        middle quantile is picked first, and then the others from the values below and above it.
+        middle quantile is picked first; it cuts the values in two, and the others are picked from the parts below and
+        above. `randomness` is the source of the picks.
         """
         if first == last:
             return ()
@@ -270,7 +272,7 @@ class _Slice:
 
     @property
     def _cells(self) -> NDArray[np.int64]:
-        """Indices of the grid cells of which at least a part lies in this slice; there is always at least one."""
+        """Indices of the grid cells that lie at least partly in this slice, a range of grid positions; never empty."""
         return np.arange(self.low // self.units, max(self.high - 1, self.low) // self.units + 1)
 
     def halves(self, cut: int) -> tuple["_Slice", "_Slice"]:
@@ -279,20 +281,22 @@ class _Slice:
         return lower, _Slice(counts=self.counts, below=self.below, units=self.units, low=cut, high=self.high)
 
     def pick_cell(self, share: Fraction, rate: Fraction, randomness: Randomness) -> int:
-        """Return the index of the grid cell that the exponential mechanism picks as a quantile of the slice's values.
+        """Return the index of the grid cell that the exponential mechanism picks as a quantile of this slice's values.
 
-        `share` is the share of the slice's values below the quantile, and `rate` is epsilon divided by the range of the
-        scores. `randomness` is the source of the random pick.
+        A slice is the part of the grid between two quantiles picked before. `share` is the share of its values below
+        the quantile, and `rate` is epsilon divided by the range of the scores. `randomness` is the source of the random
+        pick.
         """
         cells = self._cells
         edges = np.clip(self.units * np.append(cells, cells[-1] + 1), self.low, self.high)
         return int(cells[gumbel_order(_distances(self._off(edges, share)), rate, 1, randomness)[0]])
 
     def pick_cut(self, share: Fraction, rate: Fraction, randomness: Randomness) -> int:
-        """Return the grid position (an odd number) that the exponential mechanism picks as a quantile of the slice.
+        """Return the grid position (an odd number) that the exponential mechanism picks as a quantile of this slice.
 
-        `share` is the share of the slice's values below the quantile, and `rate` is epsilon divided by the range of the
-        scores.
+        A slice is the part of the grid between two quantiles picked before; the position cuts it in two for the next
+        picks. `share` is the share of the slice's values below the quantile, and `rate` is epsilon divided by the range
+        of the scores. `randomness` is the source of the random pick.
         """
         # To save time, a run of neighbouring positions is picked first, with a probability proportional to the sum of
         # their weights, and then a position within the run. In a run the scores rise or fall by equal steps; a cell has
@@ -316,10 +320,11 @@ class _Slice:
         return int(starts[run] + steps[run] * gumbel_order(away, rate, 1, randomness)[0])
 
     def _off(self, places: NDArray[np.int64], share: Fraction) -> NDArray[np.int64]:
-        """Return, for each grid position in `places`, the number of the slice's values below it minus the target rank.
+        """Return, for each grid position in `places`, the number of values below it minus the wanted rank.
 
-        The target rank is `share` times the number of the slice's values. The results are whole numbers in units of 1 /
-        (b * units) values, where share = a/b and a grid cell has `units` positions.
+        Only the values of this slice (a part of the grid) are counted, and the wanted rank is `share` times their
+        number. The results are whole numbers in units of 1 / (b * units) values, where share = a/b and a grid cell has
+        `units` positions.
         """
         ends = self._below(np.array([self.low, self.high]))
         return np.asarray(share.denominator * (self._below(places) - ends[0]) - share.numerator * (ends[1] - ends[0]))

@@ -81,8 +81,8 @@ class Item:
     """One released label, with its count or with estimates of other statistics.
 
     - `noisy` is the exact count plus noise; it may be negative. To sum counts of several items, add up `noisy`.
-    - `count` is the number to show: `noisy` raised to the least possible count, or fitted to an order released
-      before.
+    - `count` is the number to show: `noisy`, or the least possible count if `noisy` is below it. If the order of the
+      labels was released before the counts, `count` is fitted to this order.
     - `interval` is a confidence interval of the exact count.
     - `estimates` has one entry for each other statistic.
 
@@ -100,7 +100,10 @@ class Item:
 
     @property
     def unreliable(self) -> bool:
-        """Whether noise may be as large as the count; False if there is no count. `Estimate` has its own mark."""
+        """Whether noise may be as large as the count; False if there is no count.
+
+        The values of other statistics have a mark of their own, in the class `Estimate`.
+        """
         return noise_may_dominate(self.count, self.interval)
 
 
@@ -213,8 +216,9 @@ class ErrorEstimate:
     def of(cls, noise: Noise, confidence: Fraction, *, cutoff: int | None = None) -> "ErrorEstimate":
         """Return the expected error of counts with this `noise`; only noisy counts above `cutoff` are released.
 
-        `confidence` is the probability with which `radius` and `detectable` hold. If `cutoff` is None, all counts are
-        released, and `detectable` is None.
+        The result has the mean absolute noise (`expected_error`), the `radius` that the noise exceeds with probability
+        at most 1 - `confidence`, and the exact count that is released with probability `confidence` (`detectable`). If
+        `cutoff` is None, all counts are released, and `detectable` is None.
         """
         radius = noise.radius(confidence)
         detectable = None if cutoff is None else cutoff + 1 + radius

@@ -98,12 +98,15 @@ class Shape:
 
 
 def choose_shape(periods: int, purpose: Purpose, window: int | None = None, participations: int = 1) -> Shape:
-    """Return the weights of earlier periods (a `Shape`) with the smallest error for `purpose`, at equal privacy cost.
+    """Return the weights (a `Shape`) with which releases sum up earlier periods, chosen for the smallest error.
 
-    The error is the standard deviation of the last period's estimate. The result is the best of a list of candidates.
+    A release is a weighted sum of a group's counts of the present and earlier periods, plus noise. All weights are
+    compared at the same privacy cost. The error is the standard deviation of the last period's estimate, the largest of
+    all. The result is the best of a list of candidates.
 
     - `periods` is the number of periods of the series.
-    - `window` is the number of periods of a window, for the purpose WINDOWS only.
+    - `purpose` says which estimates should have the smallest error, such as totals or windows.
+    - `window` is the number of periods of a window; it is needed for the purpose WINDOWS, and None for the others.
     - `participations` is the most periods in which a user adds to a group.
 
     Raises: `InvalidParameter` if a window is missing for WINDOWS or given for another purpose.
@@ -300,10 +303,13 @@ class RunningTotals:
         return RoundedGaussianNoise(sigma=Fraction(self.noise_scale)).draw(count, randomness)
 
     def release(self, new_users: NDArray[np.int64], noise: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the released values in units of 2^-bits users, with a row per group and a column per period so far.
+        """Return the released values: for each group and period, the weighted sum of its counts so far, plus noise.
+
+        The result has a row for each group and a column for each period, in units of 2^-bits users, because the weights
+        (`coefficients`) are whole numbers in units of 2^-bits.
 
         - `new_users` has, for each group and period, the exact number of users who are counted in that period.
-        - `noise` has an independent draw of noise for each group and period (see `draw`).
+        - `noise` has an independent draw of noise for each group and period (see `draw`), in units of 2^-bits users.
 
         Raises: `InvalidParameter` if the two arrays have different shapes.
         """

@@ -285,10 +285,12 @@ class NoisyVariance(NoisySums):
     def estimate(self, total: int, squares: int, count: int, ratio: NoisyRatio) -> Estimate:
         """Return the variance of values y between -1 and 1, with its interval, from noisy sums and a noisy row count.
 
-        - `total` is the noisy sum of y, in units of 1 / reach.
-        - `squares` is the noisy sum of 2 y^2 - 1, in units of 1 / reach.
+        The variance is the mean of y^2 minus the squared mean of y, limited to [0, 1].
+
+        - `total` is the noisy sum of y, and `squares` the noisy sum of 2 y^2 - 1, both as whole numbers of 1 /
+          `self.reach`.
         - `count` is the noisy number of rows.
-        - `ratio` computes the quotient of a sum and the number, with its interval.
+        - `ratio` divides each sum by `count`, and gives the quotient's interval.
         """
         # The interval of the variance also covers rounding: each user's contribution to a sum was rounded by at most
         # half a unit.

@@ -75,9 +75,11 @@ class OrderedLeastSquares:
         return ErrorEstimate.of(self.noise, confidence)
 
     def release(self, histogram: Histogram, randomness: Randomness) -> Release:
-        """Return the labels in their public order with noisy counts that do not rise, rounded to whole numbers.
+        """Return every label in its public order, with whole-number counts that do not rise along this order.
 
-        `histogram` has the exact counts, and `randomness` is the source of the noise.
+        The order says that each count is at least the next one, so the noisy counts are fitted to it by least squares.
+        The noisy count before the fit is in the field `noisy` of an item. `histogram` has the exact counts, and
+        `randomness` is the source of the noise.
         """
         noisy = with_noise(histogram.over(self.order), self.noise, randomness).tolist()
         fitted = zip(self.order, non_increasing(noisy), noisy, strict=True)
@@ -220,7 +222,7 @@ class TwoPhaseTopK:
 
     @property
     def _picks(self) -> int:
-        """Largest number of labels that the first phase can pick."""
+        """Largest number of labels that the first phase of the release, the ranking of labels, can pick."""
         return self.discovery.guarantees()[0].count
 
     def _count_uses(self, labels: int) -> tuple[Use, ...]:

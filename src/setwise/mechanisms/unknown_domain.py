@@ -174,8 +174,8 @@ class UnknownLaplace:
     def margin(self) -> int:
         """The threshold minus the largest count of any label that it must hide, in units of a count.
 
-        The threshold must hide labels that only one of two neighbouring tables can show. With probability at least
-        1 - `delta`, none of their noisy counts exceeds it.
+        The threshold must hide labels that only one of two neighbouring tables can show. With probability at least 1 -
+        `delta`, none of the noisy counts of these labels exceeds the threshold.
         """
         # With a `limit` on the number of labels, both the count and the threshold have noise, so the distance bounds
         # the difference of two noises.
@@ -185,7 +185,7 @@ class UnknownLaplace:
 
     @property
     def cutoff(self) -> int:
-        """The threshold per_item + margin, to which a `limit` adds a private count and noise.
+        """The threshold on noisy counts, per_item plus `margin`; if there is a `limit`, only a part of the threshold.
 
         Without a `limit`, a label is released if its noisy count exceeds this number. With a `limit`, only the `limit`
         labels with the highest exact counts can be released. The threshold is then this number, plus the highest exact
@@ -237,10 +237,11 @@ class UnknownLaplace:
 class TruncatedGaussian:
     """Adds truncated Gaussian noise to every positive count; releases the labels whose noisy count exceeds a cutoff.
 
-    - `contributions` is the most counts to which a user adds, and `per_item` the most that a user adds to one.
+    - `contributions` is the most counts to which a user adds, and `per_item` the most that a user adds to one count.
     - `sigma`: the noise has parameter per_item * `sigma`.
-    - `delta` bounds the probability of an outright failure, in which everything may be revealed.
-    - `threshold`: the cutoff is `bound` if TIGHT, and bound + per_item if PAPER.
+    - `delta` bounds the probability of an outright failure, in which everything may be revealed. It decides the level T
+      at which the noise is truncated: the noise lies in {-T, ..., T}.
+    - `threshold`: the cutoff is T if TIGHT, and T + per_item if PAPER (as in the paper).
 
     Theorem: the paper's truncated Gaussian (algo:truncGauss); docs/truncated-gaussian-on-the-lattice.md for the
     integers.
@@ -416,11 +417,13 @@ class UnknownGumbel:
 
     - `limit`: only the `limit` labels with the highest exact counts take part.
     - `contributions` is the most counts to which a user adds (None: any number), and `per_item` the most that a user
-      adds to one.
-    - `epsilon` is the bounded range of one pick.
+      adds to one count.
+    - `epsilon` is the parameter of the bounded-range guarantee of each pick.
+    - `delta` bounds the probability that a label is released that only one of two neighbouring tables can show.
 
     Theorem: DurfeeRo19, RogersSuPeDuLeKaSaAh20 (with min(contributions, limit) inside the logarithm).
-    Ensures: outside of an event of probability delta, each pick is epsilon-BR; stopping at the threshold is a pick.
+    Ensures: outside of an event of probability delta, each pick is epsilon-BR. If the threshold wins, picking ends, and
+    this pick is charged too.
     """
 
     # Before its noise, the threshold is `offset` above the next highest count (or above 0 if there is none). Counts and
@@ -465,10 +468,11 @@ class UnknownGumbel:
 
     @property
     def offset(self) -> int:
-        """The threshold, before its noise, minus the count of rank limit + 1: tau + (tau/epsilon) ln(M/delta).
+        """The threshold, before its noise, minus the count of rank `limit` + 1: tau + (tau/epsilon) ln(M/delta).
 
-        tau is per_item, the most that one user adds to a count, and M is `changeable`. The term with the logarithm is
-        rounded up to a whole number.
+        Only the `limit` labels with the highest exact counts take part. tau is per_item, the most that one user adds to
+        a count, and M is `changeable`, the largest number of labels to hide. The term with the logarithm is rounded up
+        to a whole number.
         """
         # A label that only one of two neighbouring tables can show has a count of at most tau plus the count of rank
         # limit + 1. So its noisy count exceeds the noisy threshold with probability at most 1/(1 + exp(rate (offset -
@@ -500,8 +504,10 @@ class UnknownGumbel:
     def preview(self, confidence: Fraction = CONFIDENCE) -> ErrorEstimate:
         """Return the expected error of the ranking, and the count that a label needs to be released, without data.
 
-        `detectable` is by how much a label's count must exceed the count of rank limit + 1 for the label to be
-        released. It holds, like `shortfall`, with probability `confidence`.
+        In the result, `detectable` is by how much a label's count must exceed the count of rank `limit` + 1, the
+        highest count that does not take part (0 if there is none), for the label to be released. `shortfall` bounds by
+        how much a picked label's count is below the highest count not picked yet. Both hold with probability
+        `confidence`.
         """
         # `shortfall` bounds by how much a picked label's count is below the highest count not picked yet.
         confidence = probability("confidence", confidence)
@@ -580,8 +586,9 @@ def _above(
 ) -> Release:
     """Return a release of the `labels` whose `noisy` counts exceed `threshold`, highest first.
 
-    The release is marked complete unless `limit` labels, the most that may take part, exceed the threshold. `mechanism`
-    has the noise and the privacy cost.
+    - `mechanism` has the noise and the privacy cost.
+    - `limit` is the most labels that may take part; None if all may. If that many exceed the threshold, further labels
+      may have been left out, so the release is marked as not complete.
     """
     passed = np.flatnonzero(noisy > threshold)
     return Release(

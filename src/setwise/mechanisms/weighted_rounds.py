@@ -170,11 +170,12 @@ class WeightedRounds:
     In a round, each user divides a weight among their groups not found yet; a group is found if its noisy sum of
     weights exceeds a threshold.
 
-    - `sigma`: all rounds together cost at most one Gaussian use of this parameter.
+    - `sigma`: all rounds together cost at most one Gaussian use of this parameter, that is, a mu squared of 1 /
+      sigma^2.
     - `delta` bounds the probability that a group of one user alone is shown.
     - `contributions` is the most groups in which one user counts in the statistics that follow.
-    - `finding`: the rounds are planned to spend this share of the total cost (mu squared) of rounds and counts, and may
-      leave a part of it to the counts; None if no counts follow, so that the rounds spend all.
+    - `finding` is the planned cost of the rounds, as a share of the mu squared of rounds and later counts together. The
+      rounds may leave a part of it to the counts. None if no counts follow, so that the rounds spend all.
 
     Theorem: docs/discovery.md, Theorem 1.
     Ensures: Gaussian uses with the sum of 1 / sigma^2 that `guarantees` states, and outright failures of `delta`.
@@ -279,8 +280,10 @@ class WeightedRounds:
     def run_round(self, before: Discovery, exact: GroupWeights, randomness: Randomness) -> Discovery:
         """Run the next round of the search: draw noise, and return `before` with the groups found added.
 
-        `before` has the groups and numbers that earlier rounds released. `exact` has the exact sums of weights of the
-        groups that are not found yet. If the survey of users has not been made, it is made first.
+        - `before` has the groups and numbers that earlier rounds released.
+        - `exact` has the exact sums of users' weights on the groups that are not found yet.
+
+        Before the first round, a survey is made too: it releases the noisy number of users and of their groups.
 
         Raises: `InvalidParameter` if no round is left, or if `exact` holds a group that was found before.
         """
@@ -325,8 +328,8 @@ class WeightedRounds:
     def _part(self, state: Discovery) -> Fraction:
         """Return the fraction, from 0 to 1, of the rounds' planned cost (as mu squared) that the rounds spend.
 
-        The counts that follow the rounds get the rest. The survey's numbers in `state` decide: the fewer groups users
-        have on average, the less the rounds spend.
+        The counts that follow the rounds get what the rounds do not spend. `state` has the numbers that the survey
+        before the first round released: the fewer groups users have on average, the less the rounds spend.
         """
         # The fraction is 1 if no counts follow, or if there are so few users that the survey's noise hides their
         # number.
@@ -346,11 +349,11 @@ class WeightedRounds:
         return 3.0 * float(self.survey_sigma * _ROOT) / state.users
 
     def kept_contributions(self, state: Discovery) -> int:
-        """Return the contribution bound, in groups per user, for counting the groups that were found.
+        """Return the contribution bound, in groups per user, with which to count the groups that were found.
 
-        It is the smaller one of `contributions` and about twice a user's average number of groups. The survey in
-        `state` estimated that average, and three standard deviations of the survey's noise are added. If there was no
-        survey, or its noise hides the number of users, the result is `contributions`.
+        It is `contributions` or, if smaller, about twice a user's average number of groups, because a lower bound needs
+        less noise. The noisy average is in `state`, from a survey before the first round; three standard deviations of
+        its noise are added. Without a survey, or if its noise hides the number of users, the result is `contributions`.
         """
         # Only released numbers are read.
         if state.users is None or state.groups_per_user is None or (doubt := self._doubt(state)) >= _MOST_DOUBT:
@@ -421,7 +424,11 @@ class DiscoveredCounts:
         return min(self.rounds.kept_contributions(discovery), self.contributions)
 
     def over(self, discovery: Discovery) -> KnownGaussian:
-        """Return the mechanism that counts the groups in `discovery`, of which there must be at least one."""
+        """Return the mechanism that adds Gaussian noise to the counts of the groups found, at least one.
+
+        `discovery` is the result of the rounds that found these groups; they are public by now. Its parameter sigma
+        spends the planned cost of the counts and what the rounds left over.
+        """
         # A user counts towards at most F groups: the smaller one of the number of groups found and
         # `kept_contributions`. So counting takes F Gaussian uses. Together they may cost, as mu squared, the planned
         # contributions / sigma^2 plus what the rounds that found the groups left over (`WeightedRounds.unspent`). So

@@ -116,7 +116,7 @@ class DrawOrders:
 
     @property
     def steps(self) -> int:
-        """Upper bound on how often the dynamic program adds one more use to a privacy profile."""
+        """Upper bound on how often the dynamic program adds one use to a privacy profile, the measure of its work."""
         # With one group of equal mechanisms the number is its number of uses. With several groups it is the number of
         # groups times the number of states of the program (vectors of remaining counts, or sums of prices).
         if self.prices:
@@ -266,10 +266,12 @@ def draw_orders_of(groups: tuple[Group, ...], tilt: float) -> DrawOrders:
 def _choose_prices(groups: Sequence[Group], tilt: float) -> tuple[DrawOrders, float]:
     """Return (`groups` with a price for one use of each group, bound on log E[exp(`tilt` L)]).
 
-    L is the total privacy loss of the worst sequence of uses that the prices allow; the prices are chosen so that the
-    bound is small. `groups` are bounded-range mechanisms as (epsilon, count). If every choice of prices takes too much
-    work, the returned groups are empty and the bound is infinite. A single group gets no prices, because its uses have
-    only one order.
+    Prices replace the vectors of remaining counts in the dynamic program over orders: it allows every sequence of uses
+    whose prices add up to the total price of `groups`. L is the privacy loss of the worst such sequence, and the prices
+    are chosen so that the bound is small. `groups` are bounded-range mechanisms as (epsilon, count).
+
+    If all prices need too much work, the returned groups are empty and the bound is infinite. A single group gets no
+    prices, because its uses have only one order.
     """
     # Prices are positive whole numbers. The dynamic program allows every sequence of uses whose prices add up to the
     # total price of `groups`. Too much work is more than `CONFIG.most_priced_steps` operator applications.
@@ -289,10 +291,10 @@ def _choose_prices(groups: Sequence[Group], tilt: float) -> tuple[DrawOrders, fl
 
 
 def largest_gain(draws: DrawOrders, tilt: float) -> float:
-    """Return a bound on log E[exp(`tilt` L)], with L the privacy loss of all of `draws` in their worst order.
+    """Return a bound on log E[exp(`tilt` L)], where L is the total privacy loss of all of `draws` in their worst order.
 
-    With prices it is the largest value over all sequences of draws whose prices add up to `draws.total`. It is 0 if
-    `tilt` is not positive.
+    `draws` are bounded-range uses. If they have prices, the worst case is over all sequences of uses whose prices add
+    up to `draws.total`, even if a mechanism is used too often. The result is 0 if `tilt` is not positive.
     """
     if tilt <= 0.0:
         return 0.0

@@ -173,7 +173,11 @@ class BoundedRangeStep:
 
     @cached_property
     def _square(self) -> tuple[Floats, Floats]:
-        """Scratch arrays of `_maximise_tail`: (table, view of the table in which row i begins at column i)."""
+        """Scratch memory of `_maximise_tail`: a table, and a skewed view of the table whose row i begins at column i.
+
+        Values written to the view by (cell, t) land in the column of their grid point, so that the maximum at every
+        grid point is the maximum of a column. The memory is allocated once and used again.
+        """
         # A row of the table is a grid cell and a column a grid point. Cell i with the j-th value of t gives a value at
         # the grid point i + j. It is written to (i, j) of the view, which is column i + j of the table. So the maximum
         # of a column is the maximum at its grid point.
@@ -223,10 +227,11 @@ class BoundedRangeStep:
         return f
 
     def _upper(self, values: Floats, size: int, left_out: int = 0) -> tuple[Floats, "Choices"]:
-        """Return upper bounds on the new privacy profile at `size` grid points, and values of t for `_lower` to try.
+        """Return upper bounds on a new privacy profile at `size` grid points, and values of t for `_lower` to try.
 
-        The new profile is that of one bounded-range mechanism with the parameter t, followed by others. `values` are
-        upper bounds, at the grid points, on the profile of these others, without the first `left_out` grid points.
+        The new profile is that of one bounded-range mechanism, with a parameter t that may differ between points,
+        followed by other mechanisms. `values` are upper bounds on the profile of the other mechanisms at the grid
+        points, without the first `left_out` grid points.
         """
         # At each grid point the new profile is a supremum over t in [0, epsilon]; the second result has the t near the
         # supremum. At grid points left out the profile is bounded by the chord of `Profile.whole`.
@@ -290,8 +295,10 @@ class BoundedRangeStep:
     def _competitors(self, omega: Floats) -> tuple[list[tuple[int, int, int]], Integers, int]:
         """Return the grid cells to evaluate: (triples of smooth cells with t, rough cells, first cell of the tail).
 
-        `omega` has for each cell the number that decides its best parameter t. A triple (j, first, last) says that the
-        cells first to last - 1 are evaluated with t from j to j + 1 grid steps.
+        Cells are smooth where the best parameter t varies little, so that many share the same few t, and rough
+        elsewhere. The tail are the last cells, which read the profile beyond the end of the grid. `omega` has for each
+        cell the number that decides its best t. A triple (j, first, last) says that the cells first to last - 1 are
+        evaluated with t from j to j + 1 grid steps.
         """
         # Blocks of cells in which the best t varies little are smooth (see the comment at the top of the module). Cells
         # of other blocks are rough, and are evaluated one by one. The tail are the last cells, which read the profile
@@ -337,10 +344,11 @@ class BoundedRangeStep:
         return smooth, np.concatenate(rough) if rough else _NONE, tail
 
     def _maximise_tail(self, tail: int, f: Floats, terms: "CellTerms", omega: Floats, out: Floats) -> None:
-        """Raise the upper bounds `out` on the new privacy profile near the end of the grid.
+        """Raise the upper bounds `out` on the new privacy profile at the last grid points.
 
-        - The new profile is that of one bounded-range mechanism followed by the mechanisms of the old profile `f`.
-        - `tail` is the index of the first grid cell to evaluate.
+        - The new profile is that of one bounded-range mechanism followed by the mechanisms of the old profile `f`. It
+          is a maximum over the mechanism's parameter t.
+        - `tail` is the index of the first grid cell to evaluate; all cells after it are evaluated too.
         - `terms` and `omega` are the constants of each cell.
         """
         # The new profile is a maximum over the mechanism's parameter t. The cells from `tail` on are evaluated near the
@@ -375,11 +383,13 @@ class BoundedRangeStep:
         out: Floats,
         choices: "Choices",
     ) -> None:
-        """Raise the upper bounds `out` on the new privacy profile by evaluating the cells with indices `rough`.
+        """Raise the upper bounds `out` on the new privacy profile by evaluating the grid cells with indices `rough`.
 
-        - The new profile is that of one bounded-range mechanism followed by the mechanisms of the profile `f`.
+        - The new profile is that of one bounded-range mechanism followed by the mechanisms of the profile `f`. It is a
+          maximum over the mechanism's parameter t.
+        - In rough cells the best t jumps from cell to cell, so each is evaluated at several t of its own.
         - `terms` and `omega` are the constants of each cell.
-        - `choices` receives the pairs of parameter t and grid point that were tried.
+        - `choices` receives the pairs of t and grid point that were tried.
         """
         # Each cell is evaluated at the few t that can be best in it. An edge between two cells where the best t jumps
         # is evaluated too.

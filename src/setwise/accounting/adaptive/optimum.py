@@ -322,10 +322,12 @@ class Optimum:
         return max(epsilon for epsilon, _ in self._groups) / dynamic_program.CONFIG.largest_ratio
 
     def _draws(self, groups: Sequence[Group], tilt: float) -> DrawOrders:
-        """Return the states of the dynamic program that maximises delta over every adaptive order of `groups`.
+        """Return one stage's bounded-range mechanisms in the form in which the dynamic program maximises over orders.
 
-        `groups` are the bounded-range mechanisms of one stage, as (epsilon, count). `tilt` is the rate at which privacy
-        profiles are expected to fall with epsilon.
+        - `groups` are the mechanisms as (epsilon, count). Very small epsilons are rounded up, which can only raise
+          delta.
+        - `tilt` is the rate at which privacy profiles are expected to fall with epsilon. If there are too many
+          combinations of remaining uses, the mechanisms get prices that suit this rate.
         """
         # The states are for the upper bound: epsilons below `_least` are rounded up to it. If there would be too many
         # vectors of remaining counts, the states are sums of prices (see `DrawOrders`), which are chosen for profiles
@@ -347,9 +349,10 @@ class Optimum:
         )
 
     def excess(self, tilt: float) -> float:
-        """Return by how much rounded epsilons and prices raise the bound on log E[exp(`tilt` L)], L the whole loss.
+        """Return by how much the upper bound on log E[exp(`tilt` L)], L the whole loss, exceeds its optimum.
 
-        It is 0 if the upper bound is a maximum over the possible orders only. Divided by `tilt` it is about the
+        The excess comes from rounding epsilons and from replacing orders of uses by prices, which saves time. It is 0
+        if the upper bound is a maximum over the possible orders only. The excess divided by `tilt` is about the
         increase of the upper end of epsilon.
         """
         return math.fsum(

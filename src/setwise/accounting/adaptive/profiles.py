@@ -129,13 +129,15 @@ def nothing_to_come(step: float) -> Profile:
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """Decides how many grid points privacy profiles need so that the final delta is accurate at the epsilon `end`.
+    """Decides how many grid points privacy profiles need so that the final delta is accurate.
 
-    - `step` is the step of the grid of epsilons.
+    A privacy profile is delta as a function of epsilon, on a grid of epsilons. The final profile is read at epsilons
+    from `begin` to `end`.
+
+    - `step` is the distance of neighbouring epsilons on the grid.
     - `end` may be infinite: profiles then extend to the largest possible loss.
-    - `variance` is the variance of the privacy loss of all mechanisms.
+    - `variance` is the variance of the privacy loss of all mechanisms together.
     - `depth` is about -log of the final delta.
-    - `begin`: the final profile is not read at epsilons below it.
     """
 
     # The optimal delta is computed backwards: profiles (delta as a function of epsilon) of the last mechanisms come

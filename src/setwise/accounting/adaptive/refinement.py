@@ -105,8 +105,9 @@ class Refinement:
     """State of the search for a narrow bracket, between two runs on grids.
 
     - `wanted` is the width aimed for, relative to the upper end.
-    - `asked` is True if the caller asked for this width, and False if it is a default.
-    - `exact` says that the upper bound is over possible orders only, so that a finer grid always helps.
+    - `asked`: whether the caller asked for this width, so that a wider bracket is an error.
+    - `exact`: whether a finer grid always narrows the bracket, as it does if the upper bound is over possible orders
+      only.
     - `best` is the intersection of all brackets so far.
     - `shares_left` are the shares of the full tilt (the weight exp(tilt L) on losses L) not tried yet.
     - `share_widths` maps each share tried on the present grid to the relative width of its bracket.
@@ -178,12 +179,14 @@ def refine(
 ) -> Bracket:
     """Call `attempt` with the parameters of ever finer grids and return the intersection of its certified brackets.
 
-    - `work` maps a number of grid cells across the smallest epsilon to the estimated work of a run.
-    - `width` is the wanted width, relative to the upper end; None: `aim` is tried, and a wider bracket accepted.
-    - `exact` says that the upper bound is over possible orders only, so that a finer grid always helps.
-    - `tilted` says that smaller tilts (weights exp(tilt L) on losses L) should be tried too.
-    - `sharpness`: a bracket's relative width is about this, divided by the squared number of cells.
-    - `floor` is a known lower bound on the result, or None.
+    - `work` maps a number of grid cells across the smallest epsilon to the estimated work of one call.
+    - `width` is the wanted width, relative to the upper end. If None, the width `aim` is tried and a wider bracket
+      accepted.
+    - `exact`: whether a finer grid always narrows the bracket, as it does if the upper bound is over possible orders
+      only.
+    - `tilted`: whether smaller tilts (weights exp(tilt L) on losses L) should be tried too.
+    - `sharpness`: the relative width of a bracket is estimated as this number, divided by the squared number of cells.
+    - `floor` is a known lower bound on the result, with which only upper ends are computed at first; None if unknown.
 
     Raises: `Unattainable` if `width` cannot be reached within the allowed work, or no run has a finite upper end.
     """

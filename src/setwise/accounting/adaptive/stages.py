@@ -270,8 +270,9 @@ def _mean_at(atoms: Atoms, read: Callable[[Floats], Floats], x: Floats) -> Float
 def _steps_of_lattice(loss: Floats, grid: float) -> Fraction | None:
     """Return the distance between neighbouring losses in units of the grid step `grid`, or None if there is no lattice.
 
-    `loss` is ascending. The distance must be a whole number, or one over a whole number. The result is None if the
-    losses are not equally spaced at such a distance, or if there are fewer than two different losses.
+    The losses in `loss` ascend. They form a lattice if their distances are all equal, and are a whole multiple of
+    `grid` or `grid` over a whole number; the caller then reads a profile at few distinct offsets. The result is also
+    None if there are fewer than two different losses.
     """
     if loss.size < 2 or not loss[-1] > loss[0]:
         return None
@@ -282,9 +283,11 @@ def _steps_of_lattice(loss: Floats, grid: float) -> Fraction | None:
 
 
 def left_of(x: float, loss: Floats) -> Floats:
-    """Return `x` - `loss`, the epsilons at which to read a privacy profile, lowered by more than their rounding error.
+    """Return the epsilons `x` - `loss` at which to read a privacy profile, lowered by more than their rounding error.
 
-    Profiles fall with epsilon, so a profile read further left is larger, which is safe for an upper bound.
+    `x` is the overall epsilon, and `loss` has privacy losses that are subtracted from it. A privacy profile (delta as a
+    function of epsilon) falls with epsilon, so reading it at a lower epsilon gives a larger delta, which is safe for an
+    upper bound.
     """
     margin = np.where(loss == 0.0, 0.0, 8 * UNIT * (abs(x) + np.abs(loss)))
     return np.asarray(x - loss - margin, dtype=np.float64)

@@ -231,9 +231,11 @@ def loss_unit(noise: KnownNoise) -> float:
 
 
 def on_lattice(noise: KnownNoise, step: float) -> bool:
-    """Return whether the losses of `noise` that have positive probability should be points of a lattice.
+    """Return whether losses of `noise` that have positive probability should be points of the lattice of this `step`.
 
-    A lattice is a set of losses about `step` apart, to which other losses are rounded.
+    A lattice is a set of equally spaced losses, `step` apart, to which all losses are rounded. Losses that are lattice
+    points are not changed by this rounding. The result is False if no single loss has positive probability, or if these
+    losses are so much closer together than `step` that rounding them changes little.
     """
     # The result is False if the loss is continuous, because no loss has positive probability, and if these losses are
     # much closer together than `step`, because then they are treated like a continuous loss.

@@ -140,10 +140,11 @@ def sums(parts: Sequence[EqualLosses], window: Window, *, from_above: bool) -> A
     def beyond(cut: bool, further: float, end: float, tilt: float = 0.0, height: float = 0.0) -> float:
         """Return Chernoff's bound on the probability that the sum S of all losses lies beyond an end of the window.
 
-        - `cut`: if False, no sum lies beyond this end, and the result is 0.
-        - `further` may be any number above 0 for the right end, and below 0 for the left end.
+        - `cut`: whether any sum lies beyond this end; if False, the result is 0.
+        - `further` is the exponent in Chernoff's bound. Any number above 0 is valid for the right end, and below 0 for
+          the left end.
         - `end` is the end of the window, as a loss.
-        - `tilt` and `height`: each value s of S is weighted by exp(tilt s - height).
+        - `tilt` and `height`: the probability of each value s of S is weighted by exp(tilt s - height).
         """
         # The bound is E[exp(`further` S)] exp(-`further` * `end`), for the weighted probability.
         exponent = cumulant(parts, further) - height - (further - tilt) * end
@@ -220,8 +221,9 @@ def _power(values: NDArray[np.complex128], exponent: int) -> NDArray[np.complex1
 def _transform(parts: Sequence[EqualLosses], tilt: float, first: int, size: int) -> tuple[Floats, float, float, float]:
     """Return (values, charge, height, weight_error): the tilted distribution of the sum of the losses of `parts`.
 
-    The probability of the sum x is exp(height - tilt x) times the entry of `values` for x. `values` has `size` entries,
-    for the lattice points from number `first` on.
+    The tilt weights each loss L by exp(`tilt` L). The probability of the sum x is exp(height - tilt x) times the entry
+    of `values` for x. `values` has `size` entries, for the lattice points from number `first` on. The probability of a
+    sum beyond these points is wrapped: it is added to the entry `size` points away or a multiple of that.
 
     Ensures: apart from wrapped probability, each entry of `values` has an absolute error of at most `charge`, and each
     probability computed from an entry has a further relative error of at most `weight_error`.

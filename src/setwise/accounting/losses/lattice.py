@@ -263,9 +263,9 @@ class LatticeTail:
 
     @property
     def rounding(self) -> float:
-        """Relative rounding error of a delta that is read from these tables at an exactly known epsilon.
+        """Relative rounding error of a delta that is computed from this object's tables at an exactly known epsilon.
 
-        Probabilities that the tables leave out add an absolute error of up to `dropped`, which is not part of this
+        Loss probabilities that the tables leave out add an absolute error of up to `dropped`, which is not part of this
         number.
         """
         last = self.mass.size - 1
@@ -273,7 +273,7 @@ class LatticeTail:
         return self.relative_error + (3 * last + exponents + 64) * UNIT
 
     def slack(self, size: _Number) -> _Number:
-        """Return a bound on the rounding error of loss - epsilon, for a loss in the tables and |epsilon| <= `size`."""
+        """Return a bound on the rounding error of loss - epsilon, for losses of this lattice and |epsilon| <= `size`."""
         return 8 * UNIT * (abs(self.top) + self.step * (self.mass.size - 1) + size)
 
     def delta(self, x: Floats) -> tuple[Floats, Floats]:
@@ -396,7 +396,8 @@ def two_point_loss(high: float, low: float, count: int, smallest_ratio: float = 
 def top_loss(high: float, low: float, count: int, masses: Masses) -> float:
     """Return the largest total privacy loss of `count` mechanisms, each of which has the loss `high` or `low` < `high`.
 
-    `masses` is the distribution of the number of mechanisms that have the loss `low`. Only its numbers are considered.
+    `masses` is the distribution of the number of mechanisms that have the loss `low`. Its smallest number decides the
+    result: numbers below it were left out because they are too improbable to matter.
     """
     # `masses` leaves numbers below k = `masses.first` out as negligible, so the largest total is (count - k) high + k
     # low. For k = 0 it is the float count * high, whose rounding error `LatticeTail` covers. For other k two large

@@ -226,7 +226,8 @@ class LatticeSum:
 
         - `saddle` is the total loss L on a coarse lattice.
         - `tilt`: the result is most accurate near the mean of L when probabilities are weighted by exp(tilt L).
-        - `whole`: if False, losses far below that mean are left out; if True, only losses that do not matter are.
+        - `whole`: if False, losses far below that mean are left out too; if True, only losses of negligible effect are
+          left out.
         """
         # Losses do not matter if they do not noticeably change the average of a falling function.
         # The probability of Gaussian losses that are too large to be tabulated is part of `dropped` of the upper
@@ -268,9 +269,11 @@ class LatticeSum:
         return parts
 
     def _common_unit(self) -> float | None:
-        """Return the largest number of which all atoms are whole multiples; None if there is no useful one.
+        """Return the largest number of which all atoms (losses of positive probability) are whole multiples.
 
-        An atom is a loss of positive probability. The result is infinite if every loss is practically continuous.
+        If this number is the lattice step, atoms need no rounding. The result is None if there is no such number, or if
+        it is so small that the lattice would have too many points. It is infinite if every loss is practically
+        continuous.
         """
         # A lattice whose step is this unit contains all atoms, so that they need not be rounded. A unit far smaller
         # than the step that the tolerance allows is not useful, because the lattice would have too many points. If

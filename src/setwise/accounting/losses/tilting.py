@@ -268,6 +268,7 @@ class Saddle:
         """Return log(C / d): the logarithm of Chernoff's bound C divided by the estimated delta d, both at epsilon = m.
 
         m and `variance` are the mean and variance of the loss under the `tilt`, the weight exp(tilt L) on each loss L.
+        Subtracting the result turns Chernoff's bound, which is quick to compute, into an estimate of delta.
         """
         # Chernoff's bound is C = E[exp(tilt L)] exp(-tilt m). The quotient d / C is the tilted average of exp(-tilt x)
         # - exp(-(tilt + 1) x) over losses m + x with x > 0. For a normal loss this average has a closed form. If the

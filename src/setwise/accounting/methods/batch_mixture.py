@@ -165,11 +165,13 @@ class BatchMixture:
         return _Responses(self.groups, *beside.tails(coarse_saddle(self.linear), tilt, whole=True))
 
     def _in_boxes(self, responses: "_Responses", epsilon: float, tilt: float) -> "_Responses":
-        """Return a simpler batch with at least this batch's delta, of at most `CONFIG.most_fixed` distinct epsilons.
+        """Return a simpler batch with at least this batch's delta, and with at most `CONFIG.most_fixed` epsilons.
 
-        - In a batch, all mechanisms are chosen up front; `responses` stands for the batch itself.
+        In a batch, all mechanisms are chosen up front. Fewer epsilons have fewer joint outcomes to sum over.
+
+        - `responses` computes the delta of this batch.
         - `epsilon`: the replacement is accurate at about this overall epsilon.
-        - `tilt`: losses L are weighted by exp(tilt L).
+        - `tilt` is the rate at which delta falls there: losses L are weighted by exp(tilt L).
         """
         # Branch and bound over boxes of parameters would take too long with more epsilons. The groups (bounded-range
         # mechanisms of one epsilon) that add most to the variance of the loss are kept. The other groups and the
@@ -244,10 +246,10 @@ class _Responses:
         return Bracket(min(lower.lower, upper.upper), upper.upper)
 
     def over(self, first: Choice, last: Choice, x: float) -> float:
-        """Return an upper bound on delta at overall epsilon `x` over all choices of parameters t in a box.
+        """Return an upper bound on the batch's delta at overall epsilon `x`, over all choices of parameters in a box.
 
-        A box has an interval of t for each group of randomized responses of one epsilon; `first` has the lower and
-        `last` the upper ends.
+        A choice has one parameter t for each group of randomized responses of equal epsilon. A box has an interval of t
+        for each group: `first` has the lower ends of these intervals, and `last` the upper ends.
         """
         # Over the box, each randomized response is dominated by one fixed pair of distributions.
         low = [t - epsilon for t, (epsilon, _) in zip(first, self.groups, strict=True)]

@@ -120,10 +120,10 @@ class BatchSearch:
         return choice
 
     def _scan(self) -> list[Choice]:
-        """Return evenly spaced choices of the parameters t, each a tuple with one t per group of randomized responses.
+        """Return evenly spaced choices of the parameters t, from which the search for the worst choice starts.
 
-        The values of t cover (0, epsilon) of their group. The list is empty if the allowed work is not enough for three
-        values per group.
+        A choice is a tuple with one t for each group of randomized responses of equal epsilon; the values of t cover
+        (0, epsilon) of their group. The list is empty if the allowed work is not enough for three values per group.
         """
         most = min(CONFIG.most_scanned, CONFIG.most_scanned_work / outcome_count(self.groups))
         number = int(most ** (1.0 / len(self.groups)))
@@ -133,10 +133,10 @@ class BatchSearch:
         return list(itertools.product(*([share * epsilon for share in shares] for epsilon, _ in self.groups)))
 
     def _neighbour(self, x: float, choice: Choice, step: float, best: float) -> tuple[Choice, float] | None:
-        """Return (parameters, delta) of a neighbour of `choice` whose delta is above `best`, or None.
+        """Return (parameters, delta) of a neighbour of `choice` whose delta is above `best`; None if there is none.
 
         `choice` has the parameter t of each group of randomized responses, and delta is at the overall epsilon `x`. A
-        neighbour has one t moved by the share `step` of its epsilon.
+        neighbour has one t moved up or down by the share `step` of its epsilon.
         """
         for index, (epsilon, _) in enumerate(self.groups):
             for move in (-step * epsilon, step * epsilon):
@@ -166,10 +166,10 @@ class BatchSearch:
         return best, choice
 
     def decay_rate(self, x: float, further: float, choice: Choice) -> float:
-        """Return approximately how fast log delta falls from the overall epsilon `x` to the larger one `further`.
+        """Return approximately how fast log delta of the batch falls from overall epsilon `x` to the larger `further`.
 
-        `choice` has one parameter t for each group of randomized responses, whose losses are t and t - epsilon. The
-        rate is per unit of epsilon and at least `CONFIG.slowest`.
+        The rate is per unit of epsilon. It is at least `CONFIG.slowest`, also where delta does not fall or is 0.
+        `choice` has one parameter t for each group of randomized responses, whose losses are t and t - epsilon.
         """
         delta_here, delta_further = self.at(choice, x).upper, self.at(choice, further).upper
         return (

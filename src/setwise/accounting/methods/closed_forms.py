@@ -157,7 +157,8 @@ class BatchBoundedRange:
         """Return the interval [0, epsilon] of the parameter t, cut into blocks (low, high) around `peak`.
 
         t is the parameter of the randomized responses that stand for epsilon-bounded-range mechanisms, and `peak` the t
-        with the largest delta found so far. The further a block is from the peak, the longer it may be.
+        with the largest delta found so far. The further a block is from the peak, the longer it may be, because delta
+        is well below its maximum there.
         """
         # A block's length is about the square of its distance from the peak, both as shares of epsilon; blocks of this
         # length can usually be shown to have a smaller delta than the peak. The block around the peak is longer and is
@@ -371,7 +372,8 @@ def _check(g: float) -> None:
 def three_in_order(uses: Sequence[Use]) -> Callable[[float], Bracket] | None:
     """Return delta as a function of epsilon for one pure DP and two bounded-range uses in order, with equal epsilon.
 
-    Returns None if `uses` are not one pure DP and two bounded-range uses of the same epsilon.
+    The uses are made in the given order, and the analyst chooses each mechanism after seeing earlier answers. Returns
+    None if `uses` are not one pure DP and two bounded-range uses of the same epsilon.
     """
     kinds = [use.guarantee for use in uses for _ in range(min(use.count, 4))]
     epsilons = {g.epsilon for g in kinds if isinstance(g, PureDP | BoundedRange)}

@@ -149,7 +149,10 @@ class RangeSplit:
     wallet: float
 
     def excess(self, tilt: float) -> float:
-        """Return by how much the Gaussian raises the bound on log E[exp(`tilt` L)], with L the loss of all uses."""
+        """Return by how much the bound on log E[exp(`tilt` L)] rises when one Gaussian replaces the `small` epsilons.
+
+        L is the privacy loss of all uses.
+        """
         return 0.5 * tilt * (1.0 + tilt) * self.wallet - largest_gain(DrawOrders(self.small), tilt)
 
 

@@ -245,8 +245,9 @@ UNSEEN = "WHERE NOT EXISTS (SELECT 1 FROM {pairs} AS p WHERE p.u = c.u AND p.g =
 def text_candidates(candidates: "pa.Table") -> "tuple[pa.Table, Callable[[str], str | int]]":
     """Return `candidates` with its group column as text, and a function that turns these texts back into labels.
 
-    `candidates` is an Arrow table of pairs of user and group that may be counted. The function returns integers if the
-    column had integers, and otherwise the texts.
+    `candidates` is an Arrow table of pairs of user and group that may be counted. Private states store every group as
+    text, so the function restores what the caller expects: integers if the column had integers, and otherwise the
+    texts.
     """
     import pyarrow as pa
 

@@ -198,7 +198,10 @@ def _storable(text: str) -> str:
 
 
 def _drop_earlier_key(connection: "psycopg.Connection[Any]") -> None:
-    """Replace the B-tree key of the table of counted pairs by a hash index, if an earlier version created the table."""
+    """Replace the B-tree key of the table of counted pairs by a hash index, if an earlier version created the table.
+
+    `connection` is in an open transaction. Updates do not need the key: one update of a series runs at a time.
+    """
     if connection.execute(_HAS_KEY).fetchone() is not None:
         # Nothing relies on the key: an advisory lock lets one update of a series run at a time, and the key of the
         # table of batches refuses a second count of a period.

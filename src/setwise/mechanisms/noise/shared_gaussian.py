@@ -108,7 +108,10 @@ class SharedGaussianNoise:
 
     @property
     def variance(self) -> Fraction:
-        """Approximate variance of one count's noise, to be compared with the sigma^2 of a rounded Gaussian."""
+        """The variance of one count's noise, for a comparison with the sigma^2 of rounded Gaussian noise.
+
+        The last rounding, to a whole number, adds about 1/12 to either noise, so it is left out of both numbers.
+        """
         # The noise is (own part + common part) / denominator, rounded. Rounding each part adds 1/12, in units of
         # 1/denominator^2, and is included. Rounding the quotient adds about 1/12 more, which is left out, because
         # rounding adds it to a rounded Gaussian too. The true addition differs from 1/12 by a small amount, which

@@ -123,9 +123,11 @@ class Threshold(StrEnum):
     """Counts above T + tau, as in the paper; kept for comparison."""
 
     def cutoff(self, level: int, tau: int) -> int:
-        """Return the number that a noisy count must exceed to be released: T for TIGHT, and T + tau for PAPER.
+        """Return the number that a noisy count must exceed to be released.
 
         T = `level` is the level at which the noise is truncated, and `tau` is the most that one user adds to a count.
+        The result is T for TIGHT, which also hides labels of one user alone, and T + tau for PAPER, the threshold of
+        the paper.
         """
         return level if self is Threshold.TIGHT else level + tau
 
@@ -148,10 +150,11 @@ def continuous_failure(level: float, tau: float, deviation: float) -> float:
 
 
 def continuous_truncation_level(contributions: int, tau: float, sigma: float, delta: float) -> float:
-    """Return the level T at which to truncate Gaussian noise so that contributions * `continuous_failure` = delta.
+    """Return the level at which to truncate Gaussian noise so that it fails outright with probability at most `delta`.
 
-    One user adds at most `tau` to each of at most `contributions` counts, and the noise has standard deviation tau *
-    sigma.
+    The noise fails on a count if it falls where only one of two neighbouring tables can put the noisy count. One user
+    adds at most `tau` to each of at most `contributions` counts, and the noise has standard deviation tau * sigma. So T
+    is such that contributions * continuous_failure(T, tau, tau * sigma) = delta.
 
     Theorem: the paper's equation for the truncation level (eq:truncationLevel).
     Raises: `Unattainable` if delta / contributions is below 1e-60 or not below 1.

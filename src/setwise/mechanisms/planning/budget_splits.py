@@ -275,8 +275,8 @@ def _scale_with_plain_picks(picks: float, rho: Floats, epsilon: float, delta: Fl
 def _rough_reach(bounds: Bounds, name: MechanismName, scale: Floats, failure: Floats, changed: int) -> Floats:
     """Return an estimate of the lead that a label's count needs for the label to be released with probability 95%.
 
-    The lead is by how much the count must exceed its rivals, or 0 if the mechanism has a threshold. It is in units of
-    the most that one user adds to a count.
+    The lead is by how much the count must exceed its rivals. If the mechanism has a threshold, it is also at least the
+    count that exceeds the threshold. It is in units of the most that one user adds to a count.
 
     - `bounds` has the query's k, public labels and limits per user.
     - `name` is the mechanism, and `scale` its noise scale.

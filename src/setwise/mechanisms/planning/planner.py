@@ -85,13 +85,16 @@ def plan(bounds: Bounds, total: Total, confidence: Fraction = CONFIDENCE) -> Cho
 
 
 def _in_rounds(bounds: Bounds, total: Total, confidence: Fraction) -> Choice | None:
-    """Return the plan that finds labels in several rounds of weighted votes and then counts them.
+    """Return the plan that finds private labels in several rounds of weighted votes and then counts the labels found.
 
-    `bounds` has the query's k, public labels and limits per user, and `confidence` is the probability with which the
-    stated error bounds hold. Returns None if no noise in range is enough and the budget `total` does not force rounds.
+    - `bounds` has the query's k, public labels and limits per user.
+    - `total` is the budget. It may also name the mechanism that must be used.
+    - `confidence` is the probability with which the stated error bounds hold.
 
-    Raises: `InvalidParameter` if rounds cannot answer the query, `Unattainable` if `total` forces rounds and no noise
-    in range is enough.
+    Returns None if no noise in range fits the budget and `total` names no mechanism.
+
+    Raises: `InvalidParameter` if rounds cannot answer the query, `Unattainable` if `total` names this mechanism but no
+    noise in range fits the budget.
     """
     # In a round, each user divides a weight among their labels, and a label is found if its noisy sum of weights
     # exceeds a threshold (module `weighted_rounds`).

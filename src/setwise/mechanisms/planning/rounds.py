@@ -60,11 +60,13 @@ def can_find_in_rounds(bounds: Bounds, total: Total) -> bool:
 
 
 def prefers_rounds(bounds: Bounds, total: Total, *, counts_users: bool) -> bool:
-    """Return whether groups are found in several rounds of weighted votes, instead of in one pass with equal weights.
+    """Return whether groups should be found in several rounds of weighted votes, not in one pass with equal weights.
+
+    Rounds are better if users have several groups, because a user then gives more weight to groups not found yet.
 
     - `bounds` has the query's k, public groups and limits per user.
     - `total` is the budget; if it forces a mechanism, that mechanism decides.
-    - `counts_users` says that the query asks for numbers of users.
+    - `counts_users` says that the query asks for numbers of users, which one pass releases at no further cost.
     """
     # Rounds are preferred if they are possible and a user may contribute to at least 2 groups, or to at least 5 if
     # `counts_users`.

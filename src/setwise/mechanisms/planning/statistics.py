@@ -114,9 +114,9 @@ range after this increase exists after certification too."""
 
 
 def _increased_scale(draft: "_UnscaledPlan", guess: EstimatedScale) -> Fraction | None:
-    """Return the estimated noise scale `guess` for the plan `draft`, increased by a margin; None if it is out of range.
+    """Return the estimated noise scale `guess` for the plan `draft`, raised by a margin so that it suffices.
 
-    The scale is out of range if it exceeds the largest one, or if the mechanism rejects it.
+    The result is None if it exceeds the largest noise scale, or if the plan's mechanism rejects it.
     """
     scale = decimal(guess.scale * _ESTIMATE_MARGIN)
     try:
@@ -179,7 +179,10 @@ class _UnscaledPlan:
         return "+".join(names)
 
     def mechanism_at(self, scale: Fraction) -> GroupStatistics:
-        """Return the mechanism that this plan describes, with noise on sums and means of the scale `scale`."""
+        """Return the mechanism that this plan describes, with the noise scale `scale`.
+
+        Each sum, mean or quantile then costs about as much privacy as one noisy sum of this scale.
+        """
         return GroupStatistics(
             statistics=tuple(release.with_noise(_NOISE[self.noise], scale) for release in self.statistics),
             contributions=self.bounds.contributions,
@@ -216,11 +219,12 @@ class _UnscaledPlan:
 
 
 def _discoveries(bounds: Bounds, total: Total, wanted: Sequence[StatisticRelease]) -> Iterator[Sequence[Choice | None]]:
-    """Yield lists of plans that find the groups; each plan is for a part of the budget `total`.
+    """Yield lists of candidate plans that find the groups of a query with a part of the budget `total`.
 
-    An entry None instead of a plan means that no groups have to be found. The caller takes the first list in which some
-    plan, together with the statistics `wanted`, stays within the budget. `bounds` has the query's k, public groups and
-    limits per user.
+    The caller takes the first list in which some plan, together with the statistics `wanted`, stays within the budget.
+    Plans of one list have comparable errors; an earlier list is preferred whatever its errors are. An entry None
+    instead of a plan means that no groups have to be found. `bounds` has the query's k, public groups and limits per
+    user.
     """
     # From this list the caller takes the plan with the smallest error of the statistics.
     # If all groups of a public domain are wanted, the only list is [None]. Otherwise the last list has the plans that

@@ -223,8 +223,10 @@ def _overlaps(
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Return the ranges of a provisional ranking in which the order is still uncertain, as (starts, ends).
 
-    A range [start, end) holds positions of the ranking. Ranges that begin after the first `k` positions are left out.
-    `lower` and `upper` are bounds on the noisy scores, in the order of the ranking.
+    The candidates are ranked by floats that approximate their noisy scores. `lower` and `upper` are certified bounds on
+    these scores, in the order of the ranking; where they overlap, the caller computes the scores exactly. A range
+    [start, end) holds positions of the ranking. Ranges that begin after the first `k` positions do not matter and are
+    left out.
     """
     lowest_so_far = np.minimum.accumulate(lower)
     highest_to_come = np.maximum.accumulate(upper[::-1])[::-1]

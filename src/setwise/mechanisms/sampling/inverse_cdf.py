@@ -236,10 +236,10 @@ def _trim_tails(smallest: int, width: int, floors: list[int]) -> CutPoints:
 
 
 def _floors(tails: list[tuple[int, int]], total: FixedInterval, width: int) -> list[int] | None:
-    """Return floor(2^width * tail / total) for each of `tails`, or None if one of these floors is uncertain.
+    """Return floor(2^width * tail / total) for each of `tails`, or None if one of these whole numbers is uncertain.
 
     A tail is the weight of a distribution beyond some point, and `total` is the weight of all of it. They are known
-    only within intervals: each pair in `tails` has a lower and an upper bound on one tail.
+    only within intervals: `total` and each pair in `tails` are (lower bound, upper bound).
     """
     least, most = total
     floors = [(low << width) // most for low, _ in tails]
