@@ -406,7 +406,7 @@ def _majorant(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -
         """Return the bracket for `target`: the lowest upper end and the highest lower end over all splits of the uses.
 
         A split divides the bounded-range uses into small epsilons, which one Gaussian replaces, and large ones, which
-        are computed on a grid. The second argument, a wanted width, is ignored.
+        are computed on a grid. The second argument, a wanted width of the bracket (or None), is ignored.
 
         Raises: `Unattainable` if no upper bound is finite.
         """
@@ -592,7 +592,8 @@ def _only_if(closer: Callable[[Target], bool], bound: Bound) -> Bound:
 def _prices_are_closer(kinds: ClassifiedUses, target: Target) -> bool:
     """Return whether the bound by prices of uses is probably closer for `target` than the bound by one Gaussian.
 
-    `target` asks for a delta or an epsilon. One Gaussian would replace the bounded-range uses of small epsilon.
+    Both are upper bounds on the delta or epsilon of the uses `kinds`. One replaces orders of bounded-range uses by sums
+    of prices, the other replaces the uses of small epsilon by one Gaussian. `target` asks for a delta or an epsilon.
     """
     # Both bounds raise log E[exp(tilt L)], with L the loss of all uses, above what it can be; this is compared at the
     # tilt of `target`.
@@ -757,9 +758,9 @@ def _worst_laws(kinds: ClassifiedUses, target: Target) -> Iterator[Bound]:
         return
 
     def composed(law: TwoPointLaw) -> Bound:
-        """Return the bound on all uses if the uses of the chosen zCDP guarantee have the two-valued privacy loss `law`.
+        """Return the bound on the uses `kinds` in which the uses of one zCDP guarantee have the two-valued loss `law`.
 
-        The chosen guarantee is the zCDP guarantee with the largest count times rho. The other uses are unchanged.
+        That guarantee is the zCDP guarantee with the largest count times rho.
         """
         linear = (*beside.linear, (law, worst.count))
         return linear_bound(replace(beside, linear=linear, failed=kinds.failed))

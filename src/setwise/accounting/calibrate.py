@@ -122,10 +122,10 @@ class _Target:
         return self._log(bound.upper), self._log(bound.upper) - self._log(bound.lower)
 
     def estimated_excess(self, value: float) -> float:
-        """Return approximately log(delta / wanted delta) at `value` of the free parameter.
+        """Return approximately log(delta / wanted delta), where delta is that of the planned uses.
 
-        The free parameter of the plan is its noise, epsilon or count. The estimate takes about a millisecond and is not
-        certified.
+        `value` is the value of the plan's free parameter: its noise, epsilon or count. The estimate takes about a
+        millisecond and is not certified.
         """
         return self._log(estimated_delta(self.plan(value), self.epsilon))
 

@@ -29,10 +29,10 @@ class Spent:
 
     @property
     def failure(self) -> Bracket:
-        """Bracket [0, `failure_sum`], cut to [0, 1], for the probability that some use fails outright.
+        """Bracket for the probability that some use fails outright, in which case everything may be revealed.
 
-        In an outright failure everything may be revealed. The probabilities are added up, because the failures of uses
-        that are chosen on the fly need not be independent.
+        The lower end is 0. The upper end is the sum of the uses' failure probabilities (at most 1), because the
+        failures of uses that are chosen on the fly need not be independent.
         """
         return Bracket(0.0, min(1.0, self.failure_sum))
 
@@ -153,7 +153,10 @@ class ZcdpOdometer:
             set_fields(self, most_rho=check_epsilon(self.most_rho, "most_rho"))
 
     def record(self, use: Use) -> "ZcdpOdometer":
-        """Return a new odometer whose totals of rho and of failure probabilities include `use`."""
+        """Return a new odometer that also covers `use`; this odometer does not change.
+
+        The totals of rho and of failure probabilities grow by those of `use`.
+        """
         return replace(self, spent=self.spent.plus(use))
 
     def epsilon(self) -> float:

@@ -101,10 +101,9 @@ class Guarantee(ABC):
         """Return the approximate (xi, rho)-zCDP guarantee that this guarantee implies; every guarantee implies one."""
 
     def pure(self) -> "PureDP | None":
-        """Return the pure DP guarantee by which this kind is converted and priced; None unless it is Laplace noise.
+        """Return the pure DP guarantee by which Laplace noise (continuous or on integers) is converted and priced.
 
-        Kinds other than Laplace noise (continuous or on integers) return None even if they imply pure DP, because they
-        have conversions of their own.
+        All other kinds return None even if they imply pure DP, because they have conversions of their own.
         """
         return None
 
@@ -661,7 +660,7 @@ def merged(uses: Iterable[Use]) -> tuple[Use, ...]:
 
 
 class BoundedLoss(Protocol):
-    """Interface of a guarantee or a loss distribution that has a method `largest_loss`."""
+    """Protocol of a guarantee or loss distribution that can state the largest privacy loss of one use."""
 
     def largest_loss(self) -> Fraction | None:
         """Return an exact bound on the privacy loss without outright failure; None if the loss is unbounded.

@@ -50,10 +50,11 @@ def moment_bounds(kinds: ClassifiedUses) -> Iterator[Bound]:
 
 
 def _bounded_losses_apart(kinds: ClassifiedUses) -> Iterator[Bound]:
-    """Yield bounds that add the largest losses of some uses in `kinds` to the epsilon of the other uses.
+    """Yield upper bounds that add the largest losses of the bounded uses in `kinds` to the epsilon of the others.
 
-    Nothing is yielded if there are no bounded-range uses, if some use has neither a dominating pair nor bounded range,
-    or if all losses are bounded.
+    This is close to the optimum at very small deltas. The first bound adds the losses of all bounded-range uses, and
+    the second those of all uses with bounded loss. Nothing is yielded if there are no bounded-range uses, if some use
+    has neither a dominating pair nor bounded range, or if all losses are bounded.
 
     Theorem: docs/optimal-composition.md, "Losses that hardly count"; no step of its proof needs the losses to be small.
     """
@@ -144,7 +145,7 @@ def _basic(uses: Sequence[Use], failure: Bracket) -> Iterator[Bound]:
 
 
 def filter_bounds(kinds: ClassifiedUses) -> Iterator[Bound]:
-    """Yield the bounds of privacy filters, which also hold if the parameters of uses are chosen on the fly.
+    """Yield the bounds of privacy filters on the uses `kinds`; they also hold if parameters are chosen on the fly.
 
     A privacy filter has a budget (of mu squared, of rho, or of epsilon) and refuses a use that would exceed it.
     """

@@ -367,6 +367,7 @@ def missing_mass(sigma: float, bound: int, sensitivity: int) -> float:
     """Return an upper bound on the probability that untruncated integer Gaussian noise leaves the common outcomes.
 
     Common outcomes are those that both of two neighbouring tables can produce if the noise is truncated at `bound`.
+    `sigma` is the noise parameter, and `sensitivity` the difference of the two tables' true values.
     """
     # Let g(z) = exp(-z^2 / (2 sigma^2)) be the weights of the noise and m = bound - sensitivity + 1. The weights of all
     # other outcomes add up to at most g(m) + 2 int_m^inf g(x) dx. All weights add up to at least max(1, sigma sqrt(2

@@ -74,8 +74,11 @@ def is_same_release(one: str, other: str) -> bool:
 def first_shown(totals: RunningTotals, history: History, noisy: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return, for each private group, the number of the period in which it is first shown; `NEVER` if in none.
 
-    A group is shown once it has users and the estimate of its total exceeds the period's threshold. `totals` is the
-    noise mechanism of the series. `noisy` are the noisy values, with groups in rows and periods in columns.
+    A group is shown once it has users and the estimate of its total exceeds the period's threshold.
+
+    - `totals` is the noise mechanism of the series, which has the thresholds.
+    - `history` has the exact counts of all periods so far.
+    - `noisy` are the noisy values, with groups in rows and periods in columns.
     """
     # The threshold hides groups of one user.
     has_users = np.cumsum(history.counts, axis=1) > 0

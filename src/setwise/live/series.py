@@ -323,8 +323,8 @@ class LiveSeries:
     def _reader(self, engine: str | None, source: object, first: int, until: int) -> "Engine":
         """Return an engine on the table of the series, or on the table `source` if it is not None.
 
-        `engine` is the address of the table's server with its password; None takes the recorded address. The engine may
-        have only the rows that an update of the periods `first` to `until` - 1 reads.
+        `engine` is the address of the table's server with its password; None takes the recorded address. To save time,
+        the engine may have only the rows that an update of the periods `first` to `until` - 1 reads.
         """
         terms = self.terms
         if source is not None:

@@ -170,7 +170,7 @@ def plan_drawn(terms: SeriesTerms, *, sigma: float, failure: float | None = None
 
     - `sigma` is the noise scale divided by the sensitivity.
     - `failure`, for private groups, bounds the probability that the threshold shows a group of one user alone; it costs
-      a second use.
+      a second use. It is None for public groups.
 
     Raises `InvalidParameter` if private groups have no `failure`, or public groups have one.
     """

@@ -140,7 +140,7 @@ class DoublingBounds:
     def near_threshold(self) -> int:
         """The noisy number of values above which a bin about as far out as the outermost bin is taken to have values.
 
-        The outermost bin is the bin farthest from bin 0, on either side, whose noisy number is above `threshold`. Other
+        The outermost bin is the bin farthest from bin 0, on either side, that `threshold` shows to have values. Other
         bins about as far from bin 0 are likely to have values too, so their threshold is lower than `threshold`.
         """
         # If the outermost bin is b or -b, these are the bins b - `_NEAR` + 1 to b, and their negatives.

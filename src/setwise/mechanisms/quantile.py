@@ -68,10 +68,11 @@ def _distances(edges: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def score_range(at: Fraction) -> int:
-    """Return how differently the `rank_scores` of the quantile `at` = a/b change when one value is added or removed.
+    """Return by how much more one user can raise one cell's score than another's, in units of 1/b values.
 
-    It is the largest change of a cell's score minus the smallest, in units of 1/b values: 2 max(a, b - a). The
-    exponential mechanism needs it.
+    The scores are those of `rank_scores` for the quantile `at` = a/b: minus a cell's distance in rank from the
+    quantile. If one value is added or removed, the largest change of a score minus the smallest is 2 max(a, b - a). The
+    noise of the exponential mechanism is in proportion to this number.
 
     >>> score_range(Fraction(1, 2)), score_range(Fraction(9, 10))
     (2, 18)

@@ -140,10 +140,10 @@ class NoisyTotal(NoisySums):
         return [Estimate(value=value, interval=(value - radius, value + radius)) for value in noisy]
 
     def error(self, discovery: ErrorEstimate | None, confidence: Fraction) -> tuple[int | None, float | None]:
-        """Return (radius of the interval, mean absolute error) of the noisy sum, in the units of the sum.
+        """Return (radius of the interval, mean absolute error) of the noisy sum, in the units of the sum; never None.
 
-        `confidence` is the probability with which the interval holds; `discovery`, the error of finding the groups, is
-        ignored.
+        `confidence` is the probability with which the interval holds. `discovery`, the error of finding the groups, is
+        ignored because the sum does not depend on it.
         """
         del discovery
         noise = noise_of(self.noise, self.reach)
@@ -348,8 +348,8 @@ class UsersFound(StatisticRelease):
     def error(self, discovery: ErrorEstimate | None, confidence: Fraction) -> tuple[int | None, float | None]:
         """Return (radius of the interval, mean absolute error) of the numbers of users.
 
-        Both are taken from `discovery`, the expected error of the release that finds the groups and counts their users;
-        `confidence` is ignored.
+        Both are taken from `discovery`, the expected error of the release that finds the groups and counts their users
+        (never None here). A member is None if it is not known; `confidence` is ignored.
         """
         del confidence
         assert discovery is not None
@@ -358,8 +358,8 @@ class UsersFound(StatisticRelease):
     def planning_error(self, scale: float, factor: float, discovery: ErrorEstimate | None) -> float:
         """Return the error by which the planner compares plans: the geometric mean of radius and mean absolute error.
 
-        Both are taken from `discovery`, the expected error of the release that finds the groups. `scale` and `factor`
-        are ignored.
+        Both are those of the release that finds the groups, `discovery` (never None here), because the numbers of users
+        come from it. `scale` and `factor` are ignored.
         """
         del scale, factor
         assert discovery is not None
@@ -436,8 +436,8 @@ class OneQuantile(StatisticRelease):
     def check_among(self, statistics: Sequence[StatisticRelease]) -> None:
         """Raise `InvalidParameter` unless the common cost of the quantiles picked with this one is charged.
 
-        It is charged to the entry of `statistics` with the index `leader`, which must be a quantile of the same values,
-        picked together with this quantile.
+        Quantiles of the same values are picked together, and their cost is charged to one of them: the entry of
+        `statistics` with the index `leader`. So this entry must be such a quantile.
         """
         if self.leader in range(len(statistics)):
             leader = statistics[self.leader]
@@ -569,7 +569,8 @@ class GroupStatistics:
     def _uses(self, groups: int | None) -> tuple[Use, ...]:
         """Return the guarantees, with counts, that the statistics of `groups` groups cost (None: any number of groups).
 
-        The count is the number of groups that one user can change: the smaller one of `groups` and `contributions`.
+        A user changes at most `contributions` groups (the contribution bound). So each guarantee of a statistic counts
+        as often as `groups` or `contributions` says, whichever is smaller.
 
         Raises: `InvalidParameter` if neither `groups` nor the contribution bound limits the groups of one user.
         """
@@ -584,9 +585,10 @@ class GroupStatistics:
 
 
 def _count_estimate(count: float | None, interval: object) -> Estimate:
-    """Return a released `count` as an estimate with its `interval`, an object with the fields `lower` and `upper`.
+    """Return a released `count` as an estimate with its confidence interval.
 
-    If `interval` is None, the interval of the estimate is [count, count].
+    `interval` is an object with the fields `lower` and `upper`. If it is None, the count is exact, and the interval of
+    the estimate is [count, count].
 
     Requires: `count` is not None.
     """

@@ -296,7 +296,8 @@ class TruncatedGaussian:
     def concentrated(self) -> Use:
         """Return the cost of one release as a single use of delta-approximate zCDP, as the paper states it.
 
-        A zCDP filter (an account that adds up zCDP parameters) can charge this use.
+        delta is the failure probability of the truncated noise. A zCDP filter (an account that adds up zCDP parameters)
+        can charge this use.
         """
         rho = self.contributions * Fraction(self.per_item) ** 2 / (2 * self.deviation**2)
         return Use(ZeroConcentratedDP(rho=float_above(rho), delta=float_above(self.delta)))
@@ -310,7 +311,7 @@ class TruncatedGaussian:
         return ErrorEstimate.of(self.noise, confidence, cutoff=self.cutoff)
 
     def release(self, histogram: Histogram, randomness: Randomness) -> Release:
-        """Return the labels whose noisy count exceeds `cutoff`, with their noisy counts, highest first.
+        """Return the labels whose noisy count exceeds the fixed threshold `cutoff`, with these counts, highest first.
 
         `histogram` has the exact counts, and `randomness` is the source of the noise.
         """
@@ -461,8 +462,8 @@ class UnknownGumbel:
     def changeable(self) -> int:
         """The largest number of labels that the threshold must hide.
 
-        Those are labels that only one of two neighbouring tables has among its `limit` highest counts. The more of them
-        there can be, the higher the threshold.
+        Only the `limit` labels with the highest exact counts take part. The threshold must hide a label that takes part
+        in only one of two neighbouring tables. The more such labels there can be, the higher the threshold.
         """
         return self.limit if self.contributions is None else min(self.contributions, self.limit)
 

@@ -107,9 +107,10 @@ def user_share(groups: int) -> int:
 
 
 def user_root(groups: int) -> int:
-    """Return floor(2^14 / sqrt(groups)): the `user_weight` of a user with `groups` groups, in units of 2^-14.
+    """Return floor(2^14 / sqrt(groups)): what a user with `groups` groups adds to a survey for each of them.
 
     A survey before the rounds that find groups releases the noisy sum of these numbers over all users and their groups.
+    From it, the average number of groups of a user is estimated. The unit is 2^-14.
     """
     # The units are coarser than those of weights, because the noise of the survey is wider and noise can be drawn only
     # up to a largest width.
@@ -312,7 +313,8 @@ class WeightedRounds:
     def _survey(self, before: Discovery, exact: GroupWeights, randomness: Randomness) -> Discovery:
         """Return `before` with the survey's results: a noisy number of users, and a user's estimated number of groups.
 
-        `exact` has the sums of `user_share` and of `user_root` over all pairs of a user and a group.
+        `exact` has two exact sums over all pairs of a user and a group: `user_share` adds up to the number of users,
+        and `user_root` to the sum of the square roots of their numbers of groups. Both get Gaussian noise.
         """
         # A user with n groups adds at most `USER_UNIT` to the sum of shares, and at most sqrt(n) times that to the sum
         # of roots. Each sum gets Gaussian noise of scale sqrt(2) * `survey_sigma` times the most that one user adds to
@@ -340,10 +342,10 @@ class WeightedRounds:
         return min(Fraction(math.ceil(1000 * share / self.finding), 1000), Fraction(1))
 
     def _doubt(self, state: Discovery) -> float:
-        """Return the relative uncertainty of the noisy number of users in `state`.
+        """Return the relative uncertainty of the number of users that `state` has, because this number is noisy.
 
-        A survey before the first round of the search for groups released this number. The result is three standard
-        deviations of the survey's noise, divided by the number.
+        `state` is that of a search for groups, before whose first round a survey released the number. The result is
+        three standard deviations of the survey's noise, divided by the number.
         """
         assert state.users is not None
         return 3.0 * float(self.survey_sigma * _ROOT) / state.users
@@ -415,9 +417,9 @@ class DiscoveredCounts:
     def kept_contributions(self, discovery: Discovery) -> int:
         """Return the contribution bound, in groups per user, for counting the groups in `discovery`.
 
-        `discovery` has the groups that a search in rounds found. If `keeps_bound` is True, the bound is
-        `contributions`. Otherwise it is the smaller one of `contributions` and the result of
-        `WeightedRounds.kept_contributions`.
+        `discovery` has the groups that a search in rounds found. The bound is the planned one, `contributions`, or a
+        smaller one if users have few groups on average (see `WeightedRounds.kept_contributions`), because fewer groups
+        need less noise. If `keeps_bound` is True, it is always `contributions`.
         """
         if self.keeps_bound:
             return self.contributions
@@ -446,16 +448,16 @@ class DiscoveredCounts:
     def noise(self) -> RoundedGaussianNoise:
         """The largest noise that a count can get: Gaussian, of standard deviation per_item * sigma.
 
-        A count gets this noise if at least `contributions` groups are found and the rounds that find them spend their
-        whole planned cost. Otherwise its noise is smaller.
+        A count has less noise if fewer groups are counted per user than the planned `contributions`, or if the rounds
+        that find groups leave a part of their planned cost to the counts.
         """
         return RoundedGaussianNoise(sigma=binary(self.sigma) * self.per_item)
 
     def guarantees(self) -> tuple[Use, ...]:
         """Return the largest privacy cost of a release, as uses (guarantees with counts).
 
-        It is the cost of the rounds that find groups, and `contributions` Gaussian uses of parameter `sigma` for the
-        counts.
+        It is the cost of the rounds that find groups, and for the counts one Gaussian use of parameter `sigma` for each
+        of the at most `contributions` groups in which a user counts.
         """
         counts = Use(Gaussian(sigma=float(binary(self.sigma))), self.contributions)
         return (*self.rounds.guarantees(), counts)

@@ -208,7 +208,10 @@ class BoundedRangeStep:
         return Profile(self.step, np.zeros(size), upper, self._rounding_after(profile), profile.first)
 
     def _rounding_after(self, profile: Profile) -> float:
-        """Return the relative rounding error of the profile of one bounded-range mechanism followed by `profile`."""
+        """Return the relative rounding error of the profile that results if this operator is applied to `profile`.
+
+        The result has the rounding error of `profile` and that of adding one bounded-range mechanism before it.
+        """
         return profile.rounding + self.rounding + (CHORD_ROUNDING if profile.first else 0.0)
 
     def _extend(self, values: Floats, size: int, beyond: float) -> Floats:

@@ -132,8 +132,8 @@ class Optimum:
     def delta(self, epsilon: float, width: float | None = None) -> Bracket:
         """Return a bracket for the largest delta at `epsilon` over all analysts who go through the stages in order.
 
-        `width` is the wanted width of the bracket relative to its upper end. If it is None, the default width of
-        `effort` is aimed for, and a wider bracket is accepted.
+        `width` is the wanted width of the bracket, relative to its upper end. If it is None, the default width (that of
+        the field `effort`) is aimed for, and a wider bracket is accepted.
 
         Raises: `Unattainable` if the bracket cannot be made as narrow as `width`.
         """
@@ -159,8 +159,8 @@ class Optimum:
     def epsilon(self, delta: float, width: float | None = None) -> Bracket:
         """Return a bracket for the smallest epsilon at which the largest delta over all analysts is at most `delta`.
 
-        `width` is the wanted width of the bracket relative to its upper end. If it is None, the default width of
-        `effort` is aimed for, and a wider bracket is accepted.
+        `width` is the wanted width of the bracket, relative to its upper end. If it is None, the default width (that of
+        the field `effort`) is aimed for, and a wider bracket is accepted.
 
         Raises: `Unattainable` if `delta` is not above the probability of outright failure, or if the bracket cannot be
         made as narrow as `width`.

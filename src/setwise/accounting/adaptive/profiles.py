@@ -65,7 +65,10 @@ class Profile:
         return replace(self, lower=self.lower[left_out:], upper=self.upper[left_out:], first=first)
 
     def whole(self) -> "Profile":
-        """Return this privacy profile f with bounds on the values that are not stored, at the smallest epsilons."""
+        """Return this privacy profile with bounds at the smallest epsilons too, from 0 to the first stored one.
+
+        The added bounds follow from the first stored value, because a profile falls and is convex in e^epsilon.
+        """
         # Let s be the first epsilon with a stored value. Lower bound: a profile falls, so f(s) is a lower bound left of
         # s. Upper bound: a profile is at most 1 and convex in u = e^x, so between 0 and s it is at most the chord from
         # (1, 1) to (e^s, f(s)), which is 1 - (1 - f(s)) (e^x - 1) / (e^s - 1). It is computed as 1 - r + r f(s) with r
@@ -183,9 +186,10 @@ class Band:
         return max(_LEAST_REACH, math.sqrt(2.0 * self.depth))
 
     def _spread(self, done: float) -> float:
-        """Return the standard deviation of the privacy loss of the mechanisms used last, given the total loss.
+        """Return the standard deviation of the privacy loss of the mechanisms used last, given the total loss of all.
 
-        `done` is the variance of the loss of the mechanisms used last.
+        `done` is the variance of the loss of the mechanisms used last, without that knowledge. Losses are treated as
+        normal.
         """
         return math.sqrt(max(0.0, done * (self.variance - done) / self.variance))
 

@@ -237,9 +237,10 @@ def average_over_losses(stage: LinearStage, after: TailProfile, band: Band, tilt
 
 
 def _trim(atoms: Atoms) -> Atoms:
-    """Return the loss distribution `atoms` without the losses at both ends that are less likely than `CONFIG.rare`.
+    """Return the loss distribution `atoms` without the losses at both ends that are too rare to matter.
 
-    Their probability is added to the field `dropped`, the probability that the distribution leaves out.
+    A loss is rare if its probability is below `CONFIG.rare`. The probabilities of the losses left out are added to the
+    field `dropped` of the result, so that bounds stay valid.
     """
     common = np.flatnonzero(atoms.mass >= CONFIG.rare)
     inside = slice(int(common[0]), int(common[-1]) + 1)

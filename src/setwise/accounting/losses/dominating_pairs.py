@@ -504,7 +504,7 @@ class GaussianLoss:
     sigma: float
 
     def delta(self, x: Floats) -> tuple[Floats, Floats]:
-        """Return the delta of Gaussian noise at each epsilon in `x`, and a bound on each value's absolute error.
+        """Return the delta of Gaussian noise at each epsilon in `x`, and a bound on each delta's absolute error.
 
         Theorem: the analytic Gaussian mechanism (lem:AGM); negative x by the symmetry delta(-x) = 1 - exp(-x) + exp(-x)
         delta(x).

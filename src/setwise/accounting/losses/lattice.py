@@ -273,7 +273,10 @@ class LatticeTail:
         return self.relative_error + (3 * last + exponents + 64) * UNIT
 
     def slack(self, size: _Number) -> _Number:
-        """Return a bound on the rounding error of loss - epsilon, for losses of this lattice and |epsilon| <= `size`."""
+        """Return a bound on the rounding error of loss - epsilon, for losses of this lattice and epsilons up to `size`.
+
+        `size` is the largest absolute value of an epsilon.
+        """
         return 8 * UNIT * (abs(self.top) + self.step * (self.mass.size - 1) + size)
 
     def delta(self, x: Floats) -> tuple[Floats, Floats]:

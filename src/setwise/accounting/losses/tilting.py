@@ -166,10 +166,10 @@ class Saddle:
 
     @cached_property
     def support(self) -> tuple[float, float]:
-        """Smallest and largest possible total privacy loss, moved outwards by `CONFIG.beyond` lattice steps per loss.
+        """Smallest and largest possible total privacy loss, as a pair, with a margin for other lattices of losses.
 
-        With this margin, the two numbers also bound the total of the same losses after they are rounded to lattices up
-        to `CONFIG.beyond` times as coarse.
+        The same losses may be rounded to lattices up to `CONFIG.beyond` times as coarse as these. With a margin of that
+        many lattice steps per loss, the pair also bounds their total.
         """
         nodes = [(part.count * part.lattice.step, part.lattice.first, part.lattice.mass.size) for part in self.parts]
         least = math.fsum(steps * (first - CONFIG.beyond) for steps, first, _ in nodes)
@@ -316,7 +316,8 @@ class Saddle:
         """Return approximately the smallest tilt at which the condition `too_small(tilt)` is false.
 
         A tilt weights the probability of a loss L by exp(tilt L). The search starts at `guess`. If the condition is
-        still true at the largest useful tilt (`_largest`), this tilt is returned.
+        still true at the largest useful tilt (under which nearly all losses are at their maximum), this tilt is
+        returned.
         """
         # The tilt is enclosed by multiplying or dividing `guess` by `CONFIG.apart`, and then found by bisection.
         largest = self._largest

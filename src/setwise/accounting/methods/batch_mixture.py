@@ -149,8 +149,12 @@ class BatchMixture:
         """Return the object that computes the batch's delta for any parameters t of its randomized responses.
 
         In a batch, all mechanisms are chosen up front; each bounded-range mechanism of epsilon a is a randomized
-        response with losses t and t - a. `width` is the wanted relative width of a bracket; None takes the default
-        lattice of losses.
+        response with losses t and t - a.
+
+        - `tilt`: the losses of the other mechanisms may be rounded to a lattice. They are most accurate near the mean
+          that the loss L has if it is weighted by exp(tilt L).
+        - `width` is the wanted relative width of a bracket; a smaller one needs a finer lattice. None takes the
+          default.
         """
         # The losses of the mechanisms with fixed dominating pairs are summed once: exactly if they can be enumerated,
         # and otherwise on a lattice (equally spaced losses). The lattice is most accurate near the mean that the loss L
@@ -206,7 +210,7 @@ def batch_mixture(
 
 @dataclass(frozen=True, slots=True)
 class _FromAbove:
-    """Adapter that lets the upper bounds of a certified privacy profile be read like the delta of a `Loss`."""
+    """Makes an upper bound on a privacy profile usable where a `Loss` is expected, an object that can tell delta."""
 
     profile: Profile
 

@@ -63,7 +63,10 @@ class NoLoss:
     """The privacy loss of a mechanism whose output does not depend on the data: delta(x) = max(0, 1 - exp(x))."""
 
     def delta(self, x: Floats) -> tuple[Floats, Floats]:
-        """Return max(0, 1 - exp(x)), the delta of no mechanism, at each epsilon in `x`, and bounds on the errors."""
+        """Return max(0, 1 - exp(x)), the delta of no mechanism, at each epsilon in `x`, and error bounds.
+
+        The second array bounds the absolute rounding error of each delta.
+        """
         value = np.maximum(0.0, -np.expm1(np.minimum(x, 0.0)))
         return value, 16 * UNIT * value
 
@@ -283,30 +286,33 @@ class ThreeMechanisms:
         return self._q(t) ** 2 * -math.expm1(-self.epsilon)
 
     def x(self, t: float, g: float) -> float:
-        """Return x(t) of the paper's lem:xyz: the part of delta from outcomes in which the DP loss is epsilon.
+        """Return x(t) of the paper's lem:xyz, a part of the optimal delta of three mechanisms.
 
-        The formula is for t <= g <= t + epsilon, where `g` is the overall epsilon and `t` the parameter of the
-        bounded-range mechanism that is used first; `y` is for larger t.
+        It is the part from outcomes in which the privacy loss of the DP mechanism is epsilon, if t <= g <= t + epsilon;
+        `y` is this part for larger t. `g` is the overall epsilon, and `t` the parameter of the bounded-range mechanism
+        that is used first. The closed forms for delta are maxima and sums of x, y and z.
         """
         # The closed forms for delta are maxima and sums of x, y and z.
         q, e = self._q(t), self.epsilon
         return self._keep * (q * self._one_left((g - t) / 2) + (1 - q) * self._one_left((g + e - t) / 2))
 
     def y(self, t: float, g: float) -> float:
-        """Return y(t) of the paper's lem:xyz: the part of delta from outcomes in which the DP loss is epsilon.
+        """Return y(t) of the paper's lem:xyz, a part of the optimal delta of three mechanisms.
 
-        The formula is for t >= g, where `g` is the overall epsilon and `t` the parameter of the bounded-range mechanism
-        that is used first; `x` is for smaller t.
+        It is the part from outcomes in which the privacy loss of the DP mechanism is epsilon, if t >= g; `x` is this
+        part for smaller t. `g` is the overall epsilon, and `t` the parameter of the bounded-range mechanism that is
+        used first. The closed forms for delta are maxima and sums of x, y and z.
         """
         # The closed forms for delta are maxima and sums of x, y and z.
         q, e = self._q(t), self.epsilon
         return self._keep * (q * -math.expm1(g - e - t) + (1 - q) * self._one_left((g + e - t) / 2))
 
     def z(self, t: float, g: float) -> float:
-        """Return z(t) of the paper's lem:xyz: the part of delta from outcomes in which the DP loss is -epsilon.
+        """Return z(t) of the paper's lem:xyz, a part of the optimal delta of three mechanisms.
 
-        The formula is for t >= g, where `g` is the overall epsilon and `t` the parameter of the bounded-range mechanism
-        that is used first. The closed forms for delta are maxima and sums of x, y and z.
+        It is the part from outcomes in which the privacy loss of the DP mechanism is -epsilon, if t >= g. `g` is the
+        overall epsilon, and `t` the parameter of the bounded-range mechanism that is used first. The closed forms for
+        delta are maxima and sums of x, y and z.
         """
         return (1 - self._keep) * self._q(t) * self._one_left(self.epsilon + (g - t) / 2)
 

@@ -102,9 +102,10 @@ def largest_law(xi: float, rho: float, high: float) -> TwoPointLaw | None:
 
 
 def _search_lower_loss(xi: float, rho: float, high: float) -> float | None:
-    """Return approximately the lowest value that the lower loss of a (xi, rho)-zCDP law with two losses can have.
+    """Return approximately the lowest value that the smaller loss of a mechanism with two losses can have under zCDP.
 
-    `high` is the larger loss. The result is not certified. It is None if there is no such value in the range of floats.
+    `high` is the larger loss, and the mechanism must be (xi, rho)-zCDP. The result is not certified. It is None if
+    there is no such value in the range of floats.
     """
     # The lower loss determines the probability of `high`, which zCDP limits: for every b > 0 the probability is at most
     # exp(q(b) - b high), where q(b) = b (xi + rho) + rho b^2. Let p be the smallest of these limits. The result is

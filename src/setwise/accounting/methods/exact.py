@@ -77,7 +77,7 @@ class OneRange:
     epsilon: float
 
     def delta(self, x: Floats) -> tuple[Floats, Floats]:
-        """Return the delta of one epsilon-bounded-range mechanism at each overall epsilon in `x`, and absolute errors.
+        """Return the delta of one epsilon-bounded-range mechanism at each overall epsilon in `x`, and error bounds.
 
         The second array bounds the absolute error of each delta.
         """

@@ -86,10 +86,11 @@ def _in_any_order(uses: tuple[tuple[Guarantee, int], ...]) -> float:
 
 
 def _by_potential(draws: Sequence[tuple[Guarantee, int]], levels: Sequence[float]) -> float:
-    """Return a budget (mu squared), rounded up, that pays for all `draws` in any order.
+    """Return a budget (mu squared), rounded up, that pays for all `draws` in any order; infinite if none is found.
 
-    `draws` are the uses to pay for, as pairs (guarantee, count). `levels` are the budgets needed before each kind of
-    use if the kinds are paid for one after another. The result is valid for any levels; good levels make it small.
+    - `draws` are the uses to pay for, as pairs (guarantee, count).
+    - `levels` are the budgets needed before each kind of use if the kinds are paid for one after another. They decide
+      how tight the result is, but it is valid whatever they are.
     """
     # Each kind b of use gets a positive number k_b. Let e_b(x) be an upper bound on the price of a use b whose payment
     # moves the balance past x, from above x to below x. The potential of a balance v is Theta(v) = int_0^v min_b k_b /
@@ -120,7 +121,9 @@ def _by_potential(draws: Sequence[tuple[Guarantee, int]], levels: Sequence[float
 def _jumps(use: Guarantee, points: Sequence[float]) -> list[float]:
     """Return, for each balance x in `points`, the most that one `use` can cost if it takes the balance across x.
 
-    Across x means from x or more to x or less. Balances and prices are in mu squared.
+    The balance is a budget of mu squared that pays for uses, and the price of a use falls with the balance that it
+    leaves. The balance crosses x if it is x or more before the payment, and x or less after it. Results are in mu
+    squared.
     """
     # The balance is that of a Gaussian wallet, a budget from which uses are paid. Let price(v) be the price of the
     # guarantee `use` if v is left after it; prices fall with v. If v + price(v) < x, a use that leaves v or less

@@ -71,7 +71,10 @@ class TruncatedGaussianNoise:
         return values
 
     def radius(self, confidence: Fraction) -> int:
-        """Return an r, at most `bound`, such that the truncated noise Z has P[|Z| <= r] >= `confidence`."""
+        """Return an r such that the truncated noise Z has P[|Z| <= r] >= `confidence`.
+
+        r is at most `bound`, the level at which the noise is truncated.
+        """
         return gaussian_radius(self.sigma, self.bound, confidence)
 
     def log_tail(self, sizes: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -188,7 +188,7 @@ def _best_split(bounds: Bounds, total: Total, name: MechanismName, counts: Count
     - `name` is the mechanism.
     - `counts` is the kind of noise on counts that follow picked labels, or `NONE`.
 
-    The error is `plan_merit`, an estimate.
+    The error is only estimated: `plan_merit` adds the lead that a label needs and ten times the error of a count.
     """
     # Several shares of delta for the threshold are combined with several ratios between the noise scales of counts and
     # picks. Among the splits whose `plan_merit` is nearly the smallest, the one with the smallest error of a count is

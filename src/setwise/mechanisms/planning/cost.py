@@ -75,8 +75,8 @@ def certified_price(
 def searched_price(uses: Iterable[Use], delta: float) -> float:
     """Return a certified upper bound on the epsilon of all `uses` together, in any adaptive order, at `delta`.
 
-    A use is a guarantee with a count. The bound is quicker to compute than `certified_price`, but may be higher; it is
-    never lower.
+    A use is a guarantee with a count. The bound is for searches: it is quicker to compute than `certified_price`, the
+    bound by which a query is charged. It may be higher, but is never lower.
     """
     return _search_price(merged(uses), delta).upper
 

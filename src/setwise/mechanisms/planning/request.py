@@ -97,7 +97,8 @@ class Bounds:
     def search_limit(self) -> int:
         """The number of labels that take part if the labels are private: those with the highest counts.
 
-        It is `limit`, or a default if `limit` is None.
+        It is `limit`, or the default number if `limit` is None. Only these labels can be released, so that the database
+        need not return all counts.
         """
         return self.limit or max(LIMIT, self.k or 1)
 

@@ -39,6 +39,8 @@ def float_bounds(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return certified lower and upper bounds on the exact noisy scores, whose float approximations are `keys`.
 
+    Where bounds of candidates overlap, the caller draws further bits and computes exactly.
+
     - `shortfalls` are rate * (score - highest score), plus the log weight of a run of scores (see `Runs`).
     - `words` are the first 64 bits of the uniform numbers that make the noise.
 
@@ -169,8 +171,8 @@ def gumbel_order(
 ) -> NDArray[np.intp]:
     """Return the indices of the k highest of scores + Gumbel(1/rate) noise, highest first (all if there are at most k).
 
-    With `runs`, each score is the first of a run of falling scores that is picked as a whole. `width` is the number of
-    bits of each random word that is drawn.
+    - `runs` is None, or each score is the first of a run of evenly falling scores, and the run is picked as a whole.
+    - `width` is the number of bits of each random word that is drawn from `randomness`.
 
     Theorem: DurfeeRo19 (one-shot Gumbel noise is the peeled exponential mechanism).
     Requires: rate > 0, k >= 1, |score| <= 2^62.
@@ -282,7 +284,8 @@ def _doubtful(
     """Return the candidates (keys) whose order cannot be decided yet and may change the first `k` positions.
 
     The order of two candidates cannot be decided if the bounds on their noisy scores overlap. `keys` are sorted by
-    upper bound, highest first; `bounds` maps a candidate's index to its (lower, upper) bounds.
+    upper bound, highest first. `bounds` maps a candidate's index to its (lower, upper) bounds; a None is an infinite
+    bound.
     """
     doubtful: dict[int, ExactKey] = {}
     for place, key in enumerate(keys[:k]):

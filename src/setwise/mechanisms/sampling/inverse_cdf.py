@@ -36,8 +36,8 @@ class RoundedGaussian:
 def rounded_weights(law: RoundedGaussian, precision: int, negligible: int) -> tuple[list[FixedInterval], int]:
     """Return bounds on the weights W(0), W(1), ... of a rounded Gaussian, and on the sum of all later weights.
 
-    W(z) is the unscaled probability of z: the integral of exp(-x^2 / (2 variance)) from z - 1/2 to z + 1/2. All bounds
-    have `precision` bits after the point.
+    W(z) is the unscaled probability of the integer z: the integral of exp(-x^2 / (2 variance)) from z - 1/2 to z + 1/2,
+    where `law` has the variance. All bounds have `precision` bits after the point.
 
     Ensures: the bound on the later weights is below `negligible` units of 2^-precision.
     """
