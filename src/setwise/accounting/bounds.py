@@ -253,7 +253,7 @@ def reached_by_adapting(kinds: ClassifiedUses, interaction: Interaction, target:
 def _first_narrow(
     kinds: ClassifiedUses, interaction: Interaction, target: Target, width: float | None, effort: Effort
 ) -> Bracket:
-    """Return a bracket for the optimal delta or epsilon of the uses in `kinds` under `interaction`.
+    """Return a bracket for the optimal delta or epsilon of the uses in `kinds`, by the first bounds that are narrow.
 
     - `interaction` says what the analyst may choose on the fly.
     - `target` asks for the delta at an epsilon or for the epsilon at a delta.
@@ -719,8 +719,8 @@ def _tilt(kinds: ClassifiedUses, target: Target) -> float:
 def _moderate_tilt(kinds: ClassifiedUses, target: Target) -> float:
     """Return roughly the rate at which delta falls with epsilon near `target`, or 0 if that rate is too large to use.
 
-    As an exponential tilt (a weight exp(rate L) on losses L), a too large rate gives nearly every use in `kinds` its
-    largest loss.
+    The rate serves as a tilt: the weight exp(rate L) on losses L. If it is too large, nearly every use in `kinds` has
+    its largest loss under the tilt, and rounding errors become large.
     """
     tilt = _tilt(kinds, target)
     return tilt if tilt <= proxy_saddle(kinds.linear, kinds.ranges).moderate(tilt) else 0.0

@@ -246,7 +246,8 @@ def epsilon_between(
 def _height(value: float, delta: float) -> float:
     """Return log(value / delta), where `value` is a computed delta and `delta` the wanted one.
 
-    The result is positive if the computed delta is too large. It is at least `CONFIG.lowest`, also if `value` is 0.
+    The result is positive if the computed delta is too large. It is at least `CONFIG.lowest`, so that it is finite if
+    `value` is 0.
     """
     return max(math.log(value / delta), CONFIG.lowest) if value > 0.0 else CONFIG.lowest
 
@@ -369,7 +370,7 @@ class Target:
     given: float
 
     def point(self, answer: float) -> tuple[float, float]:
-        """Return (epsilon, delta): the number that this target asks for is `answer`, and the other one is `given`."""
+        """Return (epsilon, delta): one is `answer`, the number that this target asks for, and the other is `given`."""
         return (self.given, answer) if self.wanted == "delta" else (answer, self.given)
 
 

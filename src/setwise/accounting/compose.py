@@ -177,10 +177,12 @@ class Composition:
         return replace(finer if finer.upper <= default.upper else default, lower=lower)
 
     def _without_small_losses(self, target: Target, effort: Effort) -> CertifiedBound | None:
-        """Return the bound of all uses but those of tiny loss, shifted by the sum of the largest losses left out.
+        """Return the bound that composes the uses of tiny loss by adding up their largest losses, or None.
 
-        `target` asks for a delta or an epsilon, and `effort` says how narrow a bracket must be. Returns None if no use
-        is left out, or if such a bound does not apply.
+        Without these uses the grid of the other uses can be coarser. If `target` asks for an epsilon, the sum of the
+        tiny losses is added to it; if it asks for a delta, the delta is read at an epsilon smaller by that sum.
+        `effort` says how narrow a bracket must be. Returns None if no use has such a tiny loss, or if parameters are
+        chosen on the fly.
 
         Theorem: docs/optimal-composition.md, "Losses that hardly count".
         """
@@ -259,7 +261,8 @@ class Composition:
     def _adapting_exceeds(self, upper: float, other: Interaction, target: Target) -> bool:
         """Return whether an analyst under the stronger interaction `other` is known to reach `upper` or more.
 
-        `upper` is the upper end for a batch (uses chosen up front), and `target` the delta or epsilon that it bounds.
+        If so, the upper end under `other` cannot be below `upper`, and the caller need not compute it. `upper` is the
+        upper end for this composition, and `target` the delta or epsilon that it bounds. False if nothing is known.
         """
         # If so, the upper end under `other` cannot be below `upper`, and need not be computed, which would take
         # seconds. One analyst is tried on a coarse grid, if the batch has bounded-range uses with several epsilons. The

@@ -143,9 +143,10 @@ class Guarantee(ABC):
         return self, 0.0
 
     def worst_known_example(self) -> "Guarantee | None":
-        """Return known noise that satisfies this guarantee and uses much of what it allows; None if none is known.
+        """Return known noise that satisfies this guarantee and has nearly the largest privacy loss that it allows.
 
-        The delta of this noise is a lower bound on the delta that can be promised from the guarantee alone.
+        The delta of this noise is a lower bound on the delta that can be promised from the guarantee alone. The result
+        is None if no such noise is known.
         """
         return self
 

@@ -121,10 +121,10 @@ class Menu:
 
 
 def _menu_item(guarantee: Guarantee) -> MenuItem:
-    """Return the menu item for `guarantee`: `guarantee` itself, or the pure DP that it implies.
+    """Return the menu item for `guarantee`: `guarantee` itself if it is pure DP or bounded range, or else pure DP.
 
-    A menu lists the uses that an account can pay for. Its items are pure DP or bounded-range guarantees; Laplace noise
-    becomes pure DP.
+    A menu lists the uses that an account can pay for, all of them pure DP or bounded range. Laplace noise becomes the
+    pure DP that it implies.
 
     Raises: `InvalidParameter` for a guarantee that is neither bounded-range nor implies pure DP.
     """

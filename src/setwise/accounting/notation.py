@@ -154,7 +154,10 @@ def use_in_words(use: Use) -> str:
 
 
 def kind_in_words(guarantee: Guarantee) -> str:
-    """Return the kind of `guarantee` and its parameters in words for pages, in the plural and without a count."""
+    """Return the kind of `guarantee` and its parameters in words for pages, in the plural and without a count.
+
+    Example: "picks at ε 0.1".
+    """
     noun, at = guarantee.in_words()
     return f"{noun}s at {short_exponents(at)}"
 

@@ -125,10 +125,10 @@ def pure_price(epsilon: float, remaining: float) -> float:
     """
 
     def kernel(s: float) -> float:
-        """Return k(s) = 2 sinh((epsilon - s) / 2) / cosh(epsilon / 2), which describes epsilon-DP randomized response.
+        """Return k(s) = 2 sinh((epsilon - s) / 2) / cosh(epsilon / 2) at the loss `s`, for an epsilon-DP use.
 
-        `_by_total_variation` integrates k(s) exp(-s^2 / (2 v)) over losses `s` from 0 to epsilon. That gives the total
-        variation of the randomized response followed by a Gaussian of mu^2 = v.
+        The price of a use depends on the total variation of the use followed by a Gaussian of mu^2 = v.
+        `_by_total_variation` computes it as the integral of k(s) exp(-s^2 / (2 v)) from 0 to epsilon, up to a factor.
         """
         return 2.0 * math.sinh(0.5 * (epsilon - s)) / math.cosh(0.5 * epsilon)
 
@@ -145,10 +145,10 @@ def laplace_price(epsilon: float, remaining: float) -> float:
     """
 
     def kernel(s: float) -> float:
-        """Return k(s) = 2 (exp(-s / 2) - exp(-epsilon / 2)), which describes Laplace noise of scale 1/epsilon.
+        """Return k(s) = 2 (exp(-s / 2) - exp(-epsilon / 2)) at the loss `s`, for Laplace noise of scale 1/epsilon.
 
-        `_by_total_variation` integrates k(s) exp(-s^2 / (2 v)) over losses `s` from 0 to epsilon. That gives the total
-        variation of the Laplace noise followed by a Gaussian of mu^2 = v.
+        The price of a use depends on the total variation of the use followed by a Gaussian of mu^2 = v.
+        `_by_total_variation` computes it as the integral of k(s) exp(-s^2 / (2 v)) from 0 to epsilon, up to a factor.
         """
         return -2.0 * math.exp(-0.5 * s) * math.expm1(0.5 * (s - epsilon))
 
@@ -266,8 +266,10 @@ def after_paying(price: Price, count: int, wallet: float) -> float | None:
 def _by_total_variation(kernel: Callable[[float], float], epsilon: float, remaining: float) -> float:
     """Return the price of a use that leaves `remaining` in a budget of mu squared, computed by total variation.
 
-    `epsilon` is the largest loss of the use, and `kernel` the function of losses s in [0, epsilon] that describes the
-    use. The result is infinite if `epsilon` is above 60.
+    The price is the mu squared by which the budget's Gaussian must grow to have at least the total variation of the use
+    followed by the Gaussian that remains. `kernel` maps a loss s in [0, epsilon] to the weight with which the use
+    enters this total variation, and `epsilon` is the largest loss of the use. The result is infinite if `epsilon` is
+    above 60.
     """
     # Let v = `remaining`, and G_v a Gaussian of mu^2 = v. The price is a c for which the total variation of G_{v + c},
     # 2 Phi(sqrt(v + c) / 2) - 1, is at least that of the use followed by G_v. With w = sqrt(v) / 2, c = 4 d (2 w + d),

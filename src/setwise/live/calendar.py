@@ -76,9 +76,10 @@ class Calendar:
         return [self.begins(place) for place in range(count)]
 
     def place_of(self, day: date) -> int:
-        """Return the number, from 0, of the period that contains `day`; negative for a day before the first period.
+        """Return the number, from 0, of the period that contains `day`.
 
-        A day after the last period gets the number of the period that would contain this day if the periods went on.
+        It is negative for a day before the first period. Days after the last period are numbered as if the periods went
+        on.
         """
         match self.every:
             case PeriodLength.DAY:
@@ -90,7 +91,10 @@ class Calendar:
                 return months - (day.day < self.start.day)
 
     def closed(self, until: date) -> int:
-        """Return how many periods have ended by the day `until`, that is, have their last day before that day."""
+        """Return how many periods have ended by the day `until`: those whose last day is before that day.
+
+        The result is 0 before the series starts, and at most the number of its periods.
+        """
         return 0 if until <= self.start else min(self.place_of(until), self.periods)
 
     def days(self, first: date, until: date) -> Iterator[date]:

@@ -128,9 +128,10 @@ def read_candidates(terms: SeriesTerms, reader: UserGroups, first: int, until: i
 
 
 def user_type_of(column: Column) -> str:
-    """Return the type of a user `column` as text, such as "integer".
+    """Return the type of a user `column` as text, such as "integer", so that a later change of the type is noticed.
 
-    Two columns have the same text only if they write each user in the same way.
+    Equal types write each user in the same way, so that no user is counted twice. The text includes what else decides
+    how a value is written, such as the number of digits of a decimal.
     """
     # So decimals need the number of digits after the point, and times the engine's own name of the type, which tells
     # how fine they are.

@@ -255,10 +255,10 @@ class ContributionSearch:
     def _mistaken(self, distance: int, cheap: bool) -> Fraction:
         """Return the allowed probability that a bin without users is taken to have users.
 
-        - `distance`: the bin comes this many bins after the last one known to have users; the farther, the more harm
-          a mistake does.
-        - `cheap` says that a bound at this bin adds little noise to the answer; ignored if groups, not rows, are
-          counted.
+        - `distance`: the bin comes this many bins after the last one known to have users; the farther, the more harm a
+          mistake does.
+        - `cheap` says that a bound at this bin adds little noise to the answer, so that a mistake does less harm. It is
+          ignored if groups, not rows, are counted.
         """
         if self.counted == MOST_GROUPS:
             return _MISTAKEN_NEIGHBOUR if distance == 1 else _MISTAKEN / len(self.ends)
@@ -302,8 +302,8 @@ class ContributionSearch:
 def _radii(scale: Fraction, chance: Fraction) -> tuple[float, float]:
     """Return (radius of the Laplace noise of one bin, radius of the summed noise of two bins), both in users.
 
-    A noise exceeds its radius, in absolute value, with probability at most `chance` / 2. `scale` is the noise scale of
-    one bin, in units of 1 / `UNITS` users.
+    A noise exceeds its radius, in absolute value, with probability at most `chance` / 2, so a larger number shows that
+    the bins have users. `scale` is the noise scale of one bin, in units of 1 / `UNITS` users.
     """
     alone = LaplaceNoise(scale=scale).radius(1 - chance / 2)
     # Discrete noise is at most half a unit larger than continuous noise of the same scale.

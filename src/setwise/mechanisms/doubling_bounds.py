@@ -130,7 +130,7 @@ class DoublingBounds:
 
     @property
     def threshold(self) -> int:
-        """The noisy number of values above which a bin is taken to have values.
+        """The noisy number of values above which a bin is taken to have values, wherever the bin is.
 
         A bin is an interval of values. With probability 999/1000 no bin without values exceeds this threshold.
         """

@@ -195,8 +195,8 @@ class GridQuantiles:
     def _units(self) -> int:
         """Number of positions in a grid cell: equal steps across the cell, of which the odd ones are possible cuts.
 
-        A cut divides the values into two slices, from which the next quantiles are picked. The number of positions is
-        smaller if users divide a weight among several cells, which keeps scores within 64 bits.
+        A cut at a picked quantile divides the values into two slices, from which the next quantiles are picked. The
+        number is smaller if users divide a weight among several cells, which keeps scores within 64 bits.
         """
         return _UNITS if self.weight == 1 else _DIVIDED_UNITS
 
@@ -331,9 +331,11 @@ class _Slice:
         return np.asarray(share.denominator * (self._below(places) - ends[0]) - share.numerator * (ends[1] - ends[0]))
 
     def _below(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return how many values of the grid lie below each grid position in `places`, in units of 1 / `units` values.
+        """Return how many values of the grid lie below each grid position in `places`, times `units`.
 
-        A grid cell has `units` positions, over which its values are spread evenly.
+        The factor makes the results whole numbers.
+
+        A grid cell is `units` positions long, and its values are spread evenly over them.
         """
         cells = np.minimum(places // self.units, len(self.counts) - 1)
         return np.asarray(self.units * self.below[cells] + (places - self.units * cells) * self.counts[cells])

@@ -208,7 +208,8 @@ class NoisyMean(NoisySums):
     def interval_reach(self, number: int, confidence: Fraction) -> float:
         """Return an upper bound on the distance from a mean to the ends of its interval, in the units of the mean.
 
-        `number` is the noisy number of users or rows, and the interval holds with probability `confidence`.
+        `number` is the noisy number of users or rows, and the interval holds with probability `confidence`. No sum is
+        needed, because the bound is that for the largest possible mean.
 
         Requires: `number` is positive.
         """
@@ -401,8 +402,8 @@ class OneQuantile(StatisticRelease):
     def estimates(self, place: int, reading: GroupReading) -> list[Estimate]:
         """Return the grid cell picked for this quantile in every group, as estimates without intervals.
 
-        `place` is the index of this statistic. The first call for one of several quantiles of the same values picks the
-        cells of all of them, and keeps them in `reading`.
+        The first call for one of several quantiles of the same values picks the cells of all of them, and keeps them in
+        `reading` for the others. `place`, the index of this statistic, is ignored.
         """
         del place
         if self.leader not in reading.picked:
@@ -456,10 +457,10 @@ class OneQuantile(StatisticRelease):
         return self.rank_error(confidence), None
 
     def planning_error(self, scale: float, factor: float, discovery: ErrorEstimate | None) -> float:
-        """Return `scale` as the error by which the planner compares kinds of noise.
+        """Return the error by which the planner compares kinds of noise: `scale`, the same for all kinds.
 
         Quantiles are picked, so their error does not depend on the kind of noise that other statistics have. `factor`
-        (the error of that noise at scale 1) and `discovery` (the error of finding the groups) are ignored.
+        (the error of that noise at scale 1) and `discovery` (the error of finding the groups, or None) are ignored.
         """
         del factor, discovery
         return scale

@@ -47,16 +47,18 @@ _LARGEST_MARGIN = 1 << 61
 
 
 def exceedance(scale: Fraction, margin: int) -> Fraction:
-    """Return an upper bound on P[Z > margin] for discrete Laplace noise Z of this `scale`.
+    """Return P[Z > margin] for discrete Laplace noise Z of this `scale`, rounded up to a fraction.
 
-    The probability is exactly q^(margin+1) / (1 + q) with q = exp(-1/scale).
+    The probability is q^(margin+1) / (1 + q) with q = exp(-1/scale).
     """
     low_q, _ = _exp(1 / scale)
     return _exp((margin + 1) / scale)[1] / (1 + low_q)
 
 
 def difference_exceedance(scale: Fraction, margin: int) -> Fraction:
-    """Return an upper bound on P[Z1 - Z2 > margin], where Z1 and Z2 are independent discrete Laplace noises of `scale`.
+    """Return P[Z1 - Z2 > margin], rounded up, where Z1 and Z2 are independent discrete Laplace noises of `scale`.
+
+    A count exceeds a noisy threshold by mistake if this difference of noises is too large.
 
     >>> float(difference_exceedance(Fraction(1), 0)) < 0.5
     True

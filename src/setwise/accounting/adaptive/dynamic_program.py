@@ -100,10 +100,12 @@ that the multiple is not below the epsilon."""
 
 @dataclass(frozen=True, slots=True)
 class DrawOrders:
-    """Bounded-range mechanisms that may be used in any order, with the states of the dynamic program over their orders.
+    """Bounded-range mechanisms that may be used in any order, as the dynamic program over their orders needs them.
 
     - `groups` are pairs (epsilon, count).
-    - `prices` is empty, or has for each group a positive whole number, the price of one of its uses.
+    - `prices` is empty or has, for each group, a positive whole number, the price of one of its uses. With prices, a
+      state of the program is only the sum of the prices of the remaining uses. There are fewer such states, but the
+      result is then an upper bound on the largest delta.
     """
 
     # One use is called a draw. Without prices, a state is a vector with the number of remaining draws of each group,
@@ -332,10 +334,9 @@ def grid_step(epsilons: Sequence[float], cells: int) -> float:
     else:
 
         def largest_increase(parts: int) -> float:
-            """Return by which share an epsilon grows at most if each is rounded up to a multiple of a step.
+            """Return by which share an epsilon grows at most if the step is the smallest epsilon divided by `parts`.
 
-            The step is the smallest epsilon divided by `parts`. The epsilons are the argument `epsilons` of
-            `grid_step`.
+            Each of the `epsilons` of the enclosing call is rounded up to a multiple of the step.
             """
             return max(cells_up(e, smallest / parts) * smallest / (parts * e) - 1.0 for e in distinct)
 
@@ -389,7 +390,7 @@ def in_worst_order(draws: DrawOrders, after: TailProfile, band: Band, apply: App
 def _on_grid(epsilon: float, step: float) -> float:
     """Return `epsilon` rounded up to a multiple of the grid `step`.
 
-    In upper bounds, an epsilon-bounded-range mechanism is treated as if it had this larger range.
+    Upper bounds treat an epsilon-bounded-range mechanism as if it had this larger range, which can only raise delta.
     """
     return cells_up(epsilon, step) * step
 

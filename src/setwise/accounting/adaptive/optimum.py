@@ -376,8 +376,8 @@ class Optimum:
     def _has_kinks(self) -> bool:
         """Whether some pure-DP or Laplace mechanisms come after the first stage of the interaction.
 
-        A stage is a set of mechanism uses in any order. Such mechanisms make privacy profiles less smooth, so that
-        adding a bounded-range mechanism to a profile takes more work.
+        A stage is a set of mechanism uses in any order. The losses of such mechanisms have positive probability, which
+        gives privacy profiles kinks, so that adding a bounded-range mechanism to a profile takes more work.
         """
         # Their losses have atoms (losses of positive probability), so profiles have kinks.
         later_stages = [stage for stage in self.stages[1:] if isinstance(stage, LinearStage)]
@@ -390,7 +390,7 @@ class Optimum:
         """Whether the mechanisms used first include pure-DP or Laplace uses and have too many losses to enumerate.
 
         The mechanisms used first are those of the first stage. Losses of pure-DP and Laplace uses have positive
-        probability, which makes brackets wider.
+        probability. If they are rounded to a grid and not enumerated, brackets are wider, so a finer grid is needed.
         """
         match self.stages[0]:
             case LinearStage(uses=uses):

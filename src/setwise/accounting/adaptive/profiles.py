@@ -168,7 +168,8 @@ class Band:
     def first(self, done: float, epsilon: float) -> int:
         """Return how many of the first grid points the privacy profile of the mechanisms used last does not need.
 
-        `done` is the variance of the privacy loss of these mechanisms, and `epsilon` the epsilon of one of them.
+        Its values at such small epsilons hardly change the final delta, so they are neither computed nor stored. `done`
+        is the variance of the privacy loss of these mechanisms, and `epsilon` that of the mechanism that is added next.
         """
         # The final profile is read at epsilons of at least `begin`. Losses of the earlier mechanisms lower the epsilon
         # at which the profile of the last ones is read, to about `begin` times `done` / `variance`. At epsilons several
@@ -182,7 +183,10 @@ class Band:
 
     @property
     def _deviations(self) -> float:
-        """Number of standard deviations of the privacy loss that a grid covers beyond the epsilons of interest."""
+        """Number of standard deviations of the privacy loss that a grid covers beyond the epsilons of interest.
+
+        It grows with `depth`, about -log of the final delta, because a smaller delta depends on rarer losses.
+        """
         return max(_LEAST_REACH, math.sqrt(2.0 * self.depth))
 
     def _spread(self, done: float) -> float:

@@ -193,8 +193,8 @@ def profile_alone(stage: LinearStage, band: Band, tilt: float) -> TailProfile:
 def _few(band: Band, variance: float, support: float) -> int:
     """Return the largest number of different losses over which a privacy profile can be averaged in acceptable time.
 
-    `variance` is the variance of the mechanisms' total loss, and `support` the largest value of that loss. From these,
-    `band` decides the number of grid points.
+    The average reads the profile once per loss and grid point. `band` decides the number of grid points from
+    `variance`, the variance of the mechanisms' total loss, and `support`, the largest value of that loss.
     """
     # Mechanisms with more losses than that have their losses rounded to a lattice (equally spaced losses). An average
     # reads the profile once per loss and grid point, so the result is `CONFIG.most_reads` divided by the number of grid

@@ -173,8 +173,8 @@ def sum_equal_uses(noise: KnownNoise, count: int) -> Loss | None:
 class _Sums:
     """A loss distribution: `mass` holds the probabilities of the losses top / unit, (top - step) / unit, and so on.
 
-    `top` and `step` are whole numbers, and `unit` is a positive number. Dividing the whole numbers by `unit` gives the
-    losses; `error` is the relative error of each entry of `mass`.
+    `top` and `step` are whole numbers, so that sums of losses are exact, and `unit` is a positive number that turns
+    them into losses. `error` is the relative error of each entry of `mass`.
     """
 
     top: int
@@ -397,10 +397,7 @@ class DiscreteLaplaceLoss:
     noise: DiscreteLaplace
 
     def delta(self, x: Floats) -> tuple[Floats, Floats]:
-        """Return delta at each epsilon in `x`, and a bound on the absolute error of each value.
-
-        Negative epsilons follow from the symmetry delta(-x) = 1 - exp(-x) + exp(-x) delta(x).
-        """
+        """Return delta of integer Laplace noise at each epsilon in `x`, and a bound on each value's absolute error."""
         s, rate = self.noise.sensitivity, 1.0 / self.noise.scale
         size = np.abs(x)
         keep = 1.0 / (1.0 + math.exp(-rate))

@@ -281,8 +281,9 @@ def _transform(parts: Sequence[EqualLosses], tilt: float, first: int, size: int)
 
 
 def _root_mean_square(half: Floats, size: int) -> float:
-    """Return an upper bound on the root mean square of a spectrum of `size` points.
+    """Return an upper bound on the root mean square of a Fourier spectrum of `size` points.
 
-    `half` holds the moduli of the first half of the spectrum; the other half mirrors it, because the signal is real.
+    It bounds the rounding error of the inverse transform. `half` holds the moduli of the first half of the spectrum;
+    the other half mirrors it, because the signal is real.
     """
     return math.sqrt(2.0 * float((half * half).sum()) / size)

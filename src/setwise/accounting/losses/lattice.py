@@ -59,9 +59,9 @@ def multiples(step: float, first: int, count: int) -> Floats:
 
 
 def _check_points(count: float) -> None:
-    """Raise `Unattainable` if a table of `count` lattice points would be too large.
+    """Raise `Unattainable` if a table of `count` lattice points would be too large for the memory.
 
-    Noise that is very small beside other noise, or very large, needs so many points that they would fill the memory.
+    So many points are needed if some noise is very large, or very small beside other noise.
     """
     if not count <= _MOST_POINTS:
         raise Unattainable(
@@ -442,7 +442,7 @@ class Atoms:
 
     @property
     def size(self) -> int:
-        """The number of atoms of the privacy-loss distribution."""
+        """The number of atoms (values of positive probability) of the privacy-loss distribution."""
         return int(self.mass.size)
 
     def times(self, other: "Atoms") -> "Atoms":

@@ -167,7 +167,7 @@ class LatticeSum:
         return epsilon_at(delta, lambda x: self._at(upper, lower, x), guess=max(saddle.at(tilt)[1], 1e-6))
 
     def _finer(self) -> "LatticeSum":
-        """Return this composition with a smaller tolerance, which gives a finer lattice of losses.
+        """Return this composition with a smaller tolerance, which gives a finer lattice and a narrower bracket.
 
         The tolerance is the share by which rounding losses to the lattice (equally spaced values) may raise their
         variance.
@@ -196,7 +196,7 @@ class LatticeSum:
 
         - `saddle` is the total loss L on a coarse lattice.
         - `tilt`: the tables are most accurate near the mean of L when probabilities are weighted by exp(tilt L).
-        - `whole`: if True, they also cover the losses around the mean without weights.
+        - `whole`: if True, the tables cover all likely losses, and not only those from about that mean upwards.
         """
         # The range of losses is chosen from `saddle`.
         view = window(saddle, tilt, whole=whole)
@@ -309,9 +309,11 @@ class LatticeSum:
         return sorted({loss_unit(noise) for noise, _ in self.uses if on_lattice(noise, largest)})
 
     def step(self, coarser: float = 1.0) -> float:
-        """Return the lattice step: small enough for the tolerance, and if possible such that losses are lattice points.
+        """Return the step of the lattice to which losses are rounded: small enough for the tolerance.
 
-        `coarser` is 1 for the upper bound on delta, and above 1 for the lower bound.
+        If possible, the step is such that losses of positive probability are lattice points, which need no rounding.
+        `coarser` is 1 for the upper bound on delta. It is above 1 for the lower bound, which may be less accurate
+        because no promise depends on it.
         """
         # The unit of a use is a number of which all losses of the use are multiples; continuous losses have no unit. If
         # a useful step divides the units of all uses, losses with a unit are not rounded. The step is then at most

@@ -161,7 +161,7 @@ class Saddle:
 
     @cached_property
     def _tables(self) -> _LossArrays:
-        """The privacy losses and log probabilities of all parts of the sum, concatenated into single arrays."""
+        """The losses of all uses and the logarithms of their probabilities, in single arrays for fast moments."""
         return _LossArrays.of(self.parts)
 
     @cached_property
@@ -292,7 +292,7 @@ class Saddle:
         """Return `tilt`, but at most the largest tilt that does not magnify rounding errors too far when it is undone.
 
         A tilt weights each loss L by exp(tilt L). The limit is `CONFIG.largest_moderate` divided by the standard
-        deviation of the total loss. A tilt that moves the mean close to the largest possible loss is above this limit.
+        deviation of the total loss.
         """
         return min(tilt, CONFIG.largest_moderate / math.sqrt(self._variance))
 
@@ -385,10 +385,12 @@ def _with_few_values(noise: KnownNoise) -> KnownNoise:
 
 
 def _newton(residual: Callable[[float], tuple[float, float]], tilt: float) -> float | None:
-    """Return the tilt at which a function is 0, by a few Newton steps from `tilt`.
+    """Return the tilt at which a function of the tilt is 0, by a few Newton steps from `tilt`.
+
+    The result is None if the steps do not converge.
 
     A tilt weights the probability of a loss L by exp(tilt L). `residual` maps a tilt to a pair: the value of the
-    function, and minus its derivative. Returns None if the steps do not converge.
+    function, and minus its derivative.
     """
     for _ in range(CONFIG.newton_steps):
         value, slope = residual(tilt)

@@ -120,9 +120,10 @@ class BatchBoundedRange:
         return points[(points > 0.0) & (points < self.epsilon)]
 
     def _pair(self, high: float, low: float, x: float) -> Bracket:
-        """Return delta at overall epsilon `x` if a two-outcome mechanism replaces each bounded-range mechanism.
+        """Return the batch's delta at overall epsilon `x` if two-outcome mechanisms replace bounded-range mechanisms.
 
-        The two outcomes of this mechanism have the log likelihood ratios `high` and `low`.
+        The two outcomes of such a mechanism have the log likelihood ratios `high` and `low`. If it dominates the
+        bounded-range mechanisms, the result is an upper bound.
         """
         if high <= 0.0 or low >= 0.0:  # the outcome reveals nothing, so only the other mechanisms count
             return self.beside.average(NoLoss(), x)

@@ -139,9 +139,11 @@ def best_high(xi: float, rho: float, value: Callable[[TwoPointLaw], float], usua
     """
 
     def at(high: float) -> float:
-        """Return `value` of the loss whose larger value is `high`; -infinity if zCDP allows no such loss.
+        """Return the number to maximise for the loss with two values whose larger one is `high`.
 
-        `value` is the function to maximise, an argument of the enclosing call.
+        It is -infinity if zCDP allows no such loss.
+
+        The smaller value is about the lowest that zCDP allows. The enclosing call's function `value` gives the number.
         """
         # The lower value of the loss is about the lowest that zCDP allows. It is not certified, because this function
         # serves only to choose `high`; `largest_law` certifies the loss that is returned in the end.

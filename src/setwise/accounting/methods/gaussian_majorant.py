@@ -162,8 +162,8 @@ class RangeSplit:
 def splits_of(groups: Sequence[Group], variance_beside: float, *, thorough: bool = False) -> list[RangeSplit]:
     """Return one or two ways to split the bounded-range `groups` into a part for a grid and a part for one Gaussian.
 
-    For a bound on delta, the privacy profile of the first part is computed on a grid of epsilons, and one Gaussian
-    mechanism replaces the second part.
+    For a bound on delta, the privacy profile of the first part is computed on a grid of epsilons, which is slow but
+    nearly exact, and one Gaussian mechanism replaces the second part, which is quick but raises delta a little.
 
     - `groups` are pairs (epsilon, count).
     - `variance_beside` is the variance of the losses of all other mechanisms.

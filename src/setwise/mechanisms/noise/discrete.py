@@ -157,7 +157,8 @@ def gaussian_law(sigma: Fraction, bound: int | None) -> TwoSided:
 def _by_rejection(sigma: Fraction, count: int, randomness: Randomness, width: int) -> NDArray[np.int64]:
     """Return `count` exact discrete Gaussian draws of parameter `sigma`, by rejection from discrete Laplace noise.
 
-    `width` is the number of bits of each random word that is drawn.
+    This serves noise that is too wide for a table of its distribution. `randomness` is the source of random words, and
+    `width` the number of bits of each.
 
     Theorem: CanonneKaSt20.
     """

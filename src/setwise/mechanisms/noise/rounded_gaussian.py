@@ -53,7 +53,8 @@ class RoundedGaussianNoise:
     def _by_rejection(self, count: int, randomness: Randomness, width: int) -> NDArray[np.int64]:
         """Return `count` independent exact draws of round(X), by rejection; X is Gaussian of standard deviation sigma.
 
-        `width` is the number of bits of each random word that is drawn.
+        This serves noise that is too wide for a table of its distribution. `randomness` is the source of random words,
+        and `width` the number of bits of each.
 
         Theorem: Karney16.
         """

@@ -261,8 +261,9 @@ def rough_noise_scale(rho: Floats, pure: Floats, epsilon: float, delta: Floats) 
 def _scale_with_plain_picks(picks: float, rho: Floats, epsilon: float, delta: Floats) -> Floats:
     """Return approximately the noise scale of the picks at which picks and counts together cost (epsilon, delta).
 
-    The picks are charged the sum of their epsilons, and only the counts are composed by zCDP. `picks` is the number of
-    picks, and `rho` the zCDP parameter of the counts if the noise scale of the picks is 1.
+    This estimate adds up the epsilons of the picks and composes only the counts by zCDP, which is cheaper than zCDP for
+    all if there are one or two picks. `picks` is the number of picks, and `rho` the zCDP parameter of the counts if the
+    noise scale of the picks is 1. The result is infinite where delta is 0.
     """
     # For one or two picks at a small delta, the sum of their epsilons is below the epsilon that their zCDP implies. The
     # scale 1/y solves picks y + rho y^2 + 2 y sqrt(rho log(1 / delta)) = epsilon.

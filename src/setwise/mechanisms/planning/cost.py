@@ -185,7 +185,7 @@ def _short(scale: float) -> float:
 
 
 def _in_range(scale: float) -> float:
-    """Return the noise scale `scale`, limited to the range in which the search for a noise scale looks."""
+    """Return the noise scale `scale`, limited to the range of noise scales that a search may try."""
     return min(max(scale, CONFIG.least_scale), float(LARGEST_NOISE_SCALE))
 
 

@@ -192,7 +192,7 @@ class _UnscaledPlan:
         )
 
     def uses(self, scale: Fraction) -> tuple[Use, ...]:
-        """Return the privacy cost of one release at noise scale `scale`, as uses (guarantees with counts)."""
+        """Return the privacy cost of one release by this plan at noise scale `scale`: uses (guarantees with counts)."""
         return self.mechanism_at(scale).guarantees()
 
     def price_function(self, price: Callable[[tuple[Use, ...], float], float], delta: float) -> Price:
@@ -203,9 +203,10 @@ class _UnscaledPlan:
         return lambda scale: price(self.uses(scale), delta)
 
     def off(self, scale: float) -> float:
-        """Return a number that compares the error of this plan at noise scale `scale` with other plans.
+        """Return a number that compares this plan's error at noise scale `scale` with other plans; smaller is better.
 
-        A smaller number is better. It is a sum of logarithms of errors, so only differences between plans count.
+        It is a sum of logarithms of errors: of finding groups, and of each statistic. Terms that are equal for all
+        plans are left out, so only differences count.
         """
         # The errors are the lead that a group's count needs for the group to be found, the errors of counts, sums and
         # means, and the rank errors of quantiles. Terms that are the same for all plans are left out.

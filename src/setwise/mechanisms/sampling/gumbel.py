@@ -67,7 +67,7 @@ def float_bounds(
 def is_loose(words: NDArray[np.uint64]) -> NDArray[np.bool_]:
     """Return for each 64-bit random word whether floats bound the noisy score made from it only loosely.
 
-    That is the case for words very close to 0 or to 2^64.
+    That is the case for words very close to 0 or to 2^64. Their scores need exact arithmetic more often.
     """
     return np.asarray((words < _FEW) | (~words < _FEW))
 
@@ -206,8 +206,10 @@ def _contenders(
 ) -> NDArray[np.intp]:
     """Return the indices of all candidates whose exact noisy score may be among the k highest.
 
-    `keys` are the approximate noisy scores that `float_keys` computed from `shortfalls`, which are rate * (score -
-    highest score), and the random `words`.
+    Only these need a closer comparison.
+
+    - `keys` are the noisy scores as computed by floats from the two other arrays (see `float_keys`).
+    - `shortfalls` are rate * (score - highest score), and `words` the random words that make the noise.
     """
     provisional = np.argpartition(keys, len(keys) - k)[len(keys) - k :]
     lower, _ = float_bounds(shortfalls[provisional], words[provisional], keys[provisional])
@@ -250,8 +252,8 @@ def _exact(
     """Return the exact noisy scores (keys) of the candidates with the indices `group`.
 
     The other arrays have an entry for every candidate: `gaps` are the scores minus the highest score, and `words` the
-    first `width` random bits. `rate` is the inverse of the noise scale. `runs` is not None if each candidate stands for
-    a run of scores.
+    first `width` random bits. `rate` is the inverse of the noise scale. `runs` has the runs of scores for which
+    candidates stand; it is None if each candidate has one score.
     """
     keys = [ExactKey(index, rate * int(gaps[index]), int(words[index]), width) for index in group.tolist()]
     if runs is not None:

@@ -365,9 +365,9 @@ class _Lookup:
     shift: np.uint64
 
     def invert(self, words: NDArray[np.uint64], values: NDArray[np.int64]) -> NDArray[np.intp]:
-        """Write the draw that each random word decides into `values`; return the indices of words that decide no draw.
+        """Write the draw that each random word decides into `values`; return the indices of the undecided words.
 
-        A word decides no draw if it equals an entry of the table.
+        A word decides no draw if it equals an entry of the table. The caller appends random bits to it.
         """
         # An observer could time a few draws one by one, so for few words the steps and memory accesses do not depend on
         # the words. Of many draws only the total time is observable, so these are looked up by the leading bits of the
@@ -383,9 +383,10 @@ class _Lookup:
         return np.asarray(unclear[equal], dtype=np.intp)
 
     def _scan(self, words: NDArray[np.uint64], values: NDArray[np.int64]) -> NDArray[np.intp]:
-        """Write the draw that each random word decides into `values`; return the indices of words that decide no draw.
+        """Write the draw that each random word decides into `values`; return the indices of the undecided words.
 
-        Every word is compared with every entry of the table, so steps and memory accesses do not depend on the words.
+        A word decides no draw if it equals an entry of the table. Every word is compared with every entry, so steps and
+        memory accesses do not depend on the words, and an observer who times a draw learns nothing about it.
         """
         column = words[:, np.newaxis]
         np.add(np.count_nonzero(self.floors <= column, axis=1), self.smallest, out=values)
