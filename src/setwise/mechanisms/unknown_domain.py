@@ -166,10 +166,7 @@ class UnknownLaplace:
 
     @property
     def epsilon(self) -> Fraction:
-        """The epsilon of one release: contributions * per_item / noise scale.
-
-        per_item is the most that one user adds to a count.
-        """
+        """The epsilon of one release: contributions * per_item (the most a user adds to a count) / noise scale."""
         return self.contributions * self.per_item / self.noise.scale
 
     @property
@@ -250,8 +247,7 @@ class TruncatedGaussian:
     Ensures: delta-approximately contributions/(2 sigma^2)-zCDP; exactly, `contributions` truncated discrete Gaussians.
     """
 
-    # The noise is conditioned on {-bound, ..., bound}. Every positive count takes part, so no limit on the number of
-    # labels is needed.
+    # Every positive count takes part, so no limit on the number of labels is needed.
 
     contributions: int
     per_item: int = 1
@@ -366,10 +362,7 @@ class UnknownGaussian:
 
     @property
     def noise(self) -> RoundedGaussianNoise:
-        """The rounded Gaussian noise on each count, of standard deviation per_item * sigma.
-
-        per_item is the most that one user adds to a count.
-        """
+        """The rounded Gaussian noise on a count, of deviation sigma * per_item (the most that a user adds to it)."""
         return RoundedGaussianNoise(sigma=binary(self.sigma) * self.per_item)
 
     @property
@@ -454,10 +447,7 @@ class UnknownGumbel:
 
     @property
     def rate(self) -> Fraction:
-        """The inverse of the Gumbel noise scale: epsilon divided by per_item.
-
-        per_item is the most that one user adds to a count.
-        """
+        """The inverse of the Gumbel noise scale: epsilon / per_item (the most that one user adds to a count)."""
         return self.epsilon / self.per_item
 
     @property
@@ -512,7 +502,6 @@ class UnknownGumbel:
         how much a picked label's count is below the highest count not picked yet. Both hold with probability
         `confidence`.
         """
-        # `shortfall` bounds by how much a picked label's count is below the highest count not picked yet.
         confidence = probability("confidence", confidence)
         rate = float(self.rate)
         # A count that exceeds the threshold by s ranks below it with probability 1/(1 + exp(rate s)).
@@ -544,10 +533,7 @@ class UnknownGumbel:
 
 @lru_cache(maxsize=256)
 def _log_odds(odds: Fraction) -> Fraction:
-    """Return max(0, ln(odds)), rounded up to a multiple of 2^-`_PRECISION`.
-
-    Results are cached, which is safe because `odds` are parameters and contain no data.
-    """
+    """Return max(0, ln(odds)), rounded up to a multiple of 2^-96; cached, because `odds` contain no private data."""
     return Fraction(max(0, ln(odds, _PRECISION).high), 1 << _PRECISION)
 
 
