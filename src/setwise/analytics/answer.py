@@ -210,12 +210,12 @@ class PrivateAnswer(Exportable):
 
     @property
     def summary(self) -> str:
-        """A few sentences about the numbers. If a number has the mark "unreliable", the last one explains the mark."""
+        """Sentences on what the numbers and intervals mean; if one is marked "unreliable", the last explains this."""
         marked = UNRELIABLE if any(self.unreliable_columns()) else ""
         return " ".join(filter(None, (self.number_sentences(), marked)))
 
     def number_sentences(self) -> str:
-        """Return sentences about the numbers: what they count, what they leave out, and what their intervals promise.
+        """Return sentences about the answer's numbers: what they count and leave out, and what intervals promise.
 
         These are shorter than the full texts `measure`, `left_out` and `interval_note`. An answer that was stored by an
         earlier version has only the full text of `left_out`, which is then included.

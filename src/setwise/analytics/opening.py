@@ -274,10 +274,10 @@ def _header_advice(location: Location) -> str:
 
 
 def _session_with(types: Mapping[str, Kind], open_joined: Callable[..., Engine], words: Mapping[str, Any]) -> Session:
-    """Return a session on a table whose text columns are read as `types`, a mapping from columns to kinds.
+    """Return a session on a file whose text columns are read as `types`, a mapping from columns to kinds.
 
-    `open_joined(types=types)` opens the table and returns its engine. With further arguments, it opens the table joined
-    to other tables. `words` are the other keyword arguments of `Session`.
+    `open_joined(types=types)` opens the file's table and returns the engine that reads it. With more arguments, it
+    opens this table joined to others. `words` are the other keyword arguments of `Session`.
     """
     return Session(open_joined(types=types), types=types, open_joined=partial(open_joined, types=types), **words)
 

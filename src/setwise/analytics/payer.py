@@ -123,7 +123,7 @@ class OneOff:
 
     @property
     def charges(self) -> tuple[tuple[Use, ...], ...]:
-        """The mechanisms that each question so far was charged for, in the order of the charges.
+        """The mechanisms that each question so far was charged for, one entry per question in the order of the charges.
 
         They are stated as privacy guarantees, each with the number of mechanisms that have it.
         """
@@ -131,13 +131,13 @@ class OneOff:
 
     @property
     def totals(self) -> tuple[tuple[float, float], ...]:
-        """The (epsilon, delta) of each question charged so far, in the order of the charges."""
+        """The (epsilon, delta) of each question charged so far to this in-memory payer, in the order of the charges."""
         return tuple(charge.total for charge in self._charges.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Charge:
-    """A charge in memory: its `receipt`, the text of its `request`, and `total`, its (epsilon, delta)."""
+    """A charge that an in-memory payer keeps: its `receipt`, the text of its `request`, and its (epsilon, delta)."""
 
     receipt: Receipt
     request: str

@@ -281,7 +281,7 @@ class Query:
 
     @property
     def counted(self) -> Statistic | None:
-        """The query's only statistic, if groups can be ranked by it; None otherwise, or if there are several.
+        """The query's only statistic if groups can be ranked by it; None if they cannot, or if there are several.
 
         Groups can be ranked by a statistic to which users add whole numbers of 0 or more, such as a count.
         """

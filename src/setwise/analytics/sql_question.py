@@ -1,4 +1,4 @@
-"""A SQL statement on open tables: its plan, its price, and its answer."""
+"""A SQL statement on open tables, as a `SqlQuestion` that can be previewed and asked."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -80,7 +80,7 @@ class _Balances:
     """The balances that decide whether an account can pay for a charge, all read in one transaction.
 
     - `state` is "open", "frozen" or "closed".
-    - `spent` has the units spent in the budget period `period`, per balance name.
+    - `spent` has the units (mostly 2^60 in a full balance) spent in the budget period `period`, per balance name.
     - `cap` has the balance of the cap (the joint budget of a dataset's accounts): a `CapBalance`, or the units spent of
       a zCDP cap, or None without a cap.
     """
@@ -270,7 +270,7 @@ class Account:
 
         The cap is the joint budget of a dataset's accounts, and a slice the part of it reserved for one account.
         - `refill` is to be moved from the cap into the slice first; `price` is what the slice then pays.
-        - `slice_units` are the units in the slice now.
+        - `slice_units` are the units (2^60 in a full balance) in the slice now.
         - `rule` says which of the cap's balances may pay.
         Raises `Refused` if even the refilled slice cannot pay.
         """
@@ -402,7 +402,7 @@ class Account:
         return None if entry is None else entry.contents.text
 
     def released(self, receipt: Receipt, *, part: str) -> str | None:
-        """Return the answer that `release` stored for the part named `part` of the charge `receipt`; None if none."""
+        """Return the answer that `release` stored for the `part` (its name) of the charge `receipt`; None before."""
         with self._store.reading() as connection:
             key = release_key(receipt.key, check_name(part, "part"))
             entry = entry_under(connection, self._account_id, self.name, "release", key)

@@ -340,9 +340,10 @@ class WalletTotals:
         return None if after is None else min(remaining, math.floor(Fraction(after) * UNITS / Fraction(self.wallet)))
 
     def _loss_units(self, uses: Sequence[Use]) -> int | None:
-        """Return the sum of the largest privacy losses (epsilons) of `uses` in units, rounded up.
+        """Return the sum of the largest privacy losses (epsilons) of `uses` in units, rounded up, or None.
 
-        `uses` are privacy guarantees with counts. The epsilon `limit` is 2^60 units. None if some loss is unbounded.
+        `uses` are privacy guarantees with counts. 2^60 units stand for the epsilon `limit`. None if some loss is
+        unbounded.
         """
         total = total_loss((use.guarantee, use.count) for use in uses)
         return None if total is None else whole_units(total, self.limit)
@@ -375,8 +376,8 @@ class WalletTotals:
     def loss_sum(self, amounts: Mapping[str, int]) -> float:
         """Return the sum of the largest privacy losses (epsilons) of all charges so far, rounded up.
 
-        `amounts` has the units spent so far, per balance name. The sum is unknown, and returned as infinity, if the
-        balance that records it is empty.
+        `amounts` has the units spent so far, per balance name (2^60 in a full balance). The sum is unknown, and
+        returned as infinity, if the balance that records it is empty.
         """
         # A charge larger than the balance "sum" takes all of it, so an empty balance says nothing about the sum.
         # Without a `limit` there is no such balance.
@@ -387,9 +388,8 @@ class WalletTotals:
     def spent_as(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
         """Return two guarantees whose composition bounds the privacy loss of everything paid so far.
 
-        The first is Gaussian noise with the spent mu^2. If mu^2 is used up and the account pays by the sum of epsilons
-        alone, it is pure DP with that sum. The second is (0, delta)-DP with the spent failure probability. `amounts`
-        has the units spent, per balance name.
+        The first is Gaussian noise with the spent mu^2, or, if mu^2 is used up, pure DP with the spent sum of epsilons.
+        The second is (0, delta)-DP with the spent failure probability. `amounts` has the units spent, per balance name.
         """
         failed = worth_above(amounts[FAILURE], self.failure)
         if self.limit and amounts[WALLET] == UNITS and amounts[SUM] < UNITS:

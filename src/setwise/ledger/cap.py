@@ -20,9 +20,9 @@ from setwise.ledger.terms import WHOLE_LIFE, slice_balances, slice_movements
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapBalance:
-    """What remains of a dataset's cap, the joint budget of all its accounts, in units per balance name.
+    """What remains of a dataset's cap, the joint budget of all its accounts. A full balance has 2^60 units.
 
-    - `free` are the units that are reserved for no account.
+    - `free` are the units, per balance name, that are reserved for no account.
     - `held` are, per account, the units reserved for it. An account's key is the number of its opening record.
     - `names` are the accounts' names, by the same keys.
     - `at` are the timestamps of the accounts' last entries (microseconds since 1970), by the same keys.
@@ -36,7 +36,7 @@ class CapBalance:
     rule: Rule
 
     def total(self) -> dict[str, int]:
-        """Return the whole remaining balance of the cap, reserved for accounts or not, in units per balance name."""
+        """Return what remains of the cap, whether reserved for accounts or not, in units (2^60 in a full balance)."""
         return {
             balance_name: units + sum(slice_units.get(balance_name, 0) for slice_units in self.held.values())
             for balance_name, units in self.free.items()
@@ -82,7 +82,7 @@ class SharedCap:
 
         The cap is a dataset's joint budget, and the slice the part of it that is reserved for the account.
         - `uses` are privacy guarantees with counts.
-        - `slice_units` are the units in the slice now.
+        - `slice_units` are the units (2^60 in a full balance) in the slice now, per balance name.
         - `rule` says which of the cap's balances pay.
 
         The cap's row is locked until the transaction of `connection` ends.
@@ -96,7 +96,8 @@ class SharedCap:
         account.
 
         - `account` is the number of the record that opened the account, and `name` the account's name.
-        - `amounts` are units per balance name. Positive ones move into the slice, negative ones return to the cap.
+        - `amounts` are units (2^60 in a full balance) per balance name. Positive ones move into the slice, negative
+          ones return to the cap.
         - `at` is the timestamp in microseconds since 1970, and `position` the entry's place in the account's chain.
         """
         contents = Contents(
@@ -118,8 +119,8 @@ class SharedCap:
 
         - `account` is the number of the record that opened the account, and `name` the account's name.
         - `at` is the timestamp of the entry, in microseconds since 1970.
-        - `wanted` are the units that the cap needs, per balance name. Of each named balance, these units or half of the
-          slice are moved, whichever is more. None moves the whole slice.
+        - `wanted` are the units that the cap needs, per balance name; a full balance has 2^60. Of each named balance,
+          these units or half of the slice are moved, whichever is more. None moves the whole slice.
         """
 
         def amounts(slice_units: Mapping[str, int]) -> dict[str, int]:
@@ -201,6 +202,6 @@ class SharedCap:
     def _free(self, spent: Mapping[str, int]) -> dict[str, int]:
         """Return the units of the cap (the joint budget) that are reserved for no account, per balance name.
 
-        `spent` has the units that were moved from the cap to accounts, per balance name.
+        `spent` has the units that were moved from the cap to accounts, per balance name; a full balance has 2^60.
         """
         return {balance_name: self._balance_sizes[balance_name] - spent.get(balance_name, 0) for balance_name in SLICES}

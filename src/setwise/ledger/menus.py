@@ -117,8 +117,9 @@ class MenuTotals:
     def price(self, uses: Sequence[Use], spent: Mapping[str, int]) -> dict[str, int]:
         """Return the units that `uses` (privacy guarantees with counts) take from each balance, per balance name.
 
-        Each use costs as much as the cheapest item of the account's menu (its fixed list of guarantees) that covers
-        the use. `spent` has the units spent before.
+        Each use costs as much as the cheapest item of the account's menu (its fixed list of guarantees) that covers the
+        use. `spent` has the units spent before. The balance "menu" is counted in the units of the menu; the others have
+        2^60 units.
 
         Theorem: docs/optimal-composition.md, "Menu accounts". Raises `InvalidParameter` for a use that no item covers.
         """
@@ -145,7 +146,8 @@ class MenuTotals:
     def shortage(self, uses: Sequence[Use], spent: Mapping[str, int]) -> str | None:
         """Return a sentence that says why the account cannot pay for `uses`; None if it can.
 
-        `uses` are privacy guarantees with counts. `spent` has the units spent before, per balance name.
+        `uses` are privacy guarantees with counts. `spent` has the units spent before, per balance name, such as "menu"
+        (in units of the menu).
         """
         remaining = {balance_name: total - spent.get(balance_name, 0) for balance_name, total in self.lines().items()}
         price = self.price(uses, spent)
@@ -159,8 +161,8 @@ class MenuTotals:
     def worth(self, amounts: Mapping[str, int]) -> Spent:
         """Return the zCDP rho and the failure probability of all charges so far, rounded up.
 
-        `amounts` has the units spent, per balance name. Rho is unknown, and returned as infinity, once the balance
-        "rho", which records it, is empty.
+        `amounts` has the units spent, per balance name; a full balance "rho" or "failure" has 2^60. Rho is unknown, and
+        returned as infinity, once the balance "rho", which records it, is empty.
         """
         return Spent(recorded_sum(amounts[RHO], self.rho), worth_above(amounts[FAILURE], self.failure))
 
@@ -181,8 +183,8 @@ class MenuTotals:
     def loss_sum(self, amounts: Mapping[str, int]) -> float:
         """Return the sum of the largest privacy losses (epsilons) of all charges so far, rounded up.
 
-        `amounts` has the units spent, per balance name. The sum is unknown, and returned as infinity, once the balance
-        "sum", which records it, is empty.
+        `amounts` has the units spent, per balance name; a full balance "sum" has 2^60. The sum is unknown, and returned
+        as infinity, once the balance "sum", which records it, is empty.
         """
         return recorded_sum(amounts[SUM], self.limit)
 
@@ -193,8 +195,8 @@ class MenuTotals:
     def spent_as(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
         """Return one zCDP guarantee that reveals at least as much as everything paid so far, in a tuple.
 
-        `amounts` has the units spent, per balance name. The tuple is empty if nothing was spent, or if rho is unknown
-        because the balance "rho", which records it, is empty.
+        `amounts` has the units spent, per balance name; a full balance "rho" has 2^60. The tuple is empty if nothing
+        was spent, or if rho is unknown because the balance "rho", which records it, is empty.
         """
         spent = self.worth(amounts)
         if not (spent.rho or spent.failure_sum) or spent.rho == math.inf:
@@ -202,10 +204,11 @@ class MenuTotals:
         return (Use(ZeroConcentratedDP(rho=spent.rho, delta=spent.failure_sum)),)
 
     def largest(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
-        """Return the largest guarantees that the remaining units `amounts` (per balance name) can pay together.
+        """Return the largest guarantees that the remaining units can pay together.
 
-        The first is the most expensive item of the menu that can be paid, as often as it can be paid. The second is (0,
-        delta)-DP with the remaining failure probability as delta.
+        `amounts` has the remaining units, per balance name: of "menu" in the menu's units of cost, and of "failure" of
+        2^60 in all. The first is the most expensive item of the menu that can be paid, as often as it can be paid. The
+        second is (0, delta)-DP with the remaining failure probability as delta.
         """
         guarantees = sorted(
             ((parse_use(written).guarantee, cost) for written, cost in self.items), key=lambda pair: -pair[1]

@@ -211,5 +211,5 @@ def pathwise_bound(terms: Terms, worth: Spent, largest: float, *, delta: float |
 
 
 def _share(failed: float, delta: float) -> float:
-    """Return the failure probability `failed` divided by `delta`, rounded up."""
+    """Return the share of `delta` that the failure probability `failed` uses up: their quotient, rounded up."""
     return up(failed / delta * (1 + 1e-15)) if failed else 0.0

@@ -102,16 +102,18 @@ def write_amounts(amounts: Mapping[str, int]) -> str:
     """Return `amounts` as the JSON text of a ledger entry that moves budget between a dataset's cap and one account.
 
     The cap is the joint budget of all accounts on the dataset, and the part reserved for one account is its slice.
-    `amounts` has units per balance name. Positive ones move into the slice, negative ones return to the cap.
+    `amounts` has units (2^60 in a full balance) per balance name. Positive ones move into the slice, negative ones
+    return to the cap.
     """
     return canonical(amounts)
 
 
 def read_amounts(text: str) -> dict[str, int]:
-    """Return the units, per balance name, that an entry moves between a dataset's cap and an account's slice.
+    """Return the units (2^60 in a full balance) that an entry moves between a dataset's cap and an account's slice.
 
-    The cap is the joint budget of all accounts, and a slice the part of it that is reserved for one. `text` is the JSON
-    text of `write_amounts`. Raises `ValueError` for JSON of another form, or for an amount of 0.
+    The cap is the joint budget of all accounts, and a slice the part of it that is reserved for one. The keys are names
+    of the cap's balances. `text` is the JSON text of `write_amounts`. Raises `ValueError` for JSON of another form, or
+    for an amount of 0.
     """
     amounts = json.loads(text)
     if not isinstance(amounts, dict) or not all(type(units) is int and units for units in amounts.values()):

@@ -112,7 +112,7 @@ def _append(connection: Connection, kind: str, name: str, body: str, at: int, to
     """Append a record to the ledger's chain of openings and audit events, and return the record.
 
     - `kind`, `name`, `body` and `at` (microseconds since 1970) are fields of the record.
-    - `totals` are the sizes of the balances that the record opens, in units per balance name.
+    - `totals` are the sizes of the balances that the record opens, in units per balance name; most have 2^60.
 
     Requires: runs inside `Store.writing`.
     """

@@ -146,8 +146,8 @@ class CapTotals:
         """Return the units, per balance name, that an account's slice of the cap pays for `uses`.
 
         None if the slice has too few units. A slice is the part of the cap (a dataset's joint budget) that is reserved
-        for one account; `slice_units` are the units in it, per balance name. `uses` are privacy guarantees with counts.
-        `rule` says which of the cap's balances pay.
+        for one account; `slice_units` are its units (2^60 in a full balance), per balance name. `uses` are privacy
+        guarantees with counts. `rule` says which of the cap's balances pay.
 
         Theorem: docs/optimal-composition.md, "Slices".
         """
@@ -169,11 +169,11 @@ class CapTotals:
 
         A slice is the part of the cap (a dataset's joint budget) that is reserved for one account. A use costs the more
         of the wallet (mu squared) the less remains after it. So a price is valid if it is the price at some remaining
-        balance, and at least that balance remains in the slice after the payment. It may differ by the rounding of
-        another platform.
+        balance, and at least that balance remains in the slice after the payment. The price may differ from that by the
+        rounding of another platform.
 
-        `uses` are privacy guarantees with counts. `price` and `slice_units` have units per balance name, and `rule`
-        says which of the cap's balances pay.
+        `uses` are privacy guarantees with counts. `price` and `slice_units` have units (2^60 in a full balance) per
+        balance name, and `rule` says which of the cap's balances pay.
         """
         costs, wallet = self._costs(uses), price.get(WALLET, 0)
         if any(
@@ -191,8 +191,9 @@ class CapTotals:
     def pays_well(self, uses: Sequence[Use], price: Mapping[str, int]) -> bool:
         """Return whether the `price` of `uses` in an account's slice is at most 2% above their price in the whole cap.
 
-        A slice is the part of the cap (a dataset's joint budget) that is reserved for one account. `uses` are privacy
-        guarantees with counts. `price` has units per balance name; only those of the wallet (mu squared) are compared.
+        If it is more, the slice is refilled first. A slice is the part of the cap (a dataset's joint budget) that is
+        reserved for one account. `uses` are privacy guarantees with counts. `price` has units (2^60 in a full balance)
+        per balance name; only those of the wallet (mu squared) are compared.
         """
         return price.get(WALLET, 0) <= self._costs(uses).well
 
@@ -203,7 +204,8 @@ class CapTotals:
 
         A slice is the part of the cap (a dataset's joint budget) that is reserved for one account.
         - `uses` are privacy guarantees with counts.
-        - `slice_units` are the units in the slice now, and `free` the units of the cap in no slice.
+        - `slice_units` are the units in the slice now, per balance name, and `free` those of the cap in no slice. A
+          full balance has 2^60 units.
         - `rule` says which of the cap's balances pay.
 
         A 16th of the cap's free units is added, so that not every charge needs a refill. Fewer units than needed are
@@ -239,9 +241,10 @@ class CapTotals:
     def rule_for(self, uses: Sequence[Use], remaining: Mapping[str, int], rule: Rule) -> Rule | None:
         """Return which balances of the cap (a dataset's joint budget) still pay after a payment for `uses`.
 
-        `uses` are privacy guarantees with counts. `remaining` has the cap's remaining units per balance name, and
-        `rule` says which balances pay now: "wallet" (mu squared), "sum" (of epsilons) or both. The result is `rule` if
-        all of these can pay for `uses`, otherwise the only balance that can, and None if none can.
+        `uses` are privacy guarantees with counts. `remaining` has the cap's remaining units per balance name (2^60 in a
+        full balance), and `rule` says which balances pay now: "wallet" (mu squared), "sum" (of epsilons) or both. The
+        result is `rule` if every balance that pays now can pay for `uses`. If only one of two can, it is that balance,
+        and if none can, None.
         """
         within = {
             balance_name: units <= remaining[balance_name] for balance_name, units in self.needs(uses, rule).items()
@@ -254,8 +257,8 @@ class CapTotals:
     def shortage(self, uses: Sequence[Use], remaining: Mapping[str, int], rule: Rule) -> str | None:
         """Return a sentence about what the cap (a dataset's joint budget) lacks to pay for `uses`, or None if it can.
 
-        `uses` are privacy guarantees with counts. `remaining` has the cap's remaining units per balance name, and
-        `rule` says which of its balances pay: "wallet" (mu squared), "sum" (of epsilons) or both.
+        `uses` are privacy guarantees with counts. `remaining` has the cap's remaining units per balance name (2^60 in a
+        full balance), and `rule` says which of its balances pay: "wallet" (mu squared), "sum" (of epsilons) or both.
         """
         if self.rule_for(uses, remaining, rule) is not None:
             return None
@@ -293,9 +296,9 @@ class CapTotals:
     def loss_sum(self, amounts: Mapping[str, int]) -> float:
         """Return the sum of the largest privacy losses (epsilons) of all charges that the cap has paid.
 
-        The cap is a dataset's joint budget; the sum is rounded up. `amounts` has the units spent, per balance name. A
-        cap that pays from its Gaussian wallet alone does not record the sum: the result is then infinite, or 0 if
-        nothing was spent.
+        The cap is a dataset's joint budget; the sum is rounded up. `amounts` has the units (2^60 in a full balance)
+        spent, per balance name. A cap that pays from its Gaussian wallet alone does not record the sum: the result is
+        then infinite, or 0 if nothing was spent.
         """
         if self.rule_of(amounts[RULE]) is not Rule.WALLET:
             return worth_above(amounts[SUM], self.limit)
@@ -331,7 +334,7 @@ class CapTotals:
 
         The first is Gaussian noise of the spent mu^2, or pure DP of the spent epsilons if only the sum of epsilons
         still pays. The second is (0, delta)-DP of the spent failure probability. `amounts` has the units spent, per
-        balance name.
+        balance name; a full balance has 2^60.
         """
         failed = worth_above(amounts[FAILURE], self.failure)
         if self.rule_of(amounts[RULE]) is Rule.SUM:
@@ -343,7 +346,7 @@ class CapTotals:
 
         The first is Gaussian noise, or pure DP if only the sum of epsilons still pays. The second is (0, delta)-DP with
         the remaining failure probability as delta. A guarantee that nothing remains for is left out. `amounts` has the
-        remaining units, per balance name.
+        remaining units, per balance name; a full balance has 2^60.
         """
         by_sum = self.rule_of(self.lines()[RULE] - amounts[RULE]) is Rule.SUM
         return largest_of_wallet(
@@ -372,10 +375,10 @@ class _Costs:
     rounding: int
 
     def fixed_costs(self, rule: Rule) -> dict[str, int]:
-        """Return the costs that do not depend on the balance of the wallet (mu squared), in units per balance name.
+        """Return the costs that do not depend on the balance of the wallet (mu squared), in units by balance name.
 
-        They are the failure probability and the sum of largest losses. The sum is left out if `rule` says that only the
-        wallet pays.
+        The costs are the failure probability and the sum of largest losses; a full balance has 2^60 units. The sum is
+        left out if `rule` says that only the wallet pays.
         """
         return {FAILURE: self.failure} if rule is Rule.WALLET else {FAILURE: self.failure, SUM: self.summed}
 

@@ -256,7 +256,7 @@ def status_of(
     """Return the status, in the budget period `period`, of an account or cap with these `terms`.
 
     A cap is the joint budget of a dataset's accounts.
-    - `spent` has the units spent in the period, per balance name.
+    - `spent` has the units (2^60 in a full balance) spent in the period, per balance name.
     - `charges` is the number of charges since the opening, in all periods.
     - `state` is "open", "frozen" or "closed".
     """

@@ -177,7 +177,7 @@ class Table:
         return cls(tuple((name, tuple(_parse_cell(row[place]) for row in rows)) for place, name in enumerate(head)))
 
     def text(self) -> str:
-        """Return the table as CSV text."""
+        """Return the table as CSV text with a header line, which `Table.read` reads back."""
         lines = io.StringIO()
         writer = csv.writer(lines, lineterminator="\n")
         writer.writerow(self.names)

@@ -184,7 +184,7 @@ def _orders() -> tuple[Claim, ...]:
 def _noises() -> tuple[Claim, ...]:
     """Return the checks of the privacy cost that the paper states for the noise of its histogram mechanisms.
 
-    Our values come from the mechanisms of the library themselves.
+    Each number of the paper is compared with that of the library's own mechanism.
     """
     sigma, counts = Fraction(20), 10
     words = tuple(f"word {place}" for place in range(25))

@@ -1,7 +1,8 @@
 """Mechanisms for questions that are paid with an account's registered uses (`Draws`).
 
-Such a question names two guarantees that the account registered, such as `pure:0.1`: one pays for each noisy count, the
-other for each random pick of a group. This module returns a mechanism whose uses have exactly these guarantees.
+Such a question names two guarantees that the account registered, such as `pure:0.1`. One pays for each noisy count, and
+the other for each selection of a group by the exponential mechanism. This module returns a mechanism whose uses have
+exactly these guarantees.
 """
 
 from collections.abc import Sequence
@@ -52,15 +53,15 @@ class AccountMechanism:
 
 
 def mechanism_from_draws(bounds: Bounds, draws: Draws, status: AccountStatus) -> AccountMechanism:
-    """Return the mechanism of a histogram or top k whose picks and noisy counts have exactly the guarantees in `draws`.
+    """Return the mechanism of a histogram or top k whose uses have exactly the guarantees in `draws`.
 
     - `bounds` are the query's contribution bounds (to how many groups one user adds, and how much) and its `k`, the
       number of groups that a top k asks for.
-    - `draws` has the guarantees, which the account registered in advance: one for each random pick of a group, and one
-      for each noisy count.
+    - `draws` has the guarantees, which the account registered in advance: one for each selection of a group by the
+      exponential mechanism, and one for each noisy count.
     - `status` is the status of the account that pays.
-    Raises: `InvalidParameter` if `draws` has a guarantee for picks but the query is no top k, or if a guarantee is of
-    the wrong kind.
+    Raises: `InvalidParameter` if `draws` has a guarantee for selections but the query is no top k, or if a guarantee is
+    of the wrong kind.
     """
     if draws.discover is None:
         return _noisy_histogram(bounds, draws, status)

@@ -304,7 +304,8 @@ def _plan_each_within(
 ) -> tuple[ExecutablePlan, ...]:
     """Return the plans of `count` queries, each with the least epsilon whose intervals satisfy `accuracy`.
 
-    `plan` takes the index of a query and a budget, and returns its plan. The limit `accuracy.epsilon` is not checked.
+    `plan` takes the index of a query and a budget, and returns its plan. The limit `accuracy.epsilon` is not checked,
+    because it is for all queries together, and the caller checks their joint cost.
     """
     share = replace(accuracy, delta=accuracy.delta * _FAILURES / count, epsilon=LARGEST_TOTAL)
     plans = []

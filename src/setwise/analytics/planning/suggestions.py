@@ -1,4 +1,4 @@
-"""Suggestions of parameters with which more items of a private list would be shown."""
+"""Suggestions of parameters for questions about private groups, with which groups with fewer users are shown, too."""
 
 from dataclasses import replace
 from fractions import Fraction

@@ -142,7 +142,10 @@ def _least(accuracy: Within, plan: Callable[[Total], ExecutablePlan]) -> Executa
 
 
 def _epsilon(step: int) -> Fraction:
-    """Return the epsilon with the index `step` on the geometric grid: `_RATIO` ** `step`, to three digits."""
+    """Return the epsilon with the index `step` on a geometric grid of epsilons, rounded to three significant digits.
+
+    Neighbours on the grid have the ratio `_RATIO`, and the epsilon with the index 0 is 1.
+    """
     return Fraction(f"{_RATIO**step:.2e}")
 
 

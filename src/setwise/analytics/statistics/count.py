@@ -1,4 +1,4 @@
-"""Counts of users or of rows."""
+"""The statistic `Count`: the number of users, or of rows with a bound on how many rows of one user count."""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The number of distinct values of a column."""
+"""The statistic `Distinct`: the number of distinct values of a column, with a bound on how many one user adds."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Means of a column, over users or over rows."""
+"""The statistic `Mean`: the mean of a column, over users or over rows."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -155,9 +155,9 @@ class Mean(BoundedStatistic):
 
     @classmethod
     def over(cls, words: Mapping[str, Any]) -> str:
-        """Return " over events" if the mean is over rows, and "" if it is over users.
+        """Return the words that follow the name of the mean in a text: " over events" for a mean over rows, else "".
 
-        It is over rows if `words`, the parameters of the mean as JSON states them, has `per_user`.
+        The mean is over rows if `words`, its parameters as JSON states them, has `per_user`, and over users otherwise.
         """
         return " over events" if words.get("per_user") else ""
 

@@ -151,10 +151,10 @@ class Quantile(BoundedStatistic):
         )
 
     def release(self, among: Sequence[Statistic]) -> "StatisticRelease":
-        """Return the mechanism that releases the quantile: a pick from the grid by the exponential mechanism.
+        """Return the mechanism that releases the quantile: the exponential mechanism, which selects a grid value.
 
         Its epsilon is a placeholder until the planner chooses one. `among` are all statistics of the query. Quantiles
-        with the same column and grid are picked together.
+        with the same column and grid are selected together.
         """
         from setwise.mechanisms.quantile import WEIGHT, GridQuantiles
         from setwise.mechanisms.statistics import OneQuantile

@@ -256,7 +256,7 @@ class Statistic(ABC):
 
     @classmethod
     def title(cls, words: Mapping[str, Any]) -> str:
-        """Return the name of this kind of statistic for people, such as "mean"; `words` are its JSON parameters."""
+        """Return the name of this kind of statistic for people, such as "mean"; the JSON `words` are not used here."""
         del words
         return cls.kind
 
@@ -267,7 +267,7 @@ class Statistic(ABC):
 
     @classmethod
     def over(cls, words: Mapping[str, Any]) -> str:
-        """Return " over events" if the JSON parameters `words` state a statistic over rows, and "" if over users."""
+        """Return what follows the statistic's name in texts: " over events" if the JSON `words` ask for rows, or ""."""
         del words
         return ""
 
@@ -297,7 +297,7 @@ class Statistic(ABC):
 
     @property
     def user_weight_note(self) -> str:
-        """A sentence, without its full stop, about the weight of users with many rows; "" if it needs no mention."""
+        """A clause (without a full stop) on the weight of users with many rows, such as one vote; "" if not needed."""
         return ""
 
     @property

@@ -1,4 +1,4 @@
-"""Sums of a column, where each user's own sum is clipped to bounds."""
+"""The statistic `Sum`: the sum of a column, where each user's own sum is clipped to bounds."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

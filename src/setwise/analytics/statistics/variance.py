@@ -1,4 +1,4 @@
-"""Variances and standard deviations of a column over rows.
+"""The statistics `Variance` and `StandardDeviation` of a column over rows.
 
 `NoisyVariance` in mechanisms/statistics.py adds their noise.
 """
@@ -193,7 +193,10 @@ class Variance(BoundedStatistic):
 
     @classmethod
     def over(cls, words: Mapping[str, Any]) -> str:
-        """Return " over events", because a variance is always over rows; the parameters `words` are not used."""
+        """Return the words that follow the name of the statistic in a text: " over events", meaning over rows.
+
+        A variance is always over rows, so the parameters `words` are not used.
+        """
         del words
         return " over events"
 

@@ -1,4 +1,4 @@
-"""Public domains: lists of group labels that are not secret, from a list, a file or a public table."""
+"""Public domains: lists of group labels that are not secret, read from a Python list, a file or a public table."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path

@@ -282,7 +282,11 @@ def _milliseconds_note(name: str) -> ScanNote:
 
 
 def _since_1970(cells: Sequence[str]) -> str:
-    """Return the SQL function that reads most `cells` as times since 1970; "" if they are no such numbers."""
+    """Return the SQL function that reads most of the sampled `cells` as times since 1970: TO_TIMESTAMP for seconds.
+
+    The function is TIMESTAMP_MILLIS if the numbers are so long that they must be milliseconds, and "" if most cells are
+    no such numbers.
+    """
     lengths = [len(cell.strip()) for cell in cells if cell.strip().isdecimal()]
     for function, digits in (("TO_TIMESTAMP", (9, 10)), ("TIMESTAMP_MILLIS", (12, 13))):
         if cells and sum(length in digits for length in lengths) >= ENOUGH * len(cells):

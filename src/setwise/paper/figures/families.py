@@ -198,9 +198,10 @@ def claims_batch(table: Table) -> tuple[Claim, ...]:
 
 
 def draw_batch(table: Table) -> "chart.Picture":
-    """Return a picture of delta, on a logarithmic axis, against the overall epsilon.
+    """Return a picture of the optimal delta of a batch (mechanisms chosen up front) against the overall epsilon.
 
-    There is one panel per number of mechanisms. `table` is a result of `compute_batch`.
+    Delta is on a logarithmic axis, and there is one panel per number of mechanisms. `table` is a result of
+    `compute_batch`.
     """
     picture, axes = chart.panels(2, (9.4, 5.0))
     for panel, uses in zip(axes, COUNTS, strict=True):

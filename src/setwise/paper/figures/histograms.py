@@ -215,10 +215,11 @@ HISTOGRAMS = tuple(range(2, 11))
 
 
 def compute_composed(progress: Progress, histograms: tuple[int, ...] = HISTOGRAMS) -> Table:
-    """Return the table of overall epsilons at delta = 1e-6 for several histograms of l0-sensitivity 10.
+    """Return the table of overall epsilons at delta = 1e-6 for several histograms, each with l0-sensitivity 10.
 
-    There is one row for each epsilon of the Laplace noise and each number of histograms in `histograms`. There is one
-    column per bound on epsilon. `progress` is called with the share of rows done.
+    So one user changes at most 10 counts of each histogram. There is one row for each epsilon of the Laplace noise and
+    each number of histograms in `histograms`, and one column per bound on epsilon. `progress` is called with the share
+    of rows done.
     """
     rows: list[dict[str, Cell]] = []
     places = [(epsilon, count) for epsilon in EPSILONS for count in histograms]

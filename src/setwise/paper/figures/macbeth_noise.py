@@ -150,10 +150,11 @@ def overall_epsilon() -> float:
 
 
 def exact_sigma() -> Fraction:
-    """Return the smallest sigma of Gaussian noise on 25 counts that meets the (epsilon, delta) of the Laplace noise.
+    """Return the smallest sigma of Gaussian noise on 25 counts that is as private as 0.1-DP Laplace noise on each.
 
-    The sigma is rounded up to 3 decimals. It is computed from the exact privacy profile of the Gaussian mechanism
-    (lem:AGM), and not from the paper's zCDP bound.
+    As private means: it satisfies the (epsilon, delta)-DP of the 25 counts with Laplace noise. The sigma is rounded up
+    to 3 decimals. It is computed from the exact privacy profile of the Gaussian mechanism (lem:AGM), and not from the
+    paper's zCDP bound.
     """
     noise = smallest_noise(
         lambda sigma: [gaussian_histogram(sigma=sigma, contributions=WORDS)], epsilon=overall_epsilon(), delta=DELTA
@@ -162,9 +163,10 @@ def exact_sigma() -> Fraction:
 
 
 def released(sigma: Fraction) -> tuple[Use, ...]:
-    """Return the privacy cost, as uses (guarantees with counts), of releasing the 25 counts by ordered least squares.
+    """Return the privacy cost, as guarantees with counts, of ordered least squares on the 25 counts of the figure.
 
-    The Gaussian noise has the deviation `sigma`. The uses are those that the library's mechanism reports for itself.
+    Ordered least squares adds Gaussian noise of deviation `sigma` to counts whose order is known. The uses are those
+    that the library's mechanism reports for itself.
     """
     order = tuple(str(label) for label in macbeth_words().ranked(WORDS).labels)
     return OrderedLeastSquares(order=order, contributions=WORDS, sigma=sigma).guarantees()

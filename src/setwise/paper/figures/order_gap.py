@@ -1,4 +1,7 @@
-"""Figure `fig:gap`: how much larger delta is with two bounded-range mechanisms after a pure-DP one than around it."""
+"""Figure `fig:gap`: how much the order of one pure-DP and two bounded-range mechanisms changes delta.
+
+The bounded-range mechanisms stand either both after the pure-DP mechanism, or one before and one after it.
+"""
 
 import math
 
@@ -129,9 +132,10 @@ def claims(table: Table) -> tuple[Claim, ...]:
 
 
 def draw(table: Table) -> "chart.Picture":
-    """Return a picture of the difference and the ratio of the deltas of the orders DP, BR, BR and BR, DP, BR.
+    """Return a picture of by how much the order of three mechanisms changes delta, as a difference and as a ratio.
 
-    DP is pure DP and BR bounded range; `table` is a result of `compute`.
+    The order pure DP, bounded range, bounded range is compared with the order in which the pure-DP mechanism is second.
+    `table` is a result of `compute`.
     """
     picture, (left, right) = chart.panels(2, (9.4, 4.4))
     g = table.numbers("overall_epsilon")

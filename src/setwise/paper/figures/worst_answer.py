@@ -1,10 +1,10 @@
-"""Figure `new:worst-answer`: the parameter t of an adaptive adversary's first bounded-range mechanism, of two or three.
+"""Figure `new:worst-answer`: which first bounded-range mechanism is worst if two or three are chosen adaptively.
 
-The worst bounded-range mechanism is generalized randomized response with some parameter t, which has the losses t and t
-- epsilon. For the first of two mechanisms, also after one pure-DP mechanism, the worst t is a weighted sum of epsilon
-and the overall epsilon, as the paper found; it asks whether this continues. It does not (docs/paper/open-questions.md):
-for the first of three, exp(t/3) is a root of a quartic. Computed in plain floats, as evidence; certified numerics are
-in `setwise.accounting.adaptive`.
+The worst bounded-range mechanism is generalized randomized response with some parameter t: its losses are t and
+t - epsilon. For the first of two mechanisms the worst t is a weighted sum of epsilon and the overall epsilon, as the
+paper found. The paper asks whether this continues. It does not (docs/paper/open-questions.md): for the first of three,
+exp(t/3) is a root of a quartic. The figure is computed in plain floats, as evidence; certified numerics are in
+`setwise.accounting.adaptive`.
 """
 
 import math
