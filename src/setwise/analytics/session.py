@@ -335,7 +335,7 @@ class Session(Askable):
 
         A derivation keeps some rows or computes columns. `name` is the name of this table in FROM. Equal arguments
         return the session that was made before.
-        Raises: `UnsuitableTable` if this table was written by `Session.prepare`.
+        Raises: `UnsuitableTable` if this table was written by `Session.prepare`, as its rows do not name users.
         """
         if not joins and not derivation:
             return self

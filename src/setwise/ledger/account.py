@@ -419,7 +419,7 @@ class Account:
         return self._cap.give_back(self._account_id, self.name, microseconds(self._clock.now()))
 
     def entries(self) -> int:
-        """Return the number of the account's entries: charges, stored answers, and moves of budget from its cap."""
+        """Return the number of the account's entries: charges, stored answers, and moves from the joint budget."""
         with self._store.reading() as connection:
             return account_counters(connection, self._account_id).entries
 

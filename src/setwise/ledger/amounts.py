@@ -80,7 +80,7 @@ class BudgetTotals(Protocol):
         ...
 
     def paying(self, amounts: Mapping[str, int]) -> tuple[str, ...]:
-        """Return the names of the balances that pay for charges, such as "wallet" and "sum".
+        """Return the names of the balances that pay for charges, such as "wallet" (mu squared) and "sum".
 
         If there are two names, it is enough that one of the two balances can pay. A named balance may be empty.
         `amounts` has the units spent so far, per balance name; most full balances have 2^60 units.
@@ -363,7 +363,7 @@ class WalletTotals:
 
     @property
     def price_depends_on_balance(self) -> bool:
-        """True, because all guarantees except Gaussian noise cost more the less remains in the wallet after them."""
+        """True: every guarantee but Gaussian noise costs more of the wallet (mu squared) the less remains after it."""
         return True
 
     def paying(self, amounts: Mapping[str, int]) -> tuple[str, ...]:  # noqa: ARG002 - part of BudgetTotals

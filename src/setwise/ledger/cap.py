@@ -57,9 +57,9 @@ class SharedCap:
         self.totals = totals
 
     def balance(self, connection: Connection) -> CapBalance:
-        """Return the remaining balance of the cap: its unallocated part, and the slices that accounts have reserved.
+        """Return the remaining balance of the cap: its unallocated part, and the parts that accounts have reserved.
 
-        All is read through `connection`, in one consistent view.
+        The cap is the joint budget of a dataset's accounts. All is read through `connection`, in one consistent view.
         """
         spent = spent_of(connection, self.holder, WHOLE_LIFE)
         balance_of_slice = {slice_name: balance_name for balance_name, slice_name in SLICES.items()}
@@ -146,7 +146,7 @@ class SharedCap:
     def collect(self, account: int, name: str, uses: Sequence[Use], at: int) -> None:
         """Move units that other accounts have reserved back to the cap, so that one account can pay for `uses`.
 
-        The cap is the joint budget of a dataset's accounts. If only one of its two balances (Gaussian wallet and sum of
+        The cap is the joint budget of a dataset's accounts. If only one of its two balances (mu squared and sum of
         epsilons) can pay, the other is first dropped for good. Nothing happens if even the whole cap cannot pay.
         - `account` is the number of the record that opened the paying account, and `name` its name.
         - `uses` are privacy guarantees with counts.
@@ -174,7 +174,7 @@ class SharedCap:
         """Let only one balance of the cap (a joint budget) pay from now on; return whether this was possible.
 
         The result is False, and nothing changes, if a balance was dropped before or if the account is not open.
-        - `rule` is the balance that pays: the Gaussian wallet or the sum of epsilons.
+        - `rule` is the balance that pays: the Gaussian wallet (mu squared) or the sum of epsilons.
         - `account` is the number of the record that opened an account under the cap, and `name` the account's name. The
           decision is recorded as an entry of this account.
         - `at` is the timestamp of the entry, in microseconds since 1970.

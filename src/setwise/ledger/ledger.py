@@ -489,7 +489,7 @@ class Ledger:
             return replace(status, worth=Spent(rho_drawn(connection, holder), status.worth.failure_sum))
 
     def keep_rule(self, dataset: str, keep: Keep, *, by: str = "") -> None:
-        """Fix how the cap (joint budget) of `dataset` pays from now on: by Gaussian "wallet", or by "sum" of epsilons.
+        """Fix how the cap (joint budget) of `dataset` pays from now on: by "wallet" (mu squared) or "sum" (epsilons).
 
         `keep` is one of these two, and `by` is the steward who decides. Raises `InvalidParameter` if the cap does not
         pay in both ways now, or if it has no open account.

@@ -146,8 +146,8 @@ class MenuTotals:
     def shortage(self, uses: Sequence[Use], spent: Mapping[str, int]) -> str | None:
         """Return a sentence that says why the account cannot pay for `uses`; None if it can.
 
-        `uses` are privacy guarantees with counts. `spent` has the units spent before, per balance name, such as "menu"
-        (in units of the menu).
+        A menu account pays for a fixed list of guarantees only. `uses` are privacy guarantees with counts. `spent` has
+        the units spent before, per balance name, such as "menu" (in units of the menu).
         """
         remaining = {balance_name: total - spent.get(balance_name, 0) for balance_name, total in self.lines().items()}
         price = self.price(uses, spent)
@@ -177,7 +177,7 @@ class MenuTotals:
         return False
 
     def paying(self, amounts: Mapping[str, int]) -> tuple[str, ...]:  # noqa: ARG002 - part of BudgetTotals
-        """Return ("menu",), the name of the only balance that pays for uses in a menu account; `amounts` is ignored."""
+        """Return ("menu",), the name of the only balance that pays in an account with a menu; `amounts` is ignored."""
         return (MENU,)
 
     def loss_sum(self, amounts: Mapping[str, int]) -> float:

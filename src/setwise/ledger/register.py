@@ -86,7 +86,7 @@ class Record:
 
     @property
     def event(self) -> AuditEvent:
-        """The audit event in this record; not for a record that opens an account or a cap, which has other fields."""
+        """The audit event in this record; not for a record that opens an account or a joint budget (a cap)."""
         return AuditEvent.read(self.body)
 
     def to_dict(self) -> "ActRecord":
@@ -182,7 +182,7 @@ def account_row(record: Record) -> dict[str, object]:
 
 
 def records_of(connection: Connection, after: int = 0, *conditions: ColumnElement[bool]) -> list[Record]:
-    """Return the records (openings of accounts and caps, and audit events) numbered above `after`, in order.
+    """Return the records (openings of accounts and joint budgets, and audit events) numbered above `after`, in order.
 
     Only records that meet all `conditions`, SQL expressions on the table of openings, are returned.
     """
@@ -451,5 +451,5 @@ def accounts_on(connection: Connection, dataset: str) -> Select[tuple[int]]:
 
 
 def terms_of(connection: Connection, holder: int) -> Terms:
-    """Return the terms (promise and budget) of the account or cap that the record numbered `holder` opened."""
+    """Return the terms (promise and budget) of the account or joint budget that the record numbered `holder` opened."""
     return Terms.read(connection.execute(select(openings.c.body).where(openings.c.holder == holder)).scalar_one())

@@ -35,7 +35,8 @@ def reserved_uses(uses: Sequence[Use]) -> list[Use]:
     Each use (a privacy guarantee with a count) is charged as Gaussian noise at its highest price, and its probability
     of outright failure (which may reveal everything) as a second guarantee.
 
-    Raises `InvalidParameter` for a use that has no price in a Gaussian wallet, such as a zCDP use.
+    Raises `InvalidParameter` for a use that has no price in a Gaussian wallet (a budget in mu squared), such as a zCDP
+    use.
     """
     reserved: list[Use] = []
     for use in uses:

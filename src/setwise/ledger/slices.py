@@ -84,7 +84,7 @@ _REFILL_SHARE = 16
 
 @dataclass(frozen=True, slots=True)
 class CapTotals:
-    """The budget of a cap, which limits all accounts of a dataset together, as exact floats.
+    """The amounts of a cap, the joint budget of all accounts of a dataset, as exact floats.
 
     - `wallet` is the mu^2 of the cap's Gaussian wallet.
     - `limit` is the epsilon that bounds the sum of the largest losses.
@@ -102,7 +102,8 @@ class CapTotals:
         """Return the budget of a cap such that all answers paid from it are together (epsilon, delta)-DP.
 
         A cap is the joint budget of a dataset's accounts. `failure_share` is the share of delta for outright failures
-        (which may reveal everything). `keep` is a field of the class. Raises `InvalidParameter` for an unknown `keep`.
+        (which may reveal everything). `keep` says which balances pay: only the "wallet" (mu squared), only the "sum"
+        (of epsilons), or "either". Raises `InvalidParameter` for an unknown `keep`.
         """
         if keep not in get_args(Keep):
             raise InvalidParameter(f"keep must be one of {', '.join(get_args(Keep))}, not {keep!r}")
@@ -282,14 +283,15 @@ class CapTotals:
         return Rule.WALLET if after is Rule.SUM else Rule.SUM
 
     def _costs(self, uses: Sequence[Use]) -> "_Costs":
-        """Return the cost of `uses` (privacy guarantees with counts) in units of the cap's balances; cached."""
+        """Return the cost of `uses` (guarantees with counts) in units (2^60 in a full balance) of the cap; cached."""
         return _costs_of(self, tuple(uses))
 
     def worth(self, amounts: Mapping[str, int]) -> Spent:
-        """Return the failure probability of everything that the cap has paid for, rounded up; rho is a placeholder.
+        """Return the failure probability of all that the cap (joint budget) has paid for, beside a placeholder for rho.
 
-        `amounts` has the units spent, per balance name. A cap does not record the zCDP rho; `rho_drawn` in status.py
-        computes it. The placeholder is 0 if the cap's Gaussian wallet paid nothing, and infinity otherwise.
+        The probability is rounded up. `amounts` has the units (2^60 in a full balance) spent, per balance name. A cap
+        does not record the zCDP rho; `rho_drawn` in status.py computes it. The placeholder is 0 if the cap's Gaussian
+        wallet paid nothing, and infinity otherwise.
         """
         return Spent(math.inf if amounts[WALLET] else 0.0, worth_above(amounts[FAILURE], self.failure))
 
@@ -297,8 +299,8 @@ class CapTotals:
         """Return the sum of the largest privacy losses (epsilons) of all charges that the cap has paid.
 
         The cap is a dataset's joint budget; the sum is rounded up. `amounts` has the units (2^60 in a full balance)
-        spent, per balance name. A cap that pays from its Gaussian wallet alone does not record the sum: the result is
-        then infinite, or 0 if nothing was spent.
+        spent, per balance name. A cap that pays from its Gaussian wallet (mu squared) alone does not record the sum:
+        the result is then infinite, or 0 if nothing was spent.
         """
         if self.rule_of(amounts[RULE]) is not Rule.WALLET:
             return worth_above(amounts[SUM], self.limit)
@@ -313,7 +315,7 @@ class CapTotals:
 
     @property
     def price_depends_on_balance(self) -> bool:
-        """True, because all guarantees except Gaussian noise cost more the less remains in the wallet after them."""
+        """True: every guarantee but Gaussian noise costs more of the wallet (mu squared) the less remains after it."""
         return True
 
     @property
@@ -322,10 +324,11 @@ class CapTotals:
         return self.wallet / 2
 
     def paying(self, amounts: Mapping[str, int]) -> tuple[str, ...]:
-        """Return the names of the cap's balances that still pay: "wallet" (mu squared), "sum" (of epsilons), or both.
+        """Return the names of the balances of the cap (a dataset's joint budget) that still pay.
 
-        If both are returned, a charge takes units from both, until one of them cannot pay and is dropped for good.
-        `amounts` has the units spent so far, per balance name; most full balances have 2^60 units.
+        They are "wallet" (mu squared), "sum" (of epsilons), or both. If both are returned, a charge takes units from
+        both, until one of them cannot pay and is dropped for good. `amounts` has the units spent so far, per balance
+        name; most full balances have 2^60 units.
         """
         return {Rule.BOTH: (WALLET, SUM), Rule.WALLET: (WALLET,), Rule.SUM: (SUM,)}[self.rule_of(amounts[RULE])]
 
@@ -342,7 +345,7 @@ class CapTotals:
         return spent_of_wallet(worth_above(amounts[WALLET], self.wallet), failed)
 
     def largest(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
-        """Return the largest privacy guarantees that the cap's remaining units can pay together.
+        """Return the largest privacy guarantees that the remaining units of the cap (joint budget) can pay together.
 
         The first is Gaussian noise, or pure DP if only the sum of epsilons still pays. The second is (0, delta)-DP with
         the remaining failure probability as delta. A guarantee that nothing remains for is left out. `amounts` has the
@@ -385,10 +388,11 @@ class _Costs:
 
 @lru_cache(maxsize=4096)
 def _costs_of(cap: CapTotals, uses: tuple[Use, ...]) -> _Costs:
-    """Return the costs of `uses` (privacy guarantees with counts) in units of the balances of `cap`; cached.
+    """Return the costs of `uses` (privacy guarantees with counts) in units of the balances of `cap`.
 
-    The result has the cost in the wallet (mu squared) for several balances that may remain, because that cost depends
-    on the balance after the payment.
+    The cap is a dataset's joint budget, and each full balance has 2^60 units. The result, which is cached, has the cost
+    in the wallet (mu squared) for several balances that may remain, because that cost depends on the balance after the
+    payment.
     """
     wallet = cap.wallet
     # The wallet's price depends on the balance after the uses. It is computed for w 2^(-i/2), i = 1 to 40, where w is

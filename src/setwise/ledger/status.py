@@ -132,7 +132,8 @@ class AccountStatus:
         That is: for every epsilon fixed in advance, all answers given before the upper end exceeds it are together
         (epsilon, delta)-DP. In the result of `Account.status_by_entries`, the upper end is at most the sum of the
         epsilons of single charges, as long as their deltas add up to at most (delta - f) / 2, where f is the part of
-        delta for outright failures. Computing the odometer takes up to some tenths of a second; the result is cached.
+        delta for outright failures (which may reveal everything). Computing the odometer takes up to some tenths of a
+        second; the result is cached.
 
         Theorem: docs/optimal-composition.md, "Odometers".
         """

@@ -118,7 +118,7 @@ class Terms:
         """Return the size of each balance of the account or cap: the most units that may be spent of it in a period.
 
         The keys are balance names:
-        - "wallet" and others of the budget, mostly with 2^60 units.
+        - "wallet" (mu squared) and others of the budget, mostly with 2^60 units.
         - the written form of each registered guarantee, such as "pure:0.1", with its count.
         - "slice:wallet" and others for the parts of its cap (a dataset's joint budget) that the account may reserve.
         """
@@ -127,7 +127,7 @@ class Terms:
         return balances | dict.fromkeys(SLICES.values(), UNITS) if self.slices else balances
 
     def body(self) -> str:
-        """Return the terms of the account or cap as canonical JSON, the text that the ledger stores and hashes."""
+        """Return the terms of the account or joint budget as canonical JSON, which the ledger stores and hashes."""
         totals = None if self.totals is None else asdict(self.totals)
         if totals is not None and totals.get("keep") == "either":
             del totals["keep"]  # caps opened by earlier versions lack this key, and their hashes must still match
@@ -172,7 +172,7 @@ class Terms:
     @classmethod
     @lru_cache(maxsize=65536)
     def read(cls, body: str) -> Self:
-        """Return the terms of an account or cap from the canonical JSON text that the method `body` returned."""
+        """Return the terms of an account or joint budget from the canonical JSON that the method `body` returned."""
         record: dict[str, Any] = json.loads(body)
         epsilon, totals = record["epsilon"], record["totals"]
         return cls(
@@ -209,7 +209,7 @@ def _read_totals(record: dict[str, Any]) -> Totals | WalletTotals | MenuTotals |
 
 
 def line_of(use: Use) -> str:
-    """Return the name of the balance of the registered guarantee in `use`: its form without count, as "pure:0.1"."""
+    """Return the name of the balance of the guarantee in `use`, which is its written form, such as "pure:0.1"."""
     return format_use(Use(use.guarantee))
 
 
@@ -289,7 +289,7 @@ def slice_payment(holder: int, price: Mapping[str, int]) -> list[Movement]:
 
 
 def slice_movements(holder: int, cap: int, amounts: Mapping[str, int]) -> list[Movement]:
-    """Return the balance changes that move units between a cap and an account's slice (its reserved part of the cap).
+    """Return the balance changes that move units between a cap (joint budget) and the slice reserved for an account.
 
     `holder` and `cap` are the numbers of the records that opened the account and the cap. `amounts` are units (2^60 in
     a full balance) per balance name of the cap: positive ones move into the slice, negative ones return to the cap.
@@ -466,8 +466,8 @@ def failure_share_of(rule: str, share: float | None) -> float:
 def filter_promise(rule: str, epsilon: float) -> CertifiedBound:
     """Return the promise of a filter account or cap (joint budget) as a certified bracket [`epsilon`, `epsilon`].
 
-    The rule says how charges add up. The bracket names the method and the theorem of `rule`: "wallet", "menu" or
-    "zcdp".
+    The bracket names the method and the theorem of `rule`, which says how charges add up: "wallet" (mu squared), "menu"
+    (fixed costs of listed guarantees) or "zcdp".
     """
     _, method, statement = _RULES[rule]
     return CertifiedBound(float(epsilon), float(epsilon), Interaction.ADAPTIVE, method, statement)

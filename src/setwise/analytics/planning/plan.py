@@ -512,8 +512,8 @@ _UNSIGNED = ("UBIGINT", "UInt64")
 def _is_weighable(query: Query, schema: Schema) -> bool:
     """Return whether the private groups of `query` can be found in rounds: several noisy passes over the table.
 
-    `schema` describes the table. They cannot if the query has no groups, if the table was written by `Session.prepare`,
-    or if a group column holds unsigned 64-bit integers.
+    `schema` describes the table. They cannot if the query has no groups, if the table was written by `Session.prepare`
+    (whose rows do not name users), or if a group column holds unsigned 64-bit integers.
     """
     columns = [group_of(text, schema).labels(schema) for text in query.groups]
     return bool(columns) and not schema.prepared and not any(column.native in _UNSIGNED for column in columns)

@@ -53,7 +53,7 @@ def plan_within(accuracy: Within, plan: Callable[[Total], ExecutablePlan]) -> Ex
 def widest_radius(executable: ExecutablePlan) -> Fraction:
     """Return the half-width of the widest interval that the plan `executable` promises, for the noise only.
 
-    - It is in units of the statistic. For a mean it is that of a group of `SOME_USERS` users.
+    - It is in units of the statistic. For a mean it is that of a group of 1,000 users (`SOME_USERS`).
     - For a quantile it is the number of users by which its rank may be off.
     Raises: `InvalidParameter` if the plan searches for bounds first, or if it releases labels without numbers.
     """

@@ -124,8 +124,8 @@ class Mean(BoundedStatistic):
     def planned_radius(self, release: "StatisticRelease") -> Fraction | None:
         """Return the half-width, in units of the column, of the 95% interval that this mean is planned to have.
 
-        It is planned for a group of `SOME_USERS` users (rows, if `per_user` is given). `release` is the mechanism with
-        its noise scale; None if that is not the mechanism of a mean.
+        It is planned for a group of 1,000 users (`SOME_USERS`), or rows if `per_user` is given. `release` is the
+        mechanism with its noise scale; None if that is not the mechanism of a mean.
         """
         from setwise.mechanisms.intervals import CONFIDENCE
         from setwise.mechanisms.statistics import NoisyMean
@@ -136,7 +136,7 @@ class Mean(BoundedStatistic):
         return self.clip_bounds.known_step * (reach + Fraction(1, 2))
 
     def planned_words(self, radii: Sequence[Fraction]) -> str:
-        """Return a phrase that says how close the mean of `SOME_USERS` users or rows will be to the exact mean.
+        """Return a phrase that says how close the mean of 1,000 users or rows (`SOME_USERS`) will be to the exact mean.
 
         The first of `radii` is the half-width of the planned interval, in units of the column.
         """

@@ -201,7 +201,7 @@ class Statistic(ABC):
     def planned_radius(self, release: "StatisticRelease") -> Fraction | None:
         """Return the half-width, in units of the column, of the 95% interval that the statistic is planned to have.
 
-        `release` is the mechanism with its noise scale. For a mean, `SOME_USERS` users or rows are assumed. For a
+        `release` is the mechanism with its noise scale. For a mean, 1,000 users or rows are assumed. For a
         quantile, the result is a number of users by which its rank may be off. None if the mechanism that finds the
         groups counts the users.
         """

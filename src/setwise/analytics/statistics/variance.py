@@ -153,9 +153,9 @@ class Variance(BoundedStatistic):
     def planned_radius(self, release: "StatisticRelease") -> Fraction | None:
         """Return the half-width of the 95% interval that this statistic is planned to have.
 
-        It is computed for `SOME_USERS` rows spread evenly between the bounds, in squared units of the column for a
-        variance, and in units for a standard deviation. `release` is the planned mechanism. None if it does not release
-        a variance.
+        It is computed for 1,000 rows (`SOME_USERS`) spread evenly between the bounds, in squared units of the column
+        for a variance, and in units for a standard deviation. `release` is the planned mechanism. None if it does not
+        release a variance.
         """
         from setwise.mechanisms.intervals import CONFIDENCE
         from setwise.mechanisms.statistics import NoisyVariance
@@ -170,8 +170,8 @@ class Variance(BoundedStatistic):
     def planned_words(self, radii: Sequence[Fraction]) -> str:
         """Return a phrase that says how close the statistic will be to its exact value in an assumed group.
 
-        The group has `SOME_USERS` rows spread evenly between the bounds. The first of `radii` is the half-width of the
-        planned interval.
+        The group has 1,000 rows (`SOME_USERS`) spread evenly between the bounds. The first of `radii` is the half-width
+        of the planned interval.
         """
         over = f"{SOME_USERS:,} rows spread evenly between the bounds"
         return f"a {self.noun} of {self.column} over {over} within ±{float(radii[0]):.3g}"

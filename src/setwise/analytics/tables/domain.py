@@ -79,11 +79,12 @@ def fit_labels(domain: tuple[Label, ...], columns: Sequence[Column]) -> tuple[La
 def fit_null_item(null_item: Cell | None, columns: Sequence[Column]) -> Label | None:
     """Return `null_item`, the label of rows whose group is null, converted to the types of the group `columns`.
 
-    With several columns, the result is a tuple with that label once for each column. None if `null_item` is None. The
-    text "NULL", which SQL writes for a null group of any column, becomes `NULL_INTEGER` for an integer column.
+    - None if `null_item` is None.
+    - The text "NULL", which SQL writes for a null group of any column, becomes `NULL_INTEGER` for an integer column.
+    - With several columns, the result is a tuple with that label once for each column.
 
-    Raises: `InvalidParameter` if `null_item` is a tuple, or another text than "NULL" or an integer for an integer
-    column.
+    Raises: `InvalidParameter` if `null_item` is a tuple, or if a column holds integers and `null_item` is neither an
+    integer nor "NULL".
     """
     if null_item is None:
         return None

@@ -206,8 +206,11 @@ def claims(table: Table) -> tuple[Claim, ...]:
 def draw(table: Table) -> "chart.Picture":
     """Return a picture of how the order of bounded-range mechanisms changes delta, against the overall epsilon.
 
-    `table` is a result of `compute`. On the left, two mechanisms: by how many percent delta is smaller with the larger
-    epsilon first. On the right, four: by how much delta is larger than in ascending order with the first two swapped.
+    - On the left, for two mechanisms: by how many percent delta is smaller if the larger epsilon comes first.
+    - On the right, for four mechanisms: by how much delta is larger if the first two of the ascending order are
+      swapped.
+
+    `table` is a result of `compute`.
     """
     picture, (left, right) = chart.panels(2, (9.8, 4.7))
     for (a, b), stroke in zip(PAIRS, (chart.OTHER, chart.OURS, chart.PAPER_TOO), strict=True):
