@@ -142,9 +142,12 @@ def evaluate_bounds(
 ) -> tuple[Bracket, Bound]:
     """Return the intersection of the brackets of `bounds` for `target`, and the bound with the smallest upper end.
 
+    Bounds are evaluated in order until the bracket is narrow enough.
+
     - `target` asks for the delta at an epsilon or for the epsilon at a delta.
-    - `width` is the width, relative to the upper end, at which to stop; None: the last bound and `effort` decide.
-    - `below`: the evaluation also stops at an upper end of at most this.
+    - `width` is the width at which to stop, relative to the upper end. If None, each bound says which width is enough
+      for it (`Bound.enough`), or else `effort` does.
+    - `below`: an upper end of at most this number is low enough, whatever the width.
 
     Raises: the `Unattainable` of the first bound, if every bound raises `Unattainable`.
     """

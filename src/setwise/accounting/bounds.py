@@ -156,8 +156,9 @@ def _on_the_grid(kinds: ClassifiedUses, interaction: Interaction, effort: Effort
 def _merged_integer_gaussians(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -> Bound | None:
     """Return the bound in which Gaussians replace many integer Gaussian mechanisms with different noise.
 
-    Returns None if `kinds` has few different integer Gaussians, or if the Gaussian that replaces them is out of range.
-    `interaction` says what the analyst may choose on the fly, and `effort` how narrow a bracket must be.
+    The losses of many different integer Gaussians are slow to sum, while Gaussians merge into one. Returns None if
+    `kinds` has few different integer Gaussians, or if the Gaussian that replaces them is out of range. `interaction`
+    says what the analyst may choose on the fly, and `effort` how narrow a bracket must be.
     """
     # For the upper end, one Gaussian replaces all of them. Its mu squared, (sensitivity / sigma)^2, is large enough for
     # it to dominate the integer mechanisms in any order. For the lower end, each integer mechanism is replaced by a
@@ -512,7 +513,7 @@ def closed_form(kinds: ClassifiedUses, interaction: Interaction) -> Bound | None
 
 
 def _batch(kinds: ClassifiedUses) -> Callable[[float], Bracket] | None:
-    """Return the optimal delta, as a function of epsilon, of all uses of `kinds` chosen up front as a batch.
+    """Return a function from epsilon to the optimal delta of all uses of `kinds`, chosen up front as a batch.
 
     Returns None if no closed form is known, or if it has too many terms.
     """
@@ -706,8 +707,9 @@ def _worst_responses(kinds: ClassifiedUses, target: Target) -> Iterator[Bound]:
 def _tilt(kinds: ClassifiedUses, target: Target) -> float:
     """Return the rate at which the overall delta of `kinds` falls with the overall epsilon near `target`, roughly.
 
-    `target` asks for the delta at an epsilon, or for the epsilon at a delta. The result is 0 if no delta above the
-    probability of outright failure is asked for.
+    The rate serves as an exponential tilt, the weight exp(rate L) on losses L. `target` asks for the delta at an
+    epsilon, or for the epsilon at a delta. The result is 0 if no delta above the probability of outright failure is
+    asked for.
     """
     saddle = proxy_saddle(kinds.linear, kinds.ranges)
     if target.wanted == "delta":

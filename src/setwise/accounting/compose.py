@@ -212,7 +212,8 @@ class Composition:
     def _not_below_parts(self, bound: CertifiedBound, target: Target) -> CertifiedBound:
         """Return `bound` with both ends raised to at least the ends of the bounds of some subsets of the uses.
 
-        `target` asks for a delta or an epsilon. Without this, a further use could lower the upper end.
+        A bound for fewer uses cannot truly be larger. But grids have errors, so that without this step one more use
+        could lower the upper end. `target` asks for a delta or an epsilon.
 
         Theorem: docs/numerics.md, "Upper ends of growing sets".
         """

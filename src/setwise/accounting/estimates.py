@@ -1,13 +1,13 @@
 """Estimates of the composed epsilon and delta in about a millisecond, for searches. They are never promises.
 
-The tail of the total privacy loss is estimated at its saddle point. Delta is about exp(K(s) - s epsilon) divided by a
-factor of order one, where K(s) = log E[exp(s loss)] is the cumulant of the loss and K'(s) = epsilon. A bounded-range
-use has no fixed loss; the analyst is assumed to choose the loss with the largest K(s). Adapting to earlier answers is
-assumed to have the effect of about half a further use.
-
 For most sets of uses the estimate is within half a percent of the certified epsilon. It may be off by nine percent if
 there are only a few bounded-range uses and the epsilon is close to the sum of their largest losses.
 """
+
+# The tail of the total privacy loss is estimated at its saddle point. Delta is about exp(K(s) - s epsilon) divided by a
+# factor of order one, where K(s) = log E[exp(s loss)] is the cumulant of the loss and K'(s) = epsilon. A bounded-range
+# use has no fixed loss; the analyst is assumed to choose the loss with the largest K(s). Adapting to earlier answers is
+# assumed to have the effect of about half a further use.
 
 import math
 from collections.abc import Sequence

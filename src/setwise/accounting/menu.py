@@ -1,17 +1,17 @@
 """Menu accounts: uses with bounded losses, chosen on the fly from a menu that is fixed when an account is opened.
 
 A Gaussian wallet (a budget of mu squared) bounds all later uses by one Gaussian, whatever they are. If every use on
-offer has a bounded loss and is known in advance, a tighter bound exists.
+offer has a bounded loss and is known in advance, a tighter bound exists. Each item of the menu gets a cost in whole
+units, and the budget is the largest number of units that keeps the promise however it is spent.
 
-Let a use of the menu item a cost w_a units of a budget, and let f_0 be the privacy profile (delta as a function of
-epsilon) of no use. If f is the profile of later uses, let Op_a f be the profile of one use of a followed by them.
-Whatever the analyst does with l remaining units, the profile of all later uses is at most U_l, where
-
-    U_0 = f_0,    U_l = max(U_(l-1), max over the menu of Op_a U_(l - w_a))
-
-(docs/optimal-composition.md, "Menu accounts"). Upper bounds on U_0 <= U_1 <= ... are computed on a grid of epsilons,
-with the operators that compute the set-wise optimum, up to the largest budget that keeps the promise.
+Theorem: docs/optimal-composition.md, "Menu accounts".
 """
+
+# Let a use of the menu item a cost w_a units of the budget, and let f_0 be the privacy profile (delta as a function of
+# epsilon) of no use. If f is the profile of later uses, let Op_a f be the profile of one use of a followed by them.
+# Whatever the analyst does with l remaining units, the profile of all later uses is at most U_l. Here U_0 is f_0, and
+# U_l is the maximum of U_(l-1) and of Op_a U_(l - w_a) over the menu. Upper bounds on U_0 <= U_1 <= ... are computed on
+# a grid of epsilons, with the operators that compute the set-wise optimum.
 
 import math
 from collections.abc import Sequence
@@ -170,7 +170,8 @@ def _gain(item: MenuItem, tilt: float) -> float:
 def _costs(items: Sequence[MenuItem], epsilon: float, delta: float) -> tuple[tuple[MenuItem, int], ...]:
     """Return pairs (menu item, cost in whole units) for a menu of `items` with the overall budget (epsilon, delta).
 
-    A menu lists the guarantees (items) that an account can pay for.
+    A menu lists the guarantees (items) that an account can pay for. Costs are about in proportion to what a use adds to
+    the overall epsilon, so that the budget is tight however it is spent.
     """
     # The cost of an item is roughly in proportion to its gain, log E[exp(tilt L)], where L is the worst privacy loss of
     # the item (see `_gain`). The tilt is about the rate at which log delta falls with epsilon for the Gaussian
@@ -187,7 +188,7 @@ def _costs(items: Sequence[MenuItem], epsilon: float, delta: float) -> tuple[tup
         loss and tilt is chosen in the enclosing call. The bound is tightest if costs are in proportion to gains, that
         is, if the result is 1.
         """
-        # The result is 1 if costs are in proportion to gains. The costs of the other items are rounded to whole units.
+        # The costs of the other items are rounded to whole units.
         rates = [gain / max(1, round(unit * gain / least)) for gain in gains]
         return max(rates) / min(rates)
 

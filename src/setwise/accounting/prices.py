@@ -3,11 +3,13 @@
 Write G_s for the Gaussian mechanism with mu^2 = s. The *price* of a use that leaves v in the wallet is the least c such
 that the use followed by G_v is dominated by G_{v + c} (docs/optimal-composition.md, "Prices"). The price falls as v
 grows, so a price at v is an upper bound at every larger v. Every function here returns an upper bound, infinite if none
-is known. The comment above `PriceConfig` derives the margins for rounding errors.
-
-Truncating integer Gaussian noise to {-bound, ..., bound} removes mass. The noise on a number and the noise on its
-neighbour, moved by the sensitivity s, then have only the outcomes {-bound + s, ..., bound} in common.
+is known.
 """
+
+# The comment above `PriceConfig` derives the margins for rounding errors.
+#
+# Truncating integer Gaussian noise to {-bound, ..., bound} removes mass. The noise on a number and the noise on its
+# neighbour, moved by the sensitivity s, then have only the outcomes {-bound + s, ..., bound} in common.
 
 import math
 from collections.abc import Callable

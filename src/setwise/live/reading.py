@@ -75,8 +75,9 @@ def first_day_read(terms: SeriesTerms, first: int) -> date:
 def aggregation_of(terms: SeriesTerms, schema: Schema, first: int, until: int) -> Aggregation:
     """Return the request that asks an engine for the (user, group, day) triples of the periods `first` to `until` - 1.
 
-    `terms` say what the live series counts, and `schema` has the columns of the table. The request includes the
-    `late_days` days before these periods. Raises an error if the columns or the filter do not fit the schema.
+    The request begins some days before these periods (`terms.late_days`), for rows that arrived late. `terms` say what
+    the live series counts, and `schema` has the columns of the table. Raises an error if the columns or the filter do
+    not fit the schema.
     """
     calendar = terms.calendar
     low = first_day_read(terms, first)

@@ -50,7 +50,11 @@ class Opening:
 
     @property
     def totals(self) -> RunningTotals:
-        """The mechanism (`RunningTotals`) that adds the noise of the series, from its terms, `sigma` and `failure`."""
+        """The mechanism that adds the noise of the series, made from the recorded terms and parameters of the noise.
+
+        `sigma` is the noise scale divided by the sensitivity. `failure` bounds the probability that a group of one user
+        alone is shown; it is None if the groups are public.
+        """
         return plan_drawn(self.terms, sigma=self.sigma, failure=self.failure)
 
 

@@ -130,7 +130,11 @@ class SeriesTerms:
         return cls(**record)
 
     def request(self, totals: RunningTotals) -> str:
-        """Return the text that the ledger stores with the series' charge: terms and noise of `totals` as JSON."""
+        """Return the text that the ledger stores with the series' charge: terms, and noise of `totals`, as JSON.
+
+        Equal terms and noise give equal text, so the ledger recognises a series that is opened again, and charges
+        nothing.
+        """
         # Equal terms and noise have equal text, so the ledger recognises a series that is opened again and charges
         # nothing.
         noise = {"sigma": totals.sigma, "failure": totals.failure, "shape": str(self.shape())}

@@ -201,9 +201,10 @@ class GridQuantiles:
         return _UNITS if self.weight == 1 else _DIVIDED_UNITS
 
     def rank_error(self, number: int, confidence: Fraction) -> int:
-        """Return a bound on the error in rank, in values, of the quantile with index `number`.
+        """Return a bound on the rank error of the quantile with index `number`, as a number of values.
 
-        The bound holds with probability `confidence`.
+        The rank error is how many values lie between the picked cell and the true quantile. The bound holds with
+        probability `confidence`.
         """
         # It adds up the errors of all picks that lead to this quantile. A pick among c candidates misses the best score
         # by at most (log(c) + X) / rate, whatever was picked before. X is exponential with mean 1, and rate is epsilon

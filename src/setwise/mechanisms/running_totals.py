@@ -1,15 +1,21 @@
 """Running totals over T periods, released once per period, for the privacy cost of one Gaussian release.
 
-Let x[g, t] be the number of users who are new in group g in period t. A user is new in a group once, and counts in at
-most Delta groups. The release of period t is y[g, t] = sum over s <= t of c[t-s] x[g, s], plus independent Gaussian
-noise of standard deviation sigma. The weights c are non-negative and non-increasing; they are the first column of a
-lower-triangular Toeplitz matrix C. All T releases together are one Gaussian use with mu = sqrt(Delta) ||c|| / sigma.
-The total up to period t is estimated by sum over s <= t of B[t, s] y[g, s], where B = A C^-1 and A is the matrix of
-prefix sums.
+The release of a period is, for each group, a weighted sum of the numbers of new users of this and earlier periods, plus
+Gaussian noise. The total up to a period is then estimated by another weighted sum, of the releases so far, which needs
+no private data. Good weights make its error much smaller than that of a sum of noisy counts.
 
-The weights are multiples of 2^-bits. So 2^bits C x is a vector of whole numbers, and the noise added to it is the
-exactly rounded Gaussian. Proofs: docs/running-totals.md. live/series.py decides which periods are released.
+Proofs: docs/running-totals.md. live/series.py decides which periods are released.
 """
+
+# Let x[g, t] be the number of users who are new in group g in period t. A user is new in a group once, and counts in at
+# most Delta groups. The release of period t is y[g, t], the sum over s <= t of c[t-s] x[g, s], plus independent
+# Gaussian noise of standard deviation sigma. The weights c are non-negative and non-increasing; they are the first
+# column of a lower-triangular Toeplitz matrix C. All T releases together are one Gaussian use with mu = sqrt(Delta)
+# ||c|| / sigma. The total up to period t is estimated by the sum over s <= t of B[t, s] y[g, s], where B is A C^-1 and
+# A is the matrix of prefix sums.
+#
+# The weights are multiples of 2^-bits. So 2^bits C x is a vector of whole numbers, and the noise added to it is the
+# exactly rounded Gaussian.
 
 import math
 from dataclasses import dataclass
@@ -490,8 +496,10 @@ def squared_sensitivity(coefficients: tuple[int, ...], participations: int = 1) 
 def noise_units(coefficients: tuple[int, ...], sigma: float, contributions: int, participations: int) -> int:
     """Return the smallest whole noise scale at which the releases of all periods cost one Gaussian use of `sigma`.
 
-    `coefficients` are the weights of the present and earlier periods in a release. They and the result are in units of
-    2^-bits. A user adds to at most `contributions` groups in at most `participations` periods.
+    It is `sigma` times the l2-sensitivity of all releases, rounded up, in units of 2^-bits.
+
+    - `coefficients` are the weights of the present and earlier periods in a release, in units of 2^-bits.
+    - A user adds to at most `contributions` groups, to each in at most `participations` periods.
     """
     # The noise scale is sigma times the square root of contributions * `squared_sensitivity`, rounded up. Rounding up
     # makes the noise larger, so the releases cost no more than that Gaussian use.

@@ -1,20 +1,23 @@
 """Certified privacy profiles of bounded-range mechanisms that an analyst uses in any adaptive order.
 
-A privacy profile is delta as a function of epsilon. Let f be the profile of the mechanisms used last. S_a f is the
-profile if one a-bounded-range mechanism is used before them (operator.py computes S_a f from f). So n mechanisms with
-equal epsilon a, used before the last ones, have the profile S_a applied n times to f.
-
-If epsilons differ, the analyst also chooses which mechanism to use next. A state of the dynamic program is a vector c
-with the number of uses that remain of each epsilon. Without remaining uses V(0) = f, and the profile of a state is
-
-    V(c) = max over a with c_a > 0 of S_a V(c - e_a).
-
-If there are too many vectors, a state is reduced to one number. Each epsilon gets a price, a positive whole number, and
-the state is the sum of the prices of the remaining uses. From a state the analyst may use any mechanism whose price
-leads to a smaller state, even if all uses of that epsilon are used up. This allows every real order, so the maximum is
-an upper bound, whatever the prices are. The bound is tight if prices are in proportion to the effect of one use on
-delta (docs/optimal-composition.md, "Unequal parameters").
+A privacy profile is delta as a function of epsilon. The profile of all mechanisms is computed from the last mechanism
+to the first: an operator (operator.py) adds one mechanism before those of a profile. If epsilons differ, a dynamic
+program takes the maximum over the mechanisms that the analyst may use next. Its states say which uses remain. If there
+are too many states, they are replaced by sums of prices, and the result is an upper bound.
 """
+
+# Let f be the profile of the mechanisms used last, and S_a f the profile if one a-bounded-range mechanism is used
+# before them. So n mechanisms with equal epsilon a, used before the last ones, have the profile S_a applied n times to
+# f.
+#
+# If epsilons differ, a state is a vector c with the number of uses that remain of each epsilon. Without remaining uses
+# V(0) is f, and V(c), the profile of a state, is the maximum of S_a V(c - e_a) over all a with c_a > 0.
+#
+# If there are too many vectors, a state is reduced to one number. Each epsilon gets a price, a positive whole number,
+# and the state is the sum of the prices of the remaining uses. From a state the analyst may use any mechanism whose
+# price leads to a smaller state, even if all uses of that epsilon are used up. This allows every real order, so the
+# maximum is an upper bound, whatever the prices are. The bound is tight if prices are in proportion to the effect of
+# one use on delta (docs/optimal-composition.md, "Unequal parameters").
 
 import itertools
 import math
@@ -445,9 +448,9 @@ def _over_all_orders(
 
     - `groups` are bounded-range mechanisms as (epsilon, count).
     - `band` says how many grid points a profile needs.
-    - `apply(operator, profile, size)` returns, at `size` grid points, the profile of one more mechanism followed by
-      the mechanisms of `profile`.
-    - `progress` is called with 1.0 after each round.
+    - `apply(operator, profile, size)` returns, at `size` grid points, the profile of one more mechanism followed by the
+      mechanisms of `profile`.
+    - `progress` is called with 1.0 each time that the number of mechanisms in the profiles grows by one.
     """
     # The maximum is over the possible orders only. The computation goes backwards, from the last use to the first.
     # After n rounds it has, for every choice of n of the uses, the profile of these n uses followed by `after`.

@@ -1,19 +1,20 @@
 """Certified privacy profiles on a grid of epsilons, and the operator that puts a bounded-range mechanism before others.
 
-A profile f(x) is the optimal delta at epsilon = x of all mechanisms still to come. Profiles fall with x, are convex in
-u = exp(x), and satisfy f(-x) = 1 - exp(-x) + exp(-x) f(x). So only the values at x_i = i h >= 0 are stored.
-
-An *upper* profile is read between grid points along the chord in u, and beyond the last point as constant. A *lower*
-profile is read between grid points along the continuation of the next chord, and as 0 beyond the last point. The
-readings are bounds because f is convex in u and falls.
-
-If f is the profile of some mechanisms, an epsilon-bounded-range mechanism followed by them has the profile
+A privacy profile f(x) is the optimal delta at epsilon = x of all mechanisms still to come. An epsilon-bounded-range
+mechanism followed by them has the profile
 
     (S f)(x) = sup over t in [0, epsilon] of q_t f(x - t) + (1 - q_t) f(x + epsilon - t),
 
 where q_t = (1 - e^(t - epsilon)) / (1 - e^-epsilon) is the probability of the loss t in generalized randomized
 response. The comment above `OperatorConfig` derives how certified bounds on S f are computed.
 """
+
+# Profiles fall with x, are convex in u = exp(x), and satisfy f(-x) = 1 - exp(-x) + exp(-x) f(x). So only the values at
+# x_i = i h >= 0 are stored.
+#
+# An *upper* profile is read between grid points along the chord in u, and beyond the last point as constant. A *lower*
+# profile is read between grid points along the continuation of the next chord, and as 0 beyond the last point. The
+# readings are bounds because f is convex in u and falls.
 
 import math
 from collections.abc import Callable
@@ -100,11 +101,11 @@ def specification(read: Callable[[Floats], Floats], epsilon: float, x: float, po
 def step_rounding(epsilon: float, cells: int) -> float:
     """Return a bound on the relative rounding error of one application of the bounded-range operator S to upper bounds.
 
-    S puts an epsilon-bounded-range mechanism before the mechanisms of a privacy profile. `cells` is the number of grid
-    cells across `epsilon`.
+    S puts an epsilon-bounded-range mechanism before the mechanisms of a privacy profile f. `cells` is the number N of
+    grid cells across `epsilon`.
 
-    Theorem: if the stored values are convex in u = e^x, no computed maximum is below V = (S f)(x) by more than (430 +
-    16 epsilon) (1 + N c) units of V (2^-53 V), with N = `cells` and c = 1 / (1 - e^-epsilon).
+    Theorem: if the stored values are convex in u = e^x, no computed maximum is below V = (S f)(x) by more than the
+    share (430 + 16 epsilon) (1 + N c) 2^-53, with c = 1 / (1 - e^-epsilon).
     """
     # Proof, with errors in units. (i) Inputs. b errs by 12 units of itself (one difference, one product, 1 / (e^h - 1))
     # and a = f_p + b by 13. So A = a - a' errs by at most 27 a. With s T and the roots in which it is used, B = s T (b
@@ -514,7 +515,7 @@ class Choices:
 
 @dataclass(frozen=True, slots=True)
 class CellTerms:
-    """Constants of each grid cell p in the upper bound of the bounded-range operator.
+    """Constants of each grid cell p, from which the upper bound of the bounded-range operator is computed for any t.
 
     The chord of the privacy profile f over the cell p, from x_p on, is a_p - b_p exp(x - x_p). Let epsilon span N
     cells.

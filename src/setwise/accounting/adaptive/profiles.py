@@ -156,7 +156,8 @@ class Band:
     def size(self, done: float, support: float) -> int:
         """Return the number of grid points that the privacy profile of the mechanisms used last needs.
 
-        `done` is the variance of the privacy loss of these mechanisms, and `support` their largest privacy loss.
+        Beyond them the profile is too small to change the final delta noticeably. `done` is the variance of the privacy
+        loss of these mechanisms, and `support` their largest privacy loss.
         """
         # If the overall epsilon `end` is infinite, the grid covers epsilons up to `support`. Otherwise it covers only
         # the epsilons at which the profile can still change the final delta noticeably.

@@ -1,22 +1,23 @@
 """Chooses ever finer grids until the bracket for an optimal delta or epsilon is narrow enough.
 
 A run computes a certified bracket on one grid of epsilons. The brackets of all runs are intersected, so no proof
-depends on the choice of grids. In sums, a run weights each privacy loss L by exp(tilt L); with an unsuitable tilt,
-rounding errors spoil the losses of the first stage. A run has stalled if it hardly narrowed the bracket. The last run
-decides the next:
-
-    after a run                                       next run
-    the bracket is as narrow as wanted                none: done
-    no finite upper end: the grid was too short       same step, `lengthen` times as long
-    the run computed no lower values                  same grid, with lower values
-    far too wide or stalled, untried tilts remain     same grid with a smaller tilt
-    all tilts were tried                              finer grid with the tilt that gave the narrowest bracket
-    narrower than before                              as many cells as needed: the width falls with their square
-    stalled, and the caller asked for a width         twice as many cells, `most_stalled` times in a row
-    stalled otherwise                                 none: finer grids do not undo the rounding of unequal epsilons
-    the next run is slow (`quick_work`)               none, unless the caller asked for a width
-    `most_runs` or the allowed work is reached        none
+depends on the choice of grids. After each run, the width of its bracket decides the next grid, or the next tilt: in
+sums, a run weights each privacy loss L by exp(tilt L), and with an unsuitable tilt rounding errors spoil the result.
 """
+
+# A run has stalled if it hardly narrowed the bracket. The last run decides the next:
+#
+#       after a run                                       next run
+#       the bracket is as narrow as wanted                none: done
+#       no finite upper end: the grid was too short       same step, `lengthen` times as long
+#       the run computed no lower values                  same grid, with lower values
+#       far too wide or stalled, untried tilts remain     same grid with a smaller tilt
+#       all tilts were tried                              finer grid with the tilt that gave the narrowest bracket
+#       narrower than before                              as many cells as needed: the width falls with their square
+#       stalled, and the caller asked for a width         twice as many cells, `most_stalled` times in a row
+#       stalled otherwise                                 none: finer grids do not undo the rounding of unequal epsilons
+#       the next run is slow (`quick_work`)               none, unless the caller asked for a width
+#       `most_runs` or the allowed work is reached        none
 
 import math
 from collections.abc import Callable

@@ -249,7 +249,10 @@ def _trim(atoms: Atoms) -> Atoms:
 
 
 def _mean_at(atoms: Atoms, read: Callable[[Floats], Floats], x: Floats) -> Floats:
-    """Return E[f(x - L)] at the grid points `x` = 0, h, 2h, ..., where `read` evaluates f and L has the law `atoms`."""
+    """Return E[f(x - L)] at the grid points `x` = 0, h, 2h, ..., where L is a loss with the distribution `atoms`.
+
+    `read` evaluates the function f, a privacy profile, at an array of epsilons; h is the grid step.
+    """
     # The rounding error of each difference x - L is at most 8 * 2^-53 (|x| + |L|). If the losses form a lattice whose
     # step divides h or is a multiple of h, many differences are equal, and f is read only once at each.
     total = np.zeros_like(x)

@@ -1,23 +1,26 @@
-"""Privacy-loss distributions on a lattice, certified from above and from below.
+"""Privacy-loss distributions on a lattice (equally spaced losses), certified from above and from below.
 
-For the bound from above, the loss between two lattice points is split between them so that both its probability and its
-likelihood ratio are preserved. Every privacy profile is convex in u = exp(x), so this can only raise delta ("connect
-the dots", DoroshenkoGhKaKuMa22). For the bound from below, all losses nearest to a lattice point are merged, which can
-only lower delta (it is a post-processing), and the merged loss is rounded down to a common offset. Both bounds have an
-error of the order of the squared step.
+- From above, a loss between two lattice points is split between them, so that its probability and its likelihood ratio
+  are preserved. This can only raise delta ("connect the dots", DoroshenkoGhKaKuMa22).
+- From below, all losses nearest to a lattice point are merged, and the result is rounded down. This can only lower
+  delta.
 
-The delta of such a loss is read without cancellation (`LatticeTail`). With losses top - step i of mass p_i, delta(x) is
-the sum over losses above x of p_i (1 - exp(x - loss_i)). With
-
-    E_a = sum_{i<=a} p_i exp(-step (a - i))   and   D_a = (1 - exp(-step)) sum_{b<a} E_b,
-
-delta at any x is D_a + (1 - exp(-phi)) E_a, where a is the last index above x and phi its distance from x. These are
-two look-ups of non-negative numbers, so relative accuracy survives however small delta is.
-
-Repeated two-point mechanisms are such lattices. Generalized randomized response has one outcome of log likelihood ratio
-`high` >= 0 and one of `low` <= 0. Repeated n times, with I the number of low outcomes, its loss is n high - (high -
-low) I, where I is binomial. Finite losses that are not on a lattice are enumerated as `Atoms`.
+Both bounds have an error of the order of the squared step. `LatticeTail` reads delta from such a distribution at any
+epsilon, and `Atoms` are finite losses that are not on a lattice.
 """
+
+# Splitting can only raise delta because every privacy profile is convex in u = exp(x). Merging can only lower it
+# because it is a post-processing.
+#
+# The delta of a loss on a lattice is read without cancellation. Let the losses be top - step i, of mass p_i. Then
+# delta(x) is the sum over losses above x of p_i (1 - exp(x - loss_i)). Let E_a be the sum over i <= a of p_i exp(-step
+# (a - i)), and D_a the sum over b < a of E_b, times 1 - exp(-step). Then delta at any x is D_a + (1 - exp(-phi)) E_a,
+# where a is the last index above x and phi its distance from x. These are two look-ups of non-negative numbers, so
+# relative accuracy survives however small delta is.
+#
+# Repeated two-point mechanisms are such lattices. Generalized randomized response has one outcome of log likelihood
+# ratio `high` >= 0 and one of `low` <= 0. Repeated n times, with I the number of low outcomes, its loss is n high -
+# (high - low) I, where I is binomial.
 
 import math
 from collections.abc import Callable, Sequence

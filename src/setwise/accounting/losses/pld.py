@@ -251,7 +251,7 @@ class LatticeSum:
         """Return the losses of the uses rounded to a lattice of this `step`, one `EqualLosses` per entry of `uses`.
 
         If `from_above`, the delta of each rounded loss is at least the true delta of its uses, and otherwise at most.
-        `view` is the window of total losses to compute.
+        `view` is the window of total losses to compute, which decides how far Gaussian losses must be tabulated.
         """
         # An `EqualLosses` is normally the rounded loss of one use, with the number of uses as its count. If no lattice
         # contains all losses, and the total loss of the equal uses can be enumerated, it is instead the rounded total

@@ -3,11 +3,12 @@
 In a batch everything is chosen up front, and linear mechanisms have fixed dominating pairs. Every bounded-range
 mechanism is then a generalized randomized response with a parameter t, and those with the same epsilon have the same t
 (docs/closed-forms.md, "Batch mixtures"). So delta is a maximum over one t for each distinct epsilon. A search
-(batch_search.py) proposes a choice of t, whose delta is a lower bound. Branch and bound certifies the upper bound: over
-a box of choices each mechanism is dominated by one fixed pair, and the box with the largest bound is split first.
-Unlike in closed_forms.py, the losses here share no lattice and the local maxima are not known, so the bracket keeps a
-width: the gap that remains when the boxes are small enough or the allowed work is done.
+(batch_search.py) proposes a choice of t, whose delta is a lower bound, and branch and bound certifies an upper bound.
 """
+
+# In branch and bound, each mechanism is dominated by one fixed pair over a box of choices, and the box with the largest
+# bound is split first. Unlike in closed_forms.py, the losses here share no lattice and the local maxima are not known,
+# so the bracket keeps a width: the gap that remains when the boxes are small enough or the allowed work is done.
 
 import heapq
 import math

@@ -150,8 +150,8 @@ class BatchSearch:
     def epsilon(self, delta: float, guess: float, tilt: float) -> tuple[Bracket, Choice]:
         """Return (bracket, parameters) for the worst randomized responses found: their epsilon at `delta`, and their t.
 
-        The bracket is for the smallest overall epsilon at which these responses have at most `delta`; `guess` is its
-        first value. `tilt` is the rate at which delta is expected to fall with the overall epsilon.
+        The bracket is for the smallest overall epsilon at which these responses have at most `delta`. The search starts
+        at the overall epsilon `guess`, and `tilt` is the rate at which delta is expected to fall with it.
         """
         # A group has the responses of one epsilon; their losses are t and t - epsilon. The first parameters are those
         # that are worst if delta falls like exp(-`tilt` y).

@@ -1,19 +1,21 @@
 """Closed forms for bounded-range (BR) and pure DP mechanisms: the optimal batch, and three mechanisms in a fixed order.
 
-In a batch all mechanisms are chosen up front. Every epsilon-BR mechanism is a post-processing of generalized randomized
-response with log likelihood ratios t and t - epsilon for some t in [0, epsilon]. In a batch the worst t is the same for
-all of them (lem:gen_convexity, which holds conditionally on the losses of the other mechanisms). So delta is a maximum
-over one number t, whose local maxima are known points t_l if the losses of the other mechanisms lie on one lattice of
-step epsilon (lem:deriv_zero).
-
-There may be thousands of such points. A search finds a good one, whose delta is a lower bound. Branch and bound then
-rules out blocks [a, b] of t: the pair with ratios b and a - epsilon dominates every t of the block, so its delta bounds
-the block's delta from above. Blocks that cannot be ruled out are split, and short ones are evaluated point by point.
-Nothing is assumed about the shape of delta as a function of t.
+In a batch all mechanisms are chosen up front. Its delta is a maximum over one number t, because the worst BR mechanisms
+are all the same generalized randomized response with the losses t and t - epsilon.
 
 For one epsilon-DP and two epsilon-BR mechanisms, chosen adaptively, the paper has closed forms for every order. They
 show that order matters: two BR mechanisms after the DP mechanism can have a larger delta than one before and one after.
 """
+
+# Every epsilon-BR mechanism is a post-processing of generalized randomized response with log likelihood ratios t and t
+# - epsilon for some t in [0, epsilon]. In a batch the worst t is the same for all of them (lem:gen_convexity, which
+# holds conditionally on the losses of the other mechanisms). The local maxima over t are known points t_l if the losses
+# of the other mechanisms lie on one lattice of step epsilon (lem:deriv_zero).
+#
+# There may be thousands of such points. A search finds a good one, whose delta is a lower bound. Branch and bound then
+# rules out blocks [a, b] of t: the pair with ratios b and a - epsilon dominates every t of the block, so its delta
+# bounds the block's delta from above. Blocks that cannot be ruled out are split, and short ones are evaluated point by
+# point. Nothing is assumed about the shape of delta as a function of t.
 
 import heapq
 import math

@@ -1,13 +1,15 @@
 """Worst mechanisms that satisfy zCDP: privacy losses with two values, certified to satisfy zCDP at every Renyi order.
 
-P and Q are the output distributions on two neighbouring tables, and L is the privacy loss. The pair (P, Q) is (xi,
-rho)-zCDP if log E_P[exp(b L)] <= b (xi + rho) + rho b^2 for every b = alpha - 1 > 0, where alpha is the order, and the
-same holds with P and Q exchanged. The worst loss of one use is nearly one that is `high` with the largest probability p
-that every order allows, and a little below 0 otherwise. Its delta is nearly the delta that the conversion of zCDP to
-(epsilon, delta)-DP gives. The conversion counts only the term p exp(b high) of E_P[exp(b L)] and neglects the other
-term, which is about 1 (docs/optimal-composition.md, "Worst members of a zCDP class"). The delta of such a loss is a
-lower bound on the delta that zCDP can promise.
+The delta of such a loss is a lower bound on the delta that any proof from zCDP alone can promise. It is nearly the
+delta of the usual conversion of zCDP to (epsilon, delta)-DP, so this conversion can hardly be improved.
 """
+
+# P and Q are the output distributions on two neighbouring tables, and L is the privacy loss. The pair (P, Q) is (xi,
+# rho)-zCDP if log E_P[exp(b L)] <= b (xi + rho) + rho b^2 for every b = alpha - 1 > 0, where alpha is the order, and
+# the same holds with P and Q exchanged. The worst loss of one use is nearly one that is `high` with the largest
+# probability p that every order allows, and a little below 0 otherwise. The conversion counts only the term p exp(b
+# high) of E_P[exp(b L)] and neglects the other term, which is about 1 (docs/optimal-composition.md, "Worst members of a
+# zCDP class").
 
 import math
 from collections.abc import Callable
@@ -64,7 +66,8 @@ def satisfies(law: TwoPointLaw, xi: float, rho: float, cells: int = _CELLS) -> b
 def _one_direction(law: TwoPointLaw, xi: float, rho: float, cells: int) -> bool:
     """Return whether the two-valued loss `law` is certified to be (xi, rho)-zCDP in one direction, from P to Q.
 
-    P and Q are the output distributions on two neighbouring tables. The certificate uses a grid of `cells` cells.
+    P and Q are the output distributions on two neighbouring tables. zCDP is a condition for every Renyi order; it is
+    checked on a grid of `cells` intervals of orders that covers all.
     """
     # With L the loss under P, the condition is K(b) = log E[exp(b L)] <= q(b) = b (xi + rho) + rho b^2 for all b > 0.
     # It is certified on a grid of b. K is convex in b and 0 at b = 0. From 0 to the first grid point b_1, K(b) <= b

@@ -5,23 +5,25 @@ attempt. A marker is one record under the number of the update's first period, a
 noise. It appears whole or not at all, and is never replaced: the first attempt that writes the marker of a period wins.
 
 Theorem: every number that is ever released contains the noise of a marker, and each pair of user and group is counted
-at most once, whichever updates are killed or run at the same time.
-
-Proof. (1) The markers form one sequence. An update begins with the period after the last one that a marker covers. Only
-one marker can be written for a first period, so of two updates that start from the same markers only one adds a marker.
-
-(2) Whoever releases a period uses the noise of the same marker. Numbers are released after `count` has returned, so
-after the marker is durable. `count` returns the batch of a marker that this update has written, and `batches` returns
-the batches of markers.
-
-(3) An update that is killed loses nothing and repeats nothing. If it is killed before it has written its marker, it has
-released nothing: its noise was only in its memory, its pairs are ignored because no marker names them, and the next
-update draws new noise. If it is killed afterwards, its noise is stored, and the next update releases the same numbers.
-
-(4) Each pair is counted at most once. The pairs of an attempt are durable before the marker that names them, so a valid
-batch has all its pairs. The pairs of an update are selected against the attempts of all earlier markers, and by (1) no
-other marker comes between. QED.
+at most once, whichever updates are killed or run at the same time. The comment below has the proof.
 """
+
+# Proof. (1) The markers form one sequence. An update begins with the period after the last one that a marker covers.
+# Only one marker can be written for a first period, so of two updates that start from the same markers only one adds a
+# marker.
+#
+# (2) Whoever releases a period uses the noise of the same marker. Numbers are released after `count` has returned, so
+# after the marker is durable. `count` returns the batch of a marker that this update has written, and `batches` returns
+# the batches of markers.
+#
+# (3) An update that is killed loses nothing and repeats nothing. If it is killed before it has written its marker, it
+# has released nothing: its noise was only in its memory, its pairs are ignored because no marker names them, and the
+# next update draws new noise. If it is killed afterwards, its noise is stored, and the next update releases the same
+# numbers.
+#
+# (4) Each pair is counted at most once. The pairs of an attempt are durable before the marker that names them, so a
+# valid batch has all its pairs. The pairs of an update are selected against the attempts of all earlier markers, and by
+# (1) no other marker comes between. QED.
 
 import json
 import uuid

@@ -1,13 +1,15 @@
 """The private state of a live series (counted users and noise) in Parquet files that Spark writes and reads.
 
 A live series is a set of noisy user counts that is charged once and released period by period. Spark has no
-transactions over several tables, so updates become valid by markers (`markers.py`). The pairs of user and group of each
-attempt are a folder of Parquet files. A marker is a small file: it is written under another name, synced, and then gets
-its own name, which fails if that name is taken. On local disks and on HDFS this is one atomic step.
+transactions over several tables, so updates become valid by markers (`markers.py`), which are small files.
 
-Object stores such as S3 have no such step, so two updates must not run at the same time there. If both write a marker,
-the ledger refuses the releases of the second one, and the series may be unable to continue.
+Object stores such as S3 cannot write a marker in one atomic step, so two updates must not run at the same time there.
+If both write a marker, the ledger refuses the releases of the second one, and the series may be unable to continue.
 """
+
+# The pairs of user and group of each attempt are a folder of Parquet files. A marker is written under another name,
+# synced, and then gets its own name, which fails if that name is taken. On local disks and on HDFS this is one atomic
+# step.
 
 import hashlib
 import os

@@ -178,7 +178,8 @@ def _by_rejection(sigma: Fraction, count: int, randomness: Randomness, width: in
         def gamma(index: int, sizes: NDArray[np.int64] = sizes) -> Fraction:
             """Return the exact g such that the Laplace draw with this `index` is accepted with probability exp(-g).
 
-            `sizes` are the absolute values of all draws.
+            Accepted draws have the discrete Gaussian distribution. `sizes` are the absolute values of all Laplace
+            draws.
             """
             return (int(sizes[index]) - peak) ** 2 / (2 * variance)
 

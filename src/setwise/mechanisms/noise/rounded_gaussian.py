@@ -104,9 +104,11 @@ class RoundedGaussianNoise:
     def _decide_exactly(self, size: int, part: int, word: int, *, width: int, randomness: Randomness) -> bool:
         """Return whether a candidate n + u of the rejection sampling of rounded Gaussian noise is accepted.
 
+        The candidate is accepted if a uniform V is below exp(-(2 n u + u^2) / (2 sigma^2)). Bits of u and V are drawn
+        from `randomness` until that is certain.
+
         - n is the whole part `size`, and `part` the first `width` bits of the fraction u.
-        - `word` is the first `width` bits of a uniform V; the candidate is accepted if V < exp(-(2 n u + u^2) / (2
-          sigma^2)).
+        - `word` is the first `width` bits of V.
         """
         # Further bits of u and V are drawn until the comparison is certain.
         bits = width

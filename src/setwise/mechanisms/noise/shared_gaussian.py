@@ -1,16 +1,16 @@
 """Gaussian noise that counts share in part: one draw that is added to all counts, and one draw for each count.
 
 Neighbouring tables differ by one user, so all counts change in the same direction. Noise that is common to all counts
-hides such a change cheaply, so sharing makes the noise of a count smaller at the same privacy cost.
-
-Fix d labels before noise is drawn; a user adds between 0 and tau to at most Delta of their counts. For theta in [0,
-1/2] let Q = Delta (1 - 2 theta) + d theta^2, r >= sqrt(Q) and f = r + theta. Each count gets independent noise of
-variance r f (tau sigma)^2, and all counts get one common noise of variance theta f (tau sigma)^2. This costs at most
-one Gaussian use of parameter sigma. Each count then has noise of standard deviation f tau sigma. Without sharing, theta
-= 0 and f = sqrt(Delta).
+hides such a change cheaply. So sharing makes the noise of a count smaller at the same privacy cost, one Gaussian use.
 
 Theorem: docs/mechanisms.md, Theorem 1.
 """
+
+# Fix d labels before noise is drawn; a user adds between 0 and tau to at most Delta of their counts. For theta in [0,
+# 1/2] let Q be Delta (1 - 2 theta) + d theta^2, let r be at least sqrt(Q), and let f be r + theta. Each count gets
+# independent noise of variance r f (tau sigma)^2, and all counts get one common noise of variance theta f (tau
+# sigma)^2. This costs at most one Gaussian use of parameter sigma. Each count then has noise of standard deviation f
+# tau sigma. Without sharing, theta is 0 and f is sqrt(Delta).
 
 import math
 from dataclasses import dataclass
@@ -213,10 +213,11 @@ def best_theta(labels: int, changeable: int) -> Fraction:
 
 
 def _factor(labels: int, changeable: int, theta: Fraction) -> float:
-    """Return f = sqrt(Q) + theta: the standard deviation of a count's noise in units of per_item * sigma.
+    """Return f, the standard deviation of a count's noise in units of tau * sigma, if counts share a part of the noise.
 
-    Q is `squared_sensitivity` for `labels` counts of which one user changes at most `changeable`. `theta` is the weight
-    of the noise common to all counts.
+    f is sqrt(Q) + theta, where Q is the result of `squared_sensitivity` for `labels` counts, of which one user changes
+    at most `changeable`. tau is the most that one user adds to a count, sigma the parameter of the Gaussian use that
+    the noise costs, and `theta` the weight of the noise common to all counts.
     """
     return math.sqrt(squared_sensitivity(labels, changeable, theta)) + float(theta)
 

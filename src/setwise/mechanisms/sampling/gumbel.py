@@ -89,7 +89,9 @@ class Runs:
     def float_logarithms(self, rate: float) -> NDArray[np.float64]:
         """Return the logarithm of each run's weight as a float, with an error of a few units in the last place.
 
-        The weight of a run is the sum of exp(-rate * slope * j) over j = 0, 1, ... below the run's length.
+        A run is a sequence of evenly falling scores, which a draw picks as a whole. Its weight is the sum of exp(-rate
+        * slope * j) over j = 0, 1, ... below its length, where `rate` is the inverse of the noise scale and slope the
+        distance of neighbouring scores.
         """
         # A relative error e of rate * slope changes the logarithm by at most e, so errors do not grow.
         falls = self.slopes * rate
@@ -144,8 +146,8 @@ class ExactKey:
     def bounds(self) -> tuple[Fraction | None, Fraction | None]:
         """Return certified lower and upper bounds on the candidate's noisy score, from the bits drawn so far.
 
-        The noise is computed from a uniform number V. The lower bound is None if V may still be 1; the upper bound is
-        None if V may still be 0.
+        The noise is computed from a uniform number V, and is infinite for V = 0 or 1. The lower bound is None (no
+        bound) if V may still be 1, and the upper bound is None if V may still be 0.
         """
         precision = 2 * self.bits + 64
         whole, unit = 1 << self.bits, 1 << precision

@@ -3,11 +3,11 @@
 A draw by inversion is the smallest x with U < F(x), where U is uniform in [0, 1] and F is the distribution function;
 the values F(x) are its cut points. A random word of w bits says that U lies in [word, word + 1) / 2^w. The word decides
 the draw unless it equals floor(F(x) 2^w) for some x. The tables hold these floors, each certified.
-
-A table has thousands of entries, and a question with a new noise scale waits until it is computed. So the loops over
-entries compute with pairs of integers, rounded as `FixedInterval` rounds: `a * b >> bits` is rounded down, `-(-a * b >>
-bits)` up.
 """
+
+# A table has thousands of entries, and a question with a new noise scale waits until it is computed. So the loops over
+# entries compute with pairs of integers, rounded as `FixedInterval` rounds: `a * b >> bits` is rounded down, `-(-a * b
+# >> bits)` up.
 
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
