@@ -371,7 +371,7 @@ def _discover_groups(
 ) -> Discovery:
     """Run `rounds` (noisy passes over the table), and return the private groups that they find.
 
-    - `planned` is the plan, of which `rounds` is the first mechanism.
+    - `planned` is the plan of the question.
     - `reader` reads the rows, and `randomness` is the source of the noise.
     - `receipt` is the charge for which `searches` remembers each round, so that a retry does not draw its noise again.
     - `part` names the plan among several plans of a statement; "" otherwise.

@@ -546,9 +546,9 @@ def zcdp_totals(*, epsilon: float, delta: float, failure_share: float) -> Totals
 
 
 def _zero_concentrated(guarantee: Guarantee) -> ZeroConcentratedDP:
-    """Return the zCDP guarantee that a zCDP budget charges for `guarantee`; most guarantees have a zCDP form.
+    """Return the zCDP guarantee that a zCDP budget charges for `guarantee`.
 
-    Its rho is epsilon^2/2, rounded up, for (epsilon, delta)-DP, pure DP and Laplace noise.
+    Its rho is epsilon^2/2, rounded up, for (epsilon, delta)-DP, pure DP and Laplace noise; others have their own.
     """
     # The exact constants are smaller. They are not used, because entries of existing filter accounts were priced with
     # epsilon^2/2 and would no longer verify.

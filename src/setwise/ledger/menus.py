@@ -135,7 +135,7 @@ class MenuTotals:
         }
 
     def _cost(self, uses: Sequence[Use]) -> int:
-        """Return the units of the balance "menu" that `uses` (privacy guarantees with counts) cost together."""
+        """Return the units of the balance "menu" that `uses` (guarantees with counts) cost, as the menu states."""
         menu, cost = self.menu, 0
         for use in uses:
             # The probability of outright failure is paid from the balance "failure".

@@ -429,7 +429,7 @@ def _promise(uses: tuple[Use, ...], total: Total, status: AccountStatus | None) 
 
     - `uses` are mechanism runs (guarantees with counts). Their cost is a certified epsilon at `delta`.
     - `delta` is that of the account that pays, or the question's delta if no account pays (`status` is None).
-    - `alone` is the (epsilon, delta) of `uses` at the question's delta, for texts; None if no account pays.
+    - `alone` is the (epsilon, delta) of `uses` at the question's delta, to be shown; None if no account pays.
     """
     # A question whose uses satisfy pure DP within its epsilon needs no delta.
     is_pure = certified_price(uses, 0.0, Interaction.SETWISE).upper <= total.epsilon
@@ -449,7 +449,7 @@ def promise_of(uses: tuple[Use, ...], budget: Budget, status: AccountStatus | No
 
     - The cost is a certified epsilon at `delta`.
     - `delta` is that of the account that pays, or that of `budget` if no account pays (`status` is None).
-    - `alone` is the (epsilon, delta) of `uses` at the delta of `budget`, for texts; None unless an account pays and
+    - `alone` is the (epsilon, delta) of `uses` at the delta of `budget`, to be shown; None unless an account pays and
       `budget` is a `Total`.
     Raises: `InvalidParameter` if `budget` names registered guarantees and no account pays.
     """

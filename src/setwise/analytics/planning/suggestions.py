@@ -1,4 +1,4 @@
-"""Suggestions of parameters for questions about private groups, with which groups with fewer users are shown, too."""
+"""Suggestions of parameters for questions about private groups, with which groups with fewer users appear as well."""
 
 from dataclasses import replace
 from fractions import Fraction

@@ -59,7 +59,7 @@ def bars_of(answer: "PrivateAnswer", names: Sequence[str] | None = None) -> list
     """Return the bars that show an answer: one for each item, with its count, or with its first statistic.
 
     If the answer has several quantiles of one column, each item gets one bar for each quantile. `names` are the names
-    of the columns that hold the quantiles; None takes those of the answer.
+    of the quantiles in the picture; None takes those of the answer.
     """
     if answer.kind == "quantile" and len(answer.statistics) > 1:
         is_single_group = answer.labels == (EVERYTHING,)

@@ -99,8 +99,8 @@ class Count(Statistic):
     def per_item(self) -> int | None:
         """The most that one user adds to a group, if groups can be ranked by this count, as in a top k; None otherwise.
 
-        It is None for a count of the rows in which a column is not null, and for a count of rows as long as a private
-        search has not found the bound on a user's rows.
+        It is None for a count that leaves out nulls of a column, and for a count of rows as long as a private search
+        has not found the bound on a user's rows.
         """
         return None if self.column is not None or self.is_auto else self.most or 1
 

@@ -536,7 +536,7 @@ up in units of 2^-22."""
 
 
 def extreme_measures(column: str) -> tuple[Measure, Measure]:
-    """Return the two numbers of each user from which a private search finds clipping bounds for sums over `column`.
+    """Return the two numbers of each user from which a private search finds clipping bounds for `column`.
 
     The numbers are the user's least and greatest value of the column. For each of the two, the engine counts how many
     users have a number in each bin, and the ends of the bins are powers of two.
