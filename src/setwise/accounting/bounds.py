@@ -204,9 +204,9 @@ def _merged_integer_gaussians(kinds: ClassifiedUses, interaction: Interaction, e
 def small_losses_apart(kinds: ClassifiedUses) -> tuple[tuple[Use, ...], float] | None:
     """Return (uses, s): the uses of `kinds` without uses of tiny loss, and the sum s of the largest losses left out.
 
-    A grid for tiny losses would need too many points. So the caller bounds the other uses alone, and adds s to their
-    epsilon. Returns None if no use can be left out, if no use has bounded range, if some use may fail outright, or if
-    some use has neither a dominating pair nor bounded range.
+    The caller bounds the other uses alone and adds s to their epsilon, so that grid errors cannot make one more tiny
+    use lower the bound. Returns None if no use can be left out, if no use has bounded range, if some use may fail
+    outright, or if some use has neither a dominating pair nor bounded range.
     """
     # In any order, the uses left out raise a privacy profile f (delta as a function of epsilon) at epsilon x to at most
     # f(x - s) (docs/optimal-composition.md, "Losses that hardly count"). Uses with the smallest losses are left out, as
@@ -772,7 +772,12 @@ def _worst_laws(kinds: ClassifiedUses, target: Target) -> Iterator[Bound]:
         at = max(epsilon, 1e-9)
 
         def reached(candidate: TwoPointLaw, at: float = at) -> float:
-            """Return a lower bound on delta at epsilon `at` if the zCDP uses have the two-valued loss `candidate`."""
+            """Return a lower bound on delta at epsilon `at` if the uses of the zCDP guarantee have the loss given.
+
+            `candidate` is that loss, which has two values.
+
+            The enclosing call searches the loss with two values that makes this bound largest.
+            """
             return composed(candidate).delta(at).lower
 
         law = best_high(xi, rho, reached, (at + math.sqrt(rho)) / worst.count + math.sqrt(rho))

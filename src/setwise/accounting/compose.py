@@ -179,10 +179,10 @@ class Composition:
     def _without_small_losses(self, target: Target, effort: Effort) -> CertifiedBound | None:
         """Return the bound that composes the uses of tiny loss by adding up their largest losses, or None.
 
-        Without these uses the grid of the other uses can be coarser. If `target` asks for an epsilon, the sum of the
+        So one more tiny use never lowers the bound by a grid error. If `target` asks for an epsilon, the sum of the
         tiny losses is added to it; if it asks for a delta, the delta is read at an epsilon smaller by that sum.
-        `effort` says how narrow a bracket must be. Returns None if no use has such a tiny loss, or if parameters are
-        chosen on the fly.
+        `effort` says how narrow a bracket must be. Returns None if no use has such a tiny loss, if parameters are
+        chosen on the fly, or if `target` gives an epsilon of at most twice that sum.
 
         Theorem: docs/optimal-composition.md, "Losses that hardly count".
         """

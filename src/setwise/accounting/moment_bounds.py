@@ -52,9 +52,9 @@ def moment_bounds(kinds: ClassifiedUses) -> Iterator[Bound]:
 def _bounded_losses_apart(kinds: ClassifiedUses) -> Iterator[Bound]:
     """Yield upper bounds that add the largest losses of the bounded uses in `kinds` to the epsilon of the others.
 
-    This is close to the optimum at very small deltas. The first bound adds the losses of all bounded-range uses, and
-    the second those of all uses with bounded loss. Nothing is yielded if there are no bounded-range uses, if some use
-    has neither a dominating pair nor bounded range, or if all losses are bounded.
+    At very small deltas they can be lower than all other bounds. The first bound adds the losses of all bounded-range
+    uses, and the second those of all uses with bounded loss. Nothing is yielded if there are no bounded-range uses, if
+    some use has neither a dominating pair nor bounded range, or if all losses are bounded.
 
     Theorem: docs/optimal-composition.md, "Losses that hardly count"; no step of its proof needs the losses to be small.
     """

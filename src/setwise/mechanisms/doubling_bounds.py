@@ -57,7 +57,10 @@ class ClippedShare:
     upper: float
 
     def to_dict(self) -> dict[str, object]:
-        """Return a JSON object with the estimated "share" of users whose value is clipped, and its "interval"."""
+        """Return a JSON object: the estimated "share" of users whose value is clipped, and its "interval".
+
+        "interval" is the confidence interval, as [lower, upper].
+        """
         return {"share": self.share, "interval": [self.lower, self.upper]}
 
 

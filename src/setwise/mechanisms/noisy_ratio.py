@@ -44,7 +44,8 @@ class NoisyRatio:
         """Return the noisy sum `total` divided by the noisy number of rows `count`, with its interval.
 
         The quotient is limited to [-reach, reach], and is 0 if `count` is not positive. The interval consists of every
-        theta in [-reach, reach] that noise can explain, that is with |total - theta * count| <= explained(theta).
+        theta in [-reach, reach] that noise can explain: |total - theta * count| is at most `explained(theta)`, the
+        field of this object that bounds the noise.
         """
         reach = float(self.reach)
         value = min(max(total / count, -reach), reach) if count > 0 else 0.0

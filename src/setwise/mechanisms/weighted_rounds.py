@@ -125,9 +125,9 @@ _MOST_ROOTS = math.isqrt(USER_UNIT**2 * MOST_GROUPS) + 1
 class GroupWeights:
     """The exact sums of one round of discovery: the private input of `WeightedRounds`, which is never released.
 
-    - `weights` has for each group the sum of `user_weight` over its users.
-    - `roots` is the sum of `user_root` over all pairs of a user and a group.
-    - `shares` is the sum of `user_share` over all pairs of a user and a group.
+    - `weights` has for each group the sum of the weights (`user_weight`) that its users give to it.
+    - `roots` and `shares` are sums of `user_root` and of `user_share` over all pairs of a user and a group. From them,
+      the survey before the first round estimates the number of users and of their groups.
     """
 
     weights: Histogram

@@ -244,10 +244,11 @@ def merge_groups(groups: Sequence[Group]) -> list[Group]:
 
 @lru_cache(maxsize=64)
 def draw_orders_of(groups: tuple[Group, ...], tilt: float) -> DrawOrders:
-    """Return the states of a dynamic program that maximises delta over every adaptive order of `groups`.
+    """Return `groups` in the form in which a dynamic program maximises delta over every adaptive order of their uses.
 
-    `groups` are bounded-range mechanisms as (epsilon, count). The program gives the maximum, or an upper bound close to
-    it if privacy profiles fall with the overall epsilon x like exp(-`tilt` x).
+    `groups` are bounded-range mechanisms as (epsilon, count). If there are too many combinations of remaining uses, the
+    result has prices, and the program gives an upper bound instead of the maximum. The prices are chosen so that it is
+    close if privacy profiles fall with the overall epsilon x like exp(-`tilt` x).
     """
     # A state is the vector of remaining counts. If there would be too many vectors, a state is a sum of prices instead
     # (see `DrawOrders`), and the maximum is only an upper bound on delta, because impossible orders are allowed too. To

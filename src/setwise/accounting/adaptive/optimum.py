@@ -250,10 +250,10 @@ class Optimum:
         )
 
     def _plain_analyst(self, tilt: float) -> Callable[[float], Bracket] | None:
-        """Return the delta of an analyst who does not adapt, as a function of epsilon; None if it cannot be computed.
+        """Return a function from epsilon to the delta of an analyst who does not adapt; None if it cannot be computed.
 
-        This delta is a lower bound on the optimal delta. `tilt` is the rate at which privacy profiles are expected to
-        fall with epsilon.
+        This delta is a lower bound on the optimal delta, and close to it if there are many bounded-range uses. `tilt`
+        is the rate at which privacy profiles are expected to fall with epsilon.
         """
         # The bound is good if there are many bounded-range uses, because adapting to earlier answers then gains little.
         # The analyst uses randomized response with the same parameter t for all bounded-range mechanisms. A few t are

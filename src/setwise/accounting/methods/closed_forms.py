@@ -233,8 +233,9 @@ def _alone(epsilon: float, x: float) -> Bracket:
 def shared_offset(epsilon: float, beside: list[float]) -> bool:
     """Return whether pure DP uses with the epsilons in `beside` have total losses that are all equal modulo `epsilon`.
 
-    Flipping the outcome of one use changes the total loss by twice that use's epsilon. So twice each entry of `beside`
-    must be a multiple of `epsilon`.
+    If so, the closed form applies to a batch of these uses and epsilon-bounded-range mechanisms. Flipping the outcome
+    of one use changes the total loss by twice that use's epsilon. So twice each entry of `beside` must be a multiple of
+    `epsilon`.
     """
     steps = [2.0 * other / epsilon for other in beside]
     return all(abs(step - round(step)) <= 1e-13 * step and round(step) >= 1 for step in steps)

@@ -76,7 +76,7 @@ def searched_price(uses: Iterable[Use], delta: float) -> float:
     """Return a certified upper bound on the epsilon of all `uses` together, in any adaptive order, at `delta`.
 
     A use is a guarantee with a count. The bound is for searches: it is quicker to compute than `certified_price`, the
-    bound by which a query is charged. It may be higher, but is never lower.
+    bound that a plan states in the end. It may be higher, but is never lower.
     """
     return _search_price(merged(uses), delta).upper
 
