@@ -588,8 +588,8 @@ class GroupStatistics:
 def _count_estimate(count: float | None, interval: object) -> Estimate:
     """Return a released `count` as an estimate with its confidence interval.
 
-    `interval` is an object with the fields `lower` and `upper`. If it is None, the count is exact, and the interval of
-    the estimate is [count, count].
+    `interval` is an object with the fields `lower` and `upper`. If it is None, because the release has no interval for
+    the count, the interval of the estimate is [count, count].
 
     Requires: `count` is not None.
     """

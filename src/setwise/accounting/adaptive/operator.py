@@ -486,8 +486,9 @@ class RandomizedResponseStep:
 def _overlapping(blocks: int, block: int, end: int) -> Integers:
     """Return the limits of blocks of grid cells as an array start_1, end_1, start_2, end_2, ... for `ufunc.reduceat`.
 
-    There are `blocks` blocks of `block` cells each; only the last block may be longer, because it ends at `end`. Each
-    block but the first starts one cell early, so that the edge between two blocks belongs to the later one.
+    `reduceat` then computes the minimum or maximum of a quantity in each block. There are `blocks` blocks of `block`
+    cells each; only the last block may be longer, because it ends at `end`. Each block but the first starts one cell
+    early, so that the edge between two blocks belongs to the later one.
     """
     pairs = np.arange(0, 2 * blocks) // 2 * block
     pairs[1::2] += block

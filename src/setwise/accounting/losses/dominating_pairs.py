@@ -185,7 +185,7 @@ class _Sums:
 
 
 def _sums(noise: KnownNoise, count: int) -> _Sums | None:
-    """Return the loss distribution of `count` uses of the integer `noise`, convolved term by term.
+    """Return the loss distribution of `count` uses of the integer `noise`, convolved term by term and not rounded.
 
     Returns None if `noise` is neither integer Laplace nor truncated integer Gaussian noise, if the total loss has about
     `_MOST_CONVOLVED` values or more, or if its rarest value has a probability below `_LEAST_CONVOLVED`.

@@ -77,7 +77,7 @@ class Runs:
     """Runs of evenly falling scores; in a Gumbel draw, each run is one candidate and is picked as a whole.
 
     Run i has lengths[i] scores, each slopes[i] below the score before it. Its weight is the sum of exp(-rate * slope *
-    j) over j = 0, 1, ... below its length.
+    j) over j = 0, 1, ... below its length, where rate is the inverse of the Gumbel noise scale.
     """
 
     # A run's first score is the score of its candidate in the draw. The run is picked with a probability proportional

@@ -105,16 +105,20 @@ class _Series:
             m += 1
 
     def _factor(self, m: int) -> FixedInterval:
-        """Return bounds on J_m, the integral of w^(2m) exp(-w^2 / (8 variance)) from 0 to 1; cached."""
+        """Return bounds on J_m, the integral of w^(2m) exp(-w^2 / (8 variance)) from 0 to 1; cached.
+
+        `m` is the index of a term of the series.
+        """
         while len(self._factors) <= m:
             self._factors.append(_integral(len(self._factors), self._variance, self._precision))
         return self._factors[m]
 
 
 def _integral(m: int, variance: Fraction, precision: int) -> FixedInterval:
-    """Return bounds, at `precision` bits, on J_m: the integral of w^(2m) exp(-q w^2) from 0 to 1, with q = 1 / (8v).
+    """Return bounds, at `precision` bits, on J_m: the integral of w^(2m) exp(-w^2 / (8 variance)) from 0 to 1.
 
-    v is the variance. J_m is exp(-q) sum_j (2q)^j / ((2m + 1)(2m + 3) ... (2m + 1 + 2j)).
+    `m` is the index of a term in the series for the probabilities of a rounded Gaussian of this `variance`. With q = 1
+    / (8 variance), J_m is exp(-q) sum_j (2q)^j / ((2m + 1)(2m + 3) ... (2m + 1 + 2j)).
     """
     step = 1 / (4 * variance)
     term = FixedInterval.of(Fraction(1, 2 * m + 1), precision)
