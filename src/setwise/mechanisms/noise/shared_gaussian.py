@@ -1,7 +1,7 @@
 """Gaussian noise that counts share in part: one draw that is added to all counts, and one draw for each count.
 
 Neighbouring tables differ by one user, so all counts change in the same direction. Noise that is common to all counts
-hides such a change cheaply. So sharing makes the noise of a count smaller at the same privacy cost, one Gaussian use.
+hides such a change cheaply. So sharing makes the noise of a count smaller at the same privacy cost.
 
 Theorem: docs/mechanisms.md, Theorem 1.
 """
