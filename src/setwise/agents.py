@@ -81,13 +81,14 @@ class LocalTables:
     def preview(self, dataset: str, sql: str, words: SqlWords) -> ToolResult:
         """Return the plan of the SELECT `sql` on the table `dataset` as a JSON object; nothing is charged.
 
-        A plan has the mechanism, its noise and its cost. `words` are options as keyword arguments, such as epsilon. Two
-        further fields are a sentence or None:
+        A plan has the mechanism, its noise and its cost. `words` are keyword arguments of `Session.sql` that state the
+        budget and the contribution bound, such as epsilon=1. The object has two further fields, each a sentence or
+        None:
 
-        - `shortage`: what the account lacks to pay for the plan
-        - `warning`: that only one of the two ways to pay the joint budget of the dataset's accounts (from a Gaussian
-          budget in mu squared, or as a sum of epsilons) is enough for the plan, so that the charge disables the other
-          way for all accounts
+        - `shortage`: what the account lacks to pay for the plan; None if it can pay
+        - `warning`: that the charge would end one of the two ways in which the joint budget of the dataset's accounts
+          pays (from a Gaussian budget in mu squared, or as a sum of epsilons), because only the other way can pay for
+          the plan
         """
         with self._question_lock:
             plan = self._session(dataset).explain(sql, called=dataset, **words)
@@ -98,8 +99,9 @@ class LocalTables:
     def ask(self, dataset: str, sql: str, words: SqlWords, key: str) -> ToolResult:
         """Charge the account for the SELECT `sql` on `dataset`, run it, and return the answer as a JSON object.
 
-        `dataset` is the name of a table. `words` are options as keyword arguments, such as epsilon. Asking the same
-        question again under the same idempotency `key` returns the stored answer and costs nothing.
+        `dataset` is the name of a table. `words` are keyword arguments of `Session.sql` that state the budget and the
+        contribution bound, such as epsilon=1. Asking the same question again under the same idempotency `key` returns
+        the stored answer and costs nothing.
         """
         session = self._session(dataset)
         with self._question_lock:
@@ -182,15 +184,17 @@ class ServiceTables:
     def preview(self, dataset: str, sql: str, words: SqlWords) -> ToolResult:
         """Return the plan (cost and accuracy) of the SELECT `sql` on `dataset` as a JSON object; nothing is charged.
 
-        `words` are options as keyword arguments, such as epsilon.
+        `words` are keyword arguments of `RemoteDataset.sql` that state the budget and the contribution bound, such as
+        epsilon=1.
         """
         return self._remote(dataset).explain(sql, **words).to_dict()
 
     def ask(self, dataset: str, sql: str, words: SqlWords, key: str) -> ToolResult:
         """Charge the account for the SELECT `sql` on `dataset`, run it, and return the answer as a JSON object.
 
-        `dataset` is the name of a dataset of the service. `words` are options as keyword arguments, such as epsilon.
-        Asking the same question again under the same idempotency `key` returns the stored answer and costs nothing.
+        `dataset` is the name of a dataset of the service. `words` are keyword arguments of `RemoteDataset.sql` that
+        state the budget and the contribution bound, such as epsilon=1. Asking the same question again under the same
+        idempotency `key` returns the stored answer and costs nothing.
         """
         return self._remote(dataset).sql(sql, key=key, **words).to_dict()
 
@@ -300,8 +304,8 @@ def agent_server(catalog: Catalog) -> MCPServer:
     """Return an MCP server with seven tools, by which an agent asks the tables of `catalog`.
 
     The tools are list_datasets, describe, preview, ask and balance, and list_series and show_series for live series
-    (user counts that are released period by period). Each returns a `dict`, because the MCP library would put any other
-    mapping under a key `result`.
+    (user counts that are released period by period). Each tool returns a plain `dict`, because the MCP library would
+    wrap any other kind of mapping in a further object.
     """
     server = MCPServer("setwise", version=__version__, instructions=INSTRUCTIONS, log_level="WARNING")
 
@@ -368,12 +372,12 @@ def _words(
     discover: str | None,
     counts: str | None,
 ) -> SqlWords:
-    """Return the options of a question that are not None, as keyword arguments for `Session.sql`.
+    """Return the arguments of an agent's question as keyword arguments for `sql`, without those that are None.
 
     - `epsilon`, `delta`: the budget of the question
     - `contributions`: the most groups in which one user counts, or "auto" to find this bound privately
-    - `discover`, `counts`: mechanism uses that were registered when the account was opened, such as "pure:0.1" (one use
-      of a 0.1-DP mechanism); `discover` pays for finding groups, and `counts` for counts
+    - `discover`, `counts`: the mechanism uses that pay for finding groups and for counting, if the account pays with
+      uses that were registered at its opening; "pure:0.1", for example, is one use of a 0.1-DP mechanism
     """
     arguments = {
         "epsilon": epsilon,

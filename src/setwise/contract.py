@@ -228,7 +228,7 @@ class AccountSummaryRecord(TypedDict):
     - `kind`: "setwise" pays with registered mechanism uses, "filter" from a budget; "cap" is a dataset's joint budget
     - `epsilon`: the account guarantees its upper end at `delta`
     - `left`, `spent`: the remaining and the spent budget, as mechanism uses such as "pure:0.1x25"
-    - `every`, `period`: None if the budget is never renewed
+    - `every`, `period`: the calendar period that renews the budget, and the present one; None if it is never renewed
     """
 
     account: AccountName
@@ -253,8 +253,8 @@ class AccountSummaryRecord(TypedDict):
 class AccountRecord(AccountSummaryRecord):
     """The status of an account with its odometers, which bound the privacy loss of all answers so far.
 
-    `odometer` holds if no further question is asked, `path_odometer` at all times. Lists of accounts have None as
-    `odometer` and leave out the other fields.
+    `odometer` holds if no further question is asked, `path_odometer` at all times. In a list of accounts `odometer` is
+    None, and the other fields below are absent.
     """
 
     odometer: Annotated[
@@ -304,10 +304,10 @@ class JointRecord(TypedDict):
 
 
 class EntryRecord(TypedDict):
-    """An entry of an account's ledger, with its content in `text` as the JSON text that was written.
+    """An entry of an account's ledger. Its content is the JSON in `text`, which depends on the `kind`.
 
     - charge: the question that it paid for
-    - settlement: the answer, and the unused mechanism uses that it returned
+    - settle: the answer to the question of an earlier charge
     - slice: the part of a cap (the joint budget of a dataset's accounts) that the account reserved or gave back
     - release: a part of an answer that an earlier charge paid for, such as a day of a live series
 
@@ -388,7 +388,7 @@ class PlanRecord(TypedDict):
     - `detectable`: by how much a group's count must exceed those of competing groups (0 for a fixed threshold) to be
       found
     - `shortfall`: each pick of a top k has a count at most this number below the best group not picked yet
-    - `alone`: None unless an account pays and the question states its own budget
+    - `alone`: the cost by itself, if an account pays and the question states its own budget; else None
     """
 
     mechanism: Annotated[str, Example("unknown_gumbel")]
@@ -449,7 +449,7 @@ class AnswerRecord(TypedDict):
     - `complete`: True if no item that the question asked for can be missing
     - `reason`: why the list of items ends where it does
     - `epsilon`, `delta`: the cost of the answer, at the account's delta if an account paid
-    - `alone`: [epsilon, delta] of the answer by itself if an account paid; None or left out without a stated budget
+    - `alone`: [epsilon, delta] of this answer by itself, if an account paid and the question stated its own budget
     """
 
     kind: Annotated[str, Example("top-k")]

@@ -1,7 +1,7 @@
-"""Frozen records whose constructors parse what people write: fields are set here and nowhere else.
+"""Base functions of frozen records whose constructors parse what people write, such as "0.1" or 0.5.
 
-A field's type is that of the parsed value, for example `Fraction`. A constructor may take more, for example 0.5; it
-stores what its check returns.
+A field's type is that of the parsed value, for example `Fraction`. A constructor may take more types, for example
+`float`; it stores the value that its check returns.
 """
 
 from dataclasses import fields

@@ -143,10 +143,10 @@ def _read_catalog(path: str | None, text: str, user: str | None) -> "tuple[Catal
 
 
 def _note_types(session: "Session", types: "Mapping[str, Kind]") -> None:
-    """Print to standard error as which types a question reads CSV columns whose types the user did not declare.
+    """Print a note to standard error with the types as which a question reads CSV columns, such as "n as integer".
 
-    `types` are the types that the question needs, by column name; `session` has the declared ones. Nothing is printed
-    if all types were declared.
+    `types` are the types that the question needs, by column name. Columns whose type the user declared (in `session`)
+    are left out of the note; nothing is printed if no column remains.
     """
     read = [f"{name} as {kind}" for name, kind in types.items() if name not in session.types]
     if read:
@@ -161,13 +161,13 @@ def _note_unread_cells(
     entry: "CatalogTable | None" = None,
     users: Mapping[str, str] | None = None,
 ) -> None:
-    """Print to standard error how many cells of the question's columns cannot be parsed, and which options would help.
+    """Print to standard error how many cells that the question needs cannot be parsed, and which options would help.
 
-    - `common`: has the CSV options of the first table
-    - `question`: its text; only the user column and columns whose names occur in the text are checked
+    - `common`: the options that all questions share; `common.table` is the first table
+    - `question`: the question's text; only the user column and columns whose names occur in the text are checked
     - `types`: the types as which the question reads columns, by column name
-    - `joined`: the paths of the tables that the question joins, by name
-    - `entry`: the catalog's entry for the first table, or None
+    - `joined`: the paths of the tables that the question joins, by table name
+    - `entry`: the catalog's entry for the first table, whose source and CSV options then replace those of `common`
     - `users`: the user columns of joined private tables, by table name
 
     Nothing is printed with --no-scan, or if the engine is not DuckDB. Raises: `UnsuitableTable` if most cells of a
@@ -245,7 +245,8 @@ def open_session(common: CommonOptions, account: "Account | None", **other_table
     - `account`: what questions are charged to; with None, each question states its own budget
     - `other_tables`: further keyword arguments of `setwise.open`, such as the tables that may be joined
 
-    An error about the table's file ends with a command that reads the file.
+    If an error in the `with` block is about how the table's file is read, its message also gets a complete command that
+    reads the file correctly, if one is known.
     """
     from setwise.analytics.engines.files import CsvOptions
     from setwise.analytics.opening import open as open_table
@@ -424,8 +425,8 @@ _TAKEN = {Number: float, Shares: list[float], Columns: list[str], Domain: str, C
 def _parameter(word: inspect.Parameter) -> inspect.Parameter:
     """Return the command-line option for `word`, one parameter of a kind of query, such as `k` of a top k.
 
-    The option has the parameter's default and type; a type that the command line does not have, such as a number that
-    may also be a fraction, is replaced by one that it has.
+    The option has the parameter's default and type. The command line has no types such as "integer or fraction"; such a
+    type is replaced by a similar one that the command line has.
     """
     needed = word.default is options.NEEDED
     kind = next((taken for python, taken in _TAKEN.items() if word.annotation in (python, python | None)), None)
@@ -473,10 +474,10 @@ def _read_query(query: str) -> str:
 
 
 def _parse_named_tables(values: Sequence[str], option: str, engine: str) -> dict[str, str]:
-    """Return a dict from table names to paths, read from the `values` NAME=PATH of an option that may be repeated.
+    """Return a dict from table names to paths, read from `values`: the values of an option that may be repeated.
 
-    `option` is "--table" or "--public". With --public, NAME= may be left out. The table then has its name in the
-    database of `engine`, or the name of its file without the ending.
+    `option` is "--table" or "--public", and a value has the form NAME=PATH. With --public, the value may be only the
+    place of the table. Its name is then its name in the database of `engine`, or the file's name without the ending.
     Raises: `InvalidParameter` if a value is not of this form or a name is given twice.
     """
     from setwise.analytics.engines.connect import location_of

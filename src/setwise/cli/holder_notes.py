@@ -179,8 +179,9 @@ def _advice(
 def _ask_copy(source: str, copy_command: str, asked: Sequence[str]) -> str:
     """Return a clause with a shell command that makes a readable copy of a file, checks it and asks the question of it.
 
-    `copy_command` writes the copy of the file `source`, and ends with the copy's path. `asked` are the words of the
-    command that asks. Returns "" if these words do not name the file.
+    `copy_command` is the part that writes the copy of the file `source`; its last word is the copy's path. `asked` are
+    the words of the command line that asked about `source`, in which the copy's path replaces `source`. Returns "" if
+    no word names `source`, because the question then cannot be repeated on the copy.
     """
     copy = split(copy_command)[-1]
     words = [copy if word == source else re.sub(f"={re.escape(source)}$", f"={copy}", word) for word in asked]

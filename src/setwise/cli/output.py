@@ -158,10 +158,11 @@ def epsilon_left_in_words(status: "AccountStatus") -> str:
 
 
 def laplace_left_in_words(status: "AccountStatus") -> str:
-    """Return text to put after an account's remaining epsilon: " for Gaussian noise, 0.32 for Laplace noise", or "".
+    """Return text to print after an account's remaining epsilon, such as " for Gaussian noise, 0.32 for Laplace noise".
 
-    `status` is the status of the account. The remaining epsilon that is shown is that of Gaussian noise. If the account
-    can pay for less Laplace noise, this text says why a question with Laplace noise may be refused. Otherwise it is "".
+    The remaining epsilon is that of one question with Gaussian noise. Laplace noise of the same epsilon can cost more,
+    so the largest epsilon that the account can pay with Laplace noise can be smaller. Returns "" if it is not smaller
+    by more than 1%, or if the account pays from no Gaussian wallet. `status` is the status of the account.
     """
     laplace, largest = status.laplace_epsilon_left, status.epsilon_left or 0.0
     if laplace is None or laplace >= 0.99 * largest:

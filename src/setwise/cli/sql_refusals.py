@@ -54,14 +54,15 @@ def refused_by_type(
 ) -> InvalidParameter:
     """Return the error to show for the statement `text`: `refused`, or a better error that knows the table's columns.
 
-    `refused` was raised while the statement was parsed without knowing the columns.
+    `refused` was raised when the statement was parsed without the table's columns. The statement is parsed again with
+    the columns, and the error of this second attempt is better.
 
     - `user`: the user column, or None if it was not given
     - `facts`: what is declared about the statement's tables
     - `schema`: the columns and their types, or None if not known
 
     `refused` is returned if `schema` is None, if the statement names several tables or cannot be parsed at all, or if
-    parsing it with the columns fails only because CSV columns need other types.
+    the second attempt succeeds or fails only because CSV columns need other types.
     """
     from setwise.analytics.sql.parser import parse_sql
     from setwise.analytics.sql.syntax import table_names
@@ -79,11 +80,12 @@ def refused_by_type(
 
 
 def table_path(name: str, tables: dict[str, str], engine: str) -> str:
-    """Return the path of the table that a statement calls `name` after FROM, for example from --table NAME=PATH.
+    """Return the path of the table that a statement calls `name` after FROM.
 
-    `tables` maps the names given with --table to paths; upper and lower case are not distinguished if that is clear. If
-    `name` is not among them and is no file, its part after the last dot is looked up. If that is not found either,
-    `name` itself is returned, because it may be a path or a table of `engine`.
+    `tables` maps the names given with --table NAME=PATH to paths. `name` is looked up there without regard to upper and
+    lower case, unless several tables then match. If `name` is neither found nor a file, its part after the last dot is
+    looked up, because BI tools write a schema before the dot. Otherwise `name` itself is returned, because it may be a
+    path or a table of `engine`.
 
     Raises: `InvalidParameter` if nothing is found, `name` is a plain identifier, and `engine` is DuckDB.
     """

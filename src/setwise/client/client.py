@@ -118,7 +118,7 @@ class Client:
 
     @property
     def steward(self) -> Steward:
-        """The calls that only a steward may make: people, tokens, datasets, accounts, audit and the audit log."""
+        """The calls that only a steward may make, about people, tokens, datasets, accounts and the audit log."""
         return Steward(self)
 
     def me(self) -> PersonRecord:
@@ -258,16 +258,16 @@ class SeriesWords(TypedDict, total=False):
     - `item`, `at`: the columns with the group and with the time of each row
     - `every`, `start`, `periods`: the length of a period (day, week or month), the first day, and the number of periods
     - `contributions`: the most groups in which one user counts
-    - `epsilon`, `delta`: what an account with a budget pays once for the whole series
-    - `counts`: what an account pays instead that has registered mechanism uses, such as "gaussian:20"; for private
-      groups it also pays the failure probability `delta`
+    - `epsilon`, `delta`: what the account pays once for the whole series, if the account has a budget
+    - `counts`: what the account pays instead if it has registered mechanism uses, such as "gaussian:20"; if the groups
+      are private, it also pays the failure probability `delta`
     - `purpose`: which numbers shall have the smallest error: running totals, single periods, or windows of `window`
       periods
     - `where`: a filter; only rows that satisfy it are counted
     - `domain`: the groups, if they are public
     - `late_days`: how many days before its first unreleased period an update reads again, for rows that arrived late
 
-    None leaves a parameter out.
+    A parameter with the value None is left out.
     """
 
     item: str
@@ -366,7 +366,8 @@ class RemoteDataset(Askable):
     def explain(self, text: str, **words: Unpack[SqlWords]) -> Plan:
         """Return the plan of the SELECT `text`: its mechanism, cost and accuracy. Costs nothing and reads no data.
 
-        The keyword arguments `words` are options as in `sql`: a budget, a contribution bound, or public group labels.
+        The keyword arguments `words` are the same as those of `sql`: a budget, a contribution bound, or the public
+        group labels.
         """
         return Plan.from_dict(self._client.request("POST", "/preview", self._sql_body(text, words)))
 

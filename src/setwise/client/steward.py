@@ -219,9 +219,9 @@ class Steward:
         wallet: float = 0.0,
         failure: float = 0.0,
     ) -> AccountRecord:
-        """Open the account `name`, which pays with mechanism `uses` that are registered now, in any order.
+        """Open the account `name`, which pays with the mechanism `uses` that are registered now.
 
-        - `uses`: "bounded-range:0.1x50", for example, stands for 50 uses
+        - `uses`: "bounded-range:0.1x50", for example, stands for 50 uses; all may be spent in any order
         - `analyst`: who may spend the uses on questions to `dataset`
         - `delta`: the delta at which the overall epsilon of all uses is certified
         - `every`: the calendar period after which the account has all its uses again; None means never
@@ -248,13 +248,12 @@ class Steward:
         """Open the account `name` of `analyst` on `dataset` with a budget (epsilon, delta) for its questions.
 
         - `every`: the calendar period after which the account has its whole budget again; None means never
-        - `rule`: how charges add up: in mu squared ("wallet"), by their zCDP parameters ("zcdp"), or as whole numbers
-          of units that a list of uses defines ("menu")
+        - `rule`: how charges add up: in mu squared ("wallet"), by their zCDP parameters ("zcdp"), or by fixed prices of
+          a few kinds of uses that `menu` lists ("menu")
         - `failure_share`: the share of delta for the failure probabilities of mechanism uses; None is the rule's
           default
-        - `menu`: that list of pure and bounded-range uses, such as "pure:0.1". Under the rule "menu" the account
-          accepts only uses that are no worse than one of these, and its budget pays for more of them than under the
-          rule "wallet"
+        - `menu`: only for the rule "menu": pure and bounded-range uses, such as "pure:0.1". The account accepts only
+          uses that lose no more privacy than one of these. In return, it can pay for more of them than under "wallet"
         """
         body: dict[str, object] = {"kind": "filter", "name": name, "epsilon": epsilon}
         body |= {"rule": rule, "failure_share": failure_share} | ({"menu": list(menu)} if menu else {})
