@@ -1,1 +1,1 @@
-"""Private analytics of tables: plan and charge a question, bound what users add, aggregate, add noise, and answer."""
+"""Private analytics of tables: plan a question, charge it, bound what users add, aggregate, add noise, and answer."""

@@ -49,7 +49,7 @@ class Exportable(ABC):
 
     @abstractmethod
     def _export_content(self) -> tuple[dict[str, list[Any]], Sequence[str], str]:
-        """Return the content of an answer for export: (columns by name, names of label columns, description).
+        """Return the answer for export: (columns by name, names of the columns with group keys, description).
 
         The description is a text that says what the numbers measure, such as "users".
         """
@@ -58,7 +58,7 @@ class Exportable(ABC):
     def unreliable_columns(self) -> list[list[str]]:
         """Return, for each row of the answer, the names of the columns whose number in that row may be mostly noise.
 
-        The rows, and the names within a row, are in the order of the answer.
+        Rows and names are in the order of the answer. A row in which no number may be mostly noise has an empty list.
         """
 
     def row_measures(self) -> list[str]:
@@ -79,7 +79,7 @@ class Exportable(ABC):
     def to_arrow(self) -> "pyarrow.Table":
         """Return the answer's columns as an Arrow table.
 
-        A column in which all values are missing shows no type. It becomes text if it holds labels, and int64 otherwise.
+        A column without any value becomes text if it is a column of group keys, and int64 if it is a column of numbers.
         """
         import pyarrow as pa
 
@@ -138,10 +138,10 @@ class PrivateAnswer(Exportable):
     It shows as a table in a notebook and converts to Arrow, pandas and Polars.
 
     - `kind` is the shape of the query, such as "top-k", and `measure` says what the numbers measure.
-    - `items` are the released groups, each a label with its numbers.
+    - `items` are the released groups, each with its group key (`label`) and its numbers.
     - `mechanism` names the mechanism that released them, and `why` says how it was chosen.
-    - `epsilon` brackets the certified cost at `delta`; the upper end is the promise. It is kept if the analyst chooses
-      only what `interaction` allows.
+    - `epsilon` brackets the certified cost at `delta`. The upper end is the promise. It holds for analysts who, after
+      seeing answers, choose only what `interaction` allows.
     - `method` names the computation of `epsilon`, and `statement` the theorem behind it.
     - `spent` lists the mechanisms that really ran, as guarantees with counts.
     - `complete` is True if no item that the question asked for can be missing.
@@ -151,11 +151,11 @@ class PrivateAnswer(Exportable):
       delta; otherwise None.
     - `groups` names the group columns if there are several; otherwise empty.
     - `statistics` names the estimates of each item; empty if an item has a single count.
-    - `found` has what private searches found, such as bounds, by name.
+    - `found` has the results of private searches, such as bounds, by name.
     - `left_out` says which rows the numbers do not include because contributions are bounded.
-    - `brief` says this in one sentence.
+    - `brief` is a shorter version of `left_out`, in one sentence.
     - `hidden` says which groups may be missing.
-    - `axes` says for each group column whether its labels are names, numbers or times.
+    - `axes` says for each group column whether its values are names, numbers or times.
     - `parts` are the answers of the SELECTs of a SQL statement, if several aggregate private rows; otherwise empty.
     - `unit` is the unit of privacy: "user", or a part of a user such as "user,day".
     - `replayed` is True if the answer was stored before, so that nothing was charged for it now.
@@ -210,7 +210,7 @@ class PrivateAnswer(Exportable):
 
     @property
     def summary(self) -> str:
-        """Sentences on what the numbers and intervals mean; if one is marked "unreliable", the last explains this."""
+        """Sentences on what the numbers and intervals mean, and on the mark "unreliable" if a number has it."""
         marked = UNRELIABLE if any(self.unreliable_columns()) else ""
         return " ".join(filter(None, (self.number_sentences(), marked)))
 
@@ -250,7 +250,7 @@ class PrivateAnswer(Exportable):
 
     @property
     def labels(self) -> tuple[Label, ...]:
-        """The labels of the answer's items, in the order of the items."""
+        """The group keys (labels) of the answer's items, in the order of the items."""
         return tuple(each.label for each in self.items)
 
     @property
@@ -386,12 +386,10 @@ class PrivateAnswer(Exportable):
     def columns(self) -> dict[str, list[Any]]:
         """Return the answer's items as columns by name, each a list with one cell for each item.
 
-        - With a single count per item, they are item, count, lower, upper (the ends of the interval) and noisy (the
-          exact count plus noise, which may be negative).
+        - With a single count per item, they are item, count, lower, upper and noisy. `noisy` is the exact count plus
+          noise, which may be negative, and `count` the number to show; lower and upper are the ends of its interval.
         - With statistics, they are item, and for each statistic NAME, NAME_lower and NAME_upper.
-        - Several group columns take the place of item.
-
-        The ends are None for a number without interval.
+        - Several group columns take the place of item. The ends are None for a number without interval.
         """
         columns: dict[str, list[Any]] = {"item": [each.label for each in self.items]}
         if self.groups:
@@ -431,8 +429,8 @@ class PrivateAnswer(Exportable):
     def cost(self) -> tuple[float, float]:
         """The (epsilon, delta) of this answer by itself, which every text states as its cost and its promise.
 
-        If an account pays and the question stated its own budget, this is `alone`, at the question's delta. Otherwise
-        it is the upper end of `epsilon` at `delta`.
+        It is `alone` (at the question's delta) if an account pays and the question stated its own budget. Otherwise it
+        is the upper end of `epsilon` at `delta`.
         """
         return self.alone or (self.epsilon.upper, self.delta)
 
@@ -520,7 +518,7 @@ def _interval_pair(interval: Sequence[Any] | None) -> tuple[Any, Any] | None:
 
 
 def _in_hidden_groups(sentences: str, units: str) -> str:
-    """Return `sentences` with `units`, such as "user-days", for "users" in words like "12 users may be hidden"."""
+    """Return `sentences` with `units`, such as "user-days", for "users" in phrases like "12 users may be hidden"."""
     return re.sub(r"(?<=\d )users(?= may be hidden)", units, sentences)
 
 
@@ -531,8 +529,8 @@ _PIECE = 1000
 def _in_pieces(value: object) -> str:
     """Return the canonical JSON text of `value`; a list is encoded in pieces of `_PIECE` items, one after the other.
 
-    The JSON encoder holds the interpreter lock. Encoding 100,000 items at once would block every thread of a service
-    for 0.2 s.
+    The JSON encoder holds the interpreter lock while it encodes. Between two pieces other threads can run; a list of
+    100,000 items in one piece would block every thread of a service for 0.2 s.
     """
     if not isinstance(value, list):
         return canonical(value)

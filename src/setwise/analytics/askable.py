@@ -55,12 +55,12 @@ def split_budget(words: Mapping[str, Any]) -> tuple[dict[str, Any], BudgetWords]
 def with_defaults(
     kind: str, words: Mapping[str, Any], spent: BudgetWords, declared: Declaration, terms: "Terms | None"
 ) -> Asked:
-    """Return (parameters, budget) of a question, with bounds, and the delta that private groups need, filled in.
+    """Return (parameters, budget) of a question with defaults filled in: bounds, and a delta for private groups.
 
     - `kind` is the name of the question's shape, such as "mean".
     - `words` are its parameters by name, and `spent` is its budget.
-    - `declared` has the bounds of the catalog; a bound that it does not declare becomes "auto" (found by a private
-      search).
+    - `declared` has the bounds of the catalog. Bounds that neither the question nor the catalog states become "auto": a
+      private search finds them.
     - `terms` are the terms of the account that pays; None if no account pays.
 
     Nothing is filled in if the budget names guarantees of single mechanisms instead of an epsilon or an accuracy,
@@ -106,12 +106,12 @@ class Askable(ABC):
 
     @abstractmethod
     def read_domain(self, domain: Domain) -> tuple[Label, ...]:
-        """Return the public labels that `domain` states: a list, or the path of a public file that lists them."""
+        """Return the public group keys that `domain` states: a list, or the path of a public file that lists them."""
 
     def budget(self, words: BudgetWords) -> AskedBudget:
         """Return the budget that the keyword arguments `words` state.
 
-        It is an epsilon and a delta, or an accuracy to reach, or the guarantees of the single mechanisms, for which an
+        It is an (epsilon, delta), an accuracy to reach (`Within`), or the guarantees of single mechanisms, for which an
         account pays (`Draws`).
         """
         return budget_of(words)
@@ -126,14 +126,13 @@ class Askable(ABC):
         key: str | None = None,
         **words: Unpack[Words],
     ) -> PrivateAnswer:
-        """Return the `k` items with the most users, the most rows or the highest sums, and these numbers with noise.
-
-        The items are in descending order.
+        """Return the `k` items with the highest numbers, highest first, with these numbers plus noise.
 
         - `item` is the column, or the columns, whose values are the items.
-        - `per_item` alone counts rows, at most `per_item` of each user. Without it users are counted.
-        - `value` is a column of integers to be summed instead; each user adds 0 to `per_item` (None: the dataset's
-          bound, or 1).
+        - The number of an item is its users if `per_item` and `value` are None. With `per_item` alone it is the item's
+          rows, at most `per_item` of each user.
+        - With `value`, a column of integers, it is the sum of this column; each user adds 0 to `per_item` (None: the
+          dataset's bound, or 1).
         - `key`: asking again under the same key returns the same answer at no cost. None is a new question.
         - `words` state the groups (see `Grouping`) and the budget (see `BudgetWords`).
         """
@@ -148,12 +147,14 @@ class Askable(ABC):
         key: str | None = None,
         **words: Unpack[Words],
     ) -> PrivateAnswer:
-        """Return the noisy count of every item: its users, its rows if `per_item` is given, or the sum of `value`.
+        """Return every item with its number plus noise: its users, its rows, or the sum of a column.
 
         - `item` is the column, or the columns, whose values are the items. If they are not public (no `domain`), items
           with few users are left out.
-        - `per_item` is the most rows of each user that count in an item, or the most that each user adds to the sum.
-        - `value` is the column of integers to be summed; None counts.
+        - The number of an item is its users if `per_item` and `value` are None. With `per_item` alone it is the item's
+          rows, at most `per_item` of each user.
+        - With `value`, a column of integers, it is the sum of this column; each user adds 0 to `per_item` (None: the
+          dataset's bound, or 1).
         - `key`: asking again under the same key returns the same answer at no cost. None is a new question.
         - `words` state the groups (see `Grouping`) and the budget (see `BudgetWords`). If `contributions` is left out
           for items that are not public, a session finds it privately with a tenth of epsilon, and a service takes the
@@ -191,13 +192,14 @@ class Askable(ABC):
         key: str | None = None,
         **words: Unpack[Words],
     ) -> PrivateAnswer:
-        """Return the sum over users of each user's own sum of the column `value`, clipped to `low` .. `high`.
+        """Return the noisy sum of the column `value`; each user adds their own sum, clipped to `low` .. `high`.
 
         - `clip` is short for the bounds 0 .. `clip`.
-        - `step`: each user's own sum is rounded to a multiple of it. None is 1 for integers, else a thousandth of high
-          - low.
+        - `step` is the rounding step: each user's own sum is rounded to a multiple of it. None is 1 for integers, else
+          a thousandth of high - low.
         - `bounds="auto"` finds the bounds privately with a tenth of epsilon.
-        - `item` asks for one sum for each item, in which a user's own sum is clipped by itself.
+        - `item` is a column, or several, for one sum of each of its values. A user's own sum is then clipped in each
+          item by itself.
         - `key`: asking again under the same key returns the same answer at no cost. None is a new question.
         - `words` state the groups (see `Grouping`) and the budget (see `BudgetWords`).
         """
@@ -224,13 +226,14 @@ class Askable(ABC):
         key: str | None = None,
         **words: Unpack[Words],
     ) -> PrivateAnswer:
-        """Return the mean over users of each user's own mean of the column `value`, clipped to `low` .. `high`.
+        """Return the noisy mean over users of each user's own mean of the column `value`.
 
-        - `step`: what a user adds is rounded to a multiple of it. None is a thousandth of high - low.
-        - `per_user` asks for the mean over rows instead; each value is clipped, and at most `per_user` rows of a user
-          count.
+        - Each user's own mean is clipped to `low` .. `high`, and rounded to a multiple of `step`. None is a thousandth
+          of high - low.
+        - `per_user` asks for the mean over rows instead; the value of each row is then clipped, and a user with more
+          than `per_user` rows has the weight of `per_user` rows.
         - `bounds="auto"` finds `low` and `high` privately with a tenth of epsilon.
-        - `item` asks for one mean for each item.
+        - `item` is a column, or several, for one mean of each of its values.
         - `key`: asking again under the same key returns the same answer at no cost. None is a new question.
         - `words` state the groups (see `Grouping`) and the budget (see `BudgetWords`).
         """
@@ -253,11 +256,11 @@ class Askable(ABC):
     ) -> PrivateAnswer:
         """Return a quantile of the column `value`: the value below which the share `at` of the rows lies.
 
-        All users have equal weight, divided evenly among a user's rows.
-        - `low`, `high` and `step` are the grid from which the exponential mechanism selects the quantile.
-        - `at` may be a list of shares, for one quantile each.
+        All users have equal weight; the weight of a user is divided evenly among the user's rows.
+        - The exponential mechanism selects one of low, low + step, .., high. A `step` of None takes a default.
+        - `at` may be a list of shares between 0 and 1, for one quantile each; 0.5 is the median.
         - `bounds="auto"` finds `low` and `high` privately with a tenth of epsilon.
-        - `item` asks for the quantiles of every item.
+        - `item` is a column, or several, for the quantiles of each of its values.
         - `key`: asking again under the same key returns the same answer at no cost. None is a new question.
         - `words` state the groups (see `Grouping`) and the budget (see `BudgetWords`).
         """
@@ -280,7 +283,7 @@ class Askable(ABC):
         key: str | None = None,
         **words: Unpack[Words],
     ) -> PrivateAnswer:
-        """Return the number of distinct values in the column `value`, where each user adds at most `per_user` values.
+        """Return the noisy number of distinct values in the column `value`, at most `per_user` values of each user.
 
         - `per_user` is 10 if it is left out. Of a user with more distinct values, a random choice is counted.
         - `item` asks for one number for each item; `per_user` applies in each item by itself.
@@ -301,10 +304,10 @@ class Askable(ABC):
         key: str | None = None,
         **words: Unpack[Words],
     ) -> PrivateAnswer:
-        """Return the population variance of the column `value` over rows, with each value clipped to `low` .. `high`.
+        """Return the noisy population variance of the column `value` over rows; values are clipped to `low` .. `high`.
 
-        - `per_user` is the weight, in rows, of a user with more rows than that. None gives every user the weight of one
-          row.
+        - `per_user` limits the weight of a user: a user with more than `per_user` rows counts like `per_user` rows.
+          None is 1, so that all users have equal weight.
         - `bounds="auto"` finds `low` and `high` privately with a tenth of epsilon.
         - `item` asks for one variance for each item; `per_user` applies in each item by itself.
         - `key`: asking again under the same key returns the same answer at no cost. None is a new question.
@@ -325,10 +328,10 @@ class Askable(ABC):
         key: str | None = None,
         **words: Unpack[Words],
     ) -> PrivateAnswer:
-        """Return the standard deviation of the column `value` over rows: the square root of `variance`.
+        """Return the noisy standard deviation of the column `value` over rows: the square root of `variance`.
 
-        All arguments are those of `variance`: bounds `low` and `high`, the most rows `per_user` of a user (None: one),
-        `bounds` ("auto" finds them privately), `item` for one number per item, `key` and `words`.
+        All arguments are those of `variance`. A user counts like at most `per_user` rows (None: one row),
+        `bounds="auto"` finds `low` and `high` privately, and `item` asks for one number for each item.
         """
         parameters: dict[str, Any] = {"value": value, "low": low, "high": high, "per_user": per_user, "bounds": bounds}
         return self._ask("stddev", words, key, item=item, **parameters)
@@ -356,7 +359,7 @@ class Askable(ABC):
     def with_defaults(self, kind: str, parameters: dict[str, Any], spent: BudgetWords) -> Asked:  # noqa: ARG002 - `Session` uses it
         """Return (`parameters`, `spent`), the parameters and the budget of a question, with defaults filled in.
 
-        `kind` is the name of the question's shape, such as "mean". This method adds nothing, because a service fills in
-        the defaults of its datasets; `Session` overrides it.
+        `kind` is the name of the question's shape, such as "mean". Here nothing is filled in, because a service fills
+        in the defaults of its datasets itself. `Session`, which runs without a service, overrides this method.
         """
         return parameters, spent

@@ -62,7 +62,7 @@ class Width:
 
     @property
     def decimals(self) -> int:
-        """The number of decimals that the lower end of a bin, a multiple of `width`, needs to be written exactly."""
+        """How many decimals are needed to write the lower ends of all bins, the multiples of `width`, exactly."""
         return next(places for places in range(FINEST_WIDTH + 1) if (self.width * 10**places).denominator == 1)
 
 
@@ -121,7 +121,7 @@ class Group:
                 assert_never(self.bin)
 
     def labels(self, schema: Schema) -> Column:
-        """Return a `Column` that describes the labels of this group: the table's own column, or a column of bins.
+        """Return a `Column` that describes the group keys: the table's own column, or, with a `bin`, a column of bins.
 
         Raises: `UnsuitableTable` if values of the column's kind cannot be put into these bins; `UnknownColumn` if
         `schema` has no such column.

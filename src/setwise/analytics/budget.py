@@ -30,7 +30,8 @@ def default_delta(terms: "Terms | None") -> float:
     """Return the delta of a question that needs a delta and states none.
 
     `terms` are the terms of the account that pays (its budget and limits); None if no account pays. The delta is
-    `DEFAULT_DELTA`, or less if ten questions with it would exceed the account's limit on failure probability.
+    `DEFAULT_DELTA`. It is less if the account limits its failure probability, so that ten questions stay within the
+    limit.
     """
     if terms is None or terms.totals is None or not terms.totals.failure:
         return DEFAULT_DELTA
@@ -40,13 +41,14 @@ def default_delta(terms: "Terms | None") -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True, init=False)
 class Draws:
-    """The guarantees of the single mechanisms that answer a question and for which an account pays ("draws").
+    """The registered guarantees with which an account pays for a question, one for each kind of mechanism that runs.
 
-    - `discover` is the guarantee of each pick of a group by the exponential mechanism.
-    - `counts` is the guarantee of each noisy count.
+    - `discover` pays for each selection of a group or quantile by the exponential mechanism; None if nothing is
+      selected.
+    - `counts` pays for each noisy number; None if no number is released.
     - `threshold_delta` is the delta of the threshold that hides groups with few users, if group keys are not public;
-      None takes the one that the account registered.
-    The constructor also takes guarantees as text, such as "bounded-range:0.1".
+      None takes the one that the account registered. The constructor also takes guarantees as text, such as
+      "bounded-range:0.1".
     Raises: `InvalidParameter` if both `discover` and `counts` are None, or if a text contains a number of draws.
     """
 
@@ -116,10 +118,11 @@ def drawn_for(guarantee: Guarantee) -> Literal["discover", "counts", "threshold"
 
 @dataclass(frozen=True, slots=True, kw_only=True, init=False)
 class Within:
-    """A budget stated as an accuracy: the least epsilon whose planned 95% intervals are narrow enough.
+    """A budget stated as an accuracy: it is the least epsilon whose planned 95% intervals are narrow enough.
 
-    - `within` is the largest half-width, in the unit of the statistic. For a mean it is planned for 1,000 users. For a
-      quantile it is the number of users by which its rank may be off.
+    - `within` is the largest allowed half-width, in the unit of the statistic. The width for a mean depends on the
+      number of users, which no plan may read, so 1,000 users are assumed. For a quantile `within` is the number of
+      users by which its rank may be off.
     - `delta` is the question's delta.
     - `counts` is the kind of noise of counts.
     - `mechanism` names the mechanism to use; None lets the planner choose.
