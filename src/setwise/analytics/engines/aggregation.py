@@ -1,4 +1,7 @@
-"""`Aggregation`, which describes the exact histogram or statistics that an engine computes, and checks of columns."""
+"""The class `Aggregation`, which describes the exact histogram that an engine computes, and checks of its columns.
+
+An aggregation can also describe statistics of groups, such as sums.
+"""
 
 from dataclasses import dataclass, field, replace
 from typing import assert_never
@@ -139,10 +142,10 @@ def check_suitable(aggregation: Aggregation, schema: Schema) -> None:
 
 
 def with_filter(aggregation: Aggregation, where: Filter | None, schema: Schema) -> Aggregation:
-    """Return a copy of `aggregation` with the filter `where` (None for no filter), checked against `schema`.
+    """Return a copy of `aggregation` whose filter is `where` instead of its own; None means no filter.
 
-    The filter that `aggregation` had is replaced. All columns are checked, unless `aggregation` has passed
-    `check_suitable` for `schema`: then only the new filter is.
+    The copy is checked against `schema`, the columns of the table. If `aggregation` itself has passed `check_suitable`
+    for this schema, a new filter is the only part that is checked, because nothing else has changed.
 
     Raises: the errors of `check_suitable`.
     """
@@ -164,9 +167,10 @@ def columns_read(aggregation: Aggregation) -> set[str]:
 
 
 def check_user(column: Column) -> None:
-    """Raise `UnsuitableTable` unless `column` can identify users: two of its values are equal only for the same user.
+    """Raise `UnsuitableTable` unless the values of `column` can identify users.
 
-    Refused are columns of floating-point numbers, and columns whose SQL type Setwise does not know.
+    Equal values must mean the same user. Floating-point numbers, and values of a SQL type that Setwise does not know,
+    do not ensure this, so columns of these types are refused.
     """
     match column.kind:
         case Kind.FLOAT:
@@ -201,8 +205,8 @@ _GROUPING = {
 def check_item(column: Column, aggregation: Aggregation, place: int = 0) -> None:
     """Raise if rows cannot be grouped by `column`, which must hold text, integers, dates or booleans.
 
-    `place` is the position of `column` among the group columns of `aggregation`. The labels that `aggregation` states
-    for this position must have the type of the column.
+    `place` is the position of `column` among the group columns of `aggregation`. If `aggregation` states labels (public
+    labels, or a label for null), their cells at this position must have the type of the column's labels.
 
     Raises: `UnsuitableTable` for a column of another type, `InvalidParameter` for a label of another type.
     """
@@ -277,7 +281,7 @@ def _check_labels(column: Column, aggregation: Aggregation, place: int) -> None:
     """Raise `InvalidParameter` if a label that `aggregation` states has another type than the labels of `column`.
 
     Stated labels are the public labels (`domain`) and the label for null (`null_item`). `place` is the position of
-    `column` among the group columns, and so of its cell in a label that is a tuple.
+    `column` among the group columns. If a label is a tuple, its cell at this position is checked.
     """
     # `distinct_labels` has checked that all labels of the domain have one type, so the first one is enough.
     labels: list[tuple[str, Cell]] = [("the domain", cell_of(label, place)) for label in (aggregation.domain or ())[:1]]

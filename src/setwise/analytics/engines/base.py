@@ -87,8 +87,8 @@ class EngineQuery(Protocol):
     def group_weights(self, found_labels: Sequence[Label]) -> GroupWeights:
         """Return exact sums of users' weights per group, for the private search for groups.
 
-        `found_labels` are the groups that the search has found so far; they are left out. A user who has n other groups
-        adds about 1/sqrt(n), in units of 2^-20, to each.
+        `found_labels` are the groups that the search has found so far; the result has all other groups. A user who
+        keeps n of these adds about 2^20/sqrt(n) to each, so that the l2 norm of what one user adds is at most 2^20.
         Raises: `EngineFailed` or `UnsuitableTable` with a fixed message, because the driver's may quote private rows.
         """
         # A query may store the (user, group) pairs in the first round instead of reading the table in each.
@@ -98,8 +98,8 @@ class EngineQuery(Protocol):
 class WeightReader:
     """Context manager that reads sums of users' weights per group (no noise) for the private search for groups.
 
-    A user with n groups adds about 1/sqrt(n) to each. `aggregation` names the user and group columns of the table that
-    `engine` has open. All rounds of the search share one query, which may store rows for later rounds.
+    A user with n groups gives each a weight of about 1/sqrt(n). All rounds of the search share one query. `aggregation`
+    names the user and group columns of the table that `engine` has open.
     """
 
     def __init__(self, engine: "Engine", aggregation: Aggregation) -> None:
@@ -123,9 +123,9 @@ class WeightReader:
 
     @without_driver_error
     def read(self, found_labels: Sequence[Label]) -> GroupWeights:
-        """Return sums of users' weights per group, without noise, for the groups that are not in `found_labels`.
+        """Return sums of users' weights per group, without noise, for all groups that are not in `found_labels`.
 
-        Earlier rounds of the search have found `found_labels`. A user with n other groups adds about 1/sqrt(n) to each.
+        Earlier rounds found `found_labels`. A user who keeps n other groups adds about 2^20/sqrt(n) to each.
         """
         return self._query.group_weights(found_labels)
 
@@ -383,7 +383,7 @@ class SqlEngineQuery(ABC):
         self._builder = StatementBuilder(dialect, relation, schema, Parameters(dialect))
 
     def histogram(self, most: int | None) -> Histogram:
-        """Return the exact count, bounded per user, of each group, or of the `most` highest unless it is None."""
+        """Return the exact count of each group, bounded per user; only the `most` highest unless `most` is None."""
         if self._manifest is None:
             statement = self._decode(self._all_counts())
         else:
@@ -406,8 +406,8 @@ class SqlEngineQuery(ABC):
     def group_weights(self, found_labels: Sequence[Label]) -> GroupWeights:
         """Return, for each group not in `found_labels`, the exact sum of the weights of the users who have the group.
 
-        `found_labels` are the groups that the private search for groups has found so far. A user who has n other groups
-        adds about 1/sqrt(n), in units of 2^-20, to each of them.
+        `found_labels` are the groups that the private search for groups has found so far. A user who keeps n other
+        groups adds about 2^20/sqrt(n) to each of them.
         """
         with self._fixed_errors():
             columns = label_columns(self._aggregation)
@@ -433,7 +433,7 @@ class SqlEngineQuery(ABC):
         return self._builder.kept_pairs(self._aggregation, pairs, self._salt())
 
     def _not_among(self, labels: Sequence[str], found_labels: Sequence[Label]) -> list[str]:
-        """Return a list of one SQL condition: a row's group is not in `found_labels`; [] if `found_labels` is empty.
+        """Return [condition], a SQL condition that a row's group is not in `found_labels`; [] if no group was found.
 
         `labels` are the SQL expressions of the row's labels.
         """
@@ -460,7 +460,7 @@ class SqlEngineQuery(ABC):
     def prepared_statement(self) -> tuple[str, dict[str, object]]:
         """Return (SQL, parameters): the statement whose rows (item, n, rank, users) a prepared dataset stores.
 
-        A row says that `users` users have `item` at this random rank, and add n to its count.
+        A row says that `users` users have `item` at position `rank` of their random order, and each add n to its count.
         """
         pairs = self._builder.pairs(self._aggregation, self._rows(hint=self._hint()))
         ranked = self._builder.rank_items(self._aggregation, pairs, self._salt())
@@ -530,7 +530,7 @@ class SqlEngineQuery(ABC):
 
     @cached_property
     def _in_domain(self) -> list[str]:
-        """A list of one SQL condition, that a row's labels are among the public labels; [] if there are none."""
+        """[condition], a SQL condition that a row's labels are one of the public labels; [] if no labels are public."""
         if self._aggregation.domain is None:
             return []
         if self._manifest is None:
@@ -556,10 +556,10 @@ class SqlEngineQuery(ABC):
 
     @abstractmethod
     def _membership(self, labels: Sequence[str], columns: Sequence[Column], rows: Sequence[tuple[Cell, ...]]) -> str:
-        """Return a SQL condition that is true for rows whose labels are in `rows`.
+        """Return a SQL condition that a table row's labels are equal to one of the tuples in `rows`.
 
-        `labels` are the SQL expressions of a row's labels, `columns` their columns, and `rows` tuples with one value
-        for each of the labels, such as the labels of the domain.
+        `labels` are the SQL expressions of the table row's labels, and `columns` the columns that they come from. A
+        tuple in `rows`, such as a public label, has one value for each of `labels`.
         """
 
     @abstractmethod
@@ -577,7 +577,7 @@ INTERVAL = 0.1
 
 
 class Poller:
-    """Context manager to watch a query: a thread calls `look` every 0.1 s until it returns True or the block ends."""
+    """Context manager: a thread calls `look` every 0.1 s to watch a query, until `look` is True or the block ends."""
 
     def __init__(self, look: Callable[[], bool]) -> None:
         self._look = look

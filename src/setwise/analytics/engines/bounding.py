@@ -228,7 +228,7 @@ class StatementBuilder:
         """Return SQL for the labels and `columns` of the items that users keep, one row per user and item.
 
         `pairs` is the SQL of all pairs of user and item. A user keeps the `aggregation.contributions` items with the
-        smallest hashes, which the SQL expression `salt` makes random. The column n may be missing if `per_item` is 1.
+        smallest hashes, which the SQL expression `salt` makes random. If `per_item` is 1, the result may lack n.
         """
         labels = label_columns(aggregation)
         hashed = self.dialect.rank_hash("u", labels.split(", "), salt)
@@ -244,11 +244,11 @@ class StatementBuilder:
         return f"SELECT {rows} FROM ({pairs}) AS pairs GROUP BY u"
 
     def weights(self, aggregation: Aggregation, pairs: str) -> str:
-        """Return SQL for (labels, weight, root, share): three sums per group, for the private search for groups.
+        """Return SQL for (labels, weight, root, share): sums over users per group, for the private search for groups.
 
-        `pairs` is SQL for one row (labels, u) per user u and group of `aggregation`. A user with k groups adds to each
-        about 2^20/sqrt(k) as weight (`user_weight`), 2^14/sqrt(k) as root (`user_root`) and 2^14/k as share
-        (`user_share`), rounded down. Weights find groups; roots and shares are for a survey before.
+        `pairs` is SQL for one row (labels, u) per user u and group. A user with k groups adds to each about
+        2^20/sqrt(k) as weight, 2^14/sqrt(k) as root and 2^14/k as share, rounded down. The search finds groups by their
+        weights. A survey before the search estimates the number of users from roots and shares.
         """
         labels = label_columns(aggregation)
         counted = f"SELECT {labels}, COUNT(*) OVER (PARTITION BY u) AS n FROM ({pairs}) AS pairs"
@@ -272,9 +272,9 @@ class StatementBuilder:
         Its columns are (labels, cell, measure, users, s0, n0, s1, ...).
 
         - A row with measure = -1 is about a whole group: users is its number of users, s<i> the sum of measure i, and
-          n<i> the number of users who add to this sum.
-        - A row with measure = i >= 0 is about one integer (cell) in a group: users is the number of users who add it by
-          measure i.
+          n<i> the number of users who add to the sum (with `Measure.rows`, of their values).
+        - A row with measure = i >= 0 is about an integer (cell) in a group: users is the number of users who add it by
+          measure i, its votes (with `Measure.weight`), or the group's distinct values (with `Measure.distinct`).
 
         `rows` is the SQL of the rows. `salt` is the SQL expression for random choices, or None if there are none. If
         `number_rows`, the SQL numbers rows instead of grouping them, as in `counts_of_rows`.
@@ -331,12 +331,12 @@ class StatementBuilder:
         return (f"WITH {', '.join(parts)} " if parts else "") + " UNION ALL ".join(lines)
 
     def _spread_measure(self, aggregation: Aggregation, place: int, salt: str | None, sums: Sequence[str]) -> str:
-        """Return a SELECT for one measure by which a user adds several integers, called cells, to a group.
+        """Return a SELECT for measure number `place` of `aggregation`, which has a `weight` or counts distinct values.
 
-        If the measure has a `weight`, each user divides that many votes among their cells, and a row has the votes of
-        one cell. Otherwise a row has a group's number of distinct cells. `place` is the measure's position in
-        `aggregation`, and `salt` the SQL expression for random choices. `sums` names columns for other measures, which
-        are 0 here, so that UNION ALL can join the SELECTs of all measures.
+        With a `weight`, each user divides that many votes among the values (cells) of their rows, and a result row has
+        the votes for one cell. Otherwise a result row has the number of distinct cells of a group. `salt` is the SQL
+        expression for random choices. `sums` names the result columns of other measures, which are 0 here, so that
+        UNION ALL can join the SELECTs of all measures.
         """
         measure = aggregation.measures[place]
         labels, value = label_columns(aggregation), self._measures(aggregation).row_name(measure)
@@ -368,9 +368,9 @@ class StatementBuilder:
     def _divide_units_fast(self, aggregation: Aggregation, place: int, salt: str | None, none: str) -> str:
         """Return a SELECT that adds up votes per group and cell (an integer), for engines that support MATERIALIZED.
 
-        Each user divides the `weight` of a measure, a number of votes, among the cells of their rows. `place` is the
-        position of this measure in `aggregation`. `salt` is the SQL expression by which a user's groups are chosen;
-        None for all groups. `none` is SQL of result columns of other measures, all 0.
+        Each user divides the votes of one measure (its `weight`) among the cells of their rows. `place` is the position
+        of this measure in `aggregation`. `salt` is the SQL expression by which a user's groups are chosen; None for all
+        groups. `none` is SQL text of the result columns that belong to other measures, all 0.
         """
         measure = aggregation.measures[place]
         labels, value = label_columns(aggregation), self._measures(aggregation).row_name(measure)
@@ -397,10 +397,10 @@ class StatementBuilder:
         )
 
     def _divide_units(self, labels: str, cells: str, measure: Measure) -> str:
-        """Return SQL for (labels, cell, users), where users is the sum of the units that users give to the cell.
+        """Return SQL for (labels, cell, users), where the column users holds the votes that all users give to the cell.
 
         `labels` names the label columns. `cells` is SQL of rows (u, labels, cell, c): user u has c rows in that cell. A
-        user divides `measure.weight` units among the cells of a group in proportion to c, rounded by largest
+        user divides `measure.weight` votes among the cells of a group in proportion to c, rounded by largest
         remainders.
         """
         by = f"u, {labels}"
@@ -420,11 +420,11 @@ class StatementBuilder:
     def _one_number_parts(
         self, kept: str, labels: str, sums: Mapping[str, str], celled: Sequence[str]
     ) -> tuple[dict[str, str], list[str]]:
-        """Return SQL parts of `statistics` for the measures by which each user adds one number to a group.
+        """Return (tables, selects): SQL for the measures by which a user adds one number to a group.
 
-        The parts are common table expressions by name, and SELECTs for UNION ALL. `kept` is the SQL with one row per
-        user and group, `labels` its label columns, and `sums` maps result columns to SQL sums over users. For each
-        value of the columns of `kept` that `celled` names, the users who have the value are counted.
+        `tables` are common table expressions by name, `selects` are for UNION ALL. `kept` is SQL with one row per user
+        and group, `labels` its label columns, and `sums` maps result columns to SQL sums over users. `celled` names
+        columns of `kept`; for each value of such a column, the users who have the value are counted.
         """
         added = "".join(f", {value} AS {name}" for name, value in sums.items())
         users = self.dialect.int64("COUNT(*)")
@@ -458,7 +458,7 @@ class StatementBuilder:
         return Measures(aggregation.measures, self.schema, self.dialect)
 
     def counts_of_rows(self, aggregation: Aggregation, rows: str, salt: str) -> str:
-        """Return SQL that counts each item of `aggregation`, (labels, count), without grouping rows by user.
+        """Return SQL for (labels, count) of each item of `aggregation`, computed without grouping rows by user.
 
         `rows` is the SQL of the rows, and `salt` the SQL expression that makes the order of a user's items random. This
         form is faster than grouping if users rarely have several rows of one item. It cannot sum a value column.
@@ -470,11 +470,11 @@ class StatementBuilder:
         return f"SELECT {labels}, COUNT(*) AS count FROM ({numbered}) AS numbered WHERE {kept} GROUP BY {labels}"
 
     def _rank_rows(self, aggregation: Aggregation, rows: str, salt: str, sums: Mapping[str, str] | None = None) -> str:
-        """Return SQL that turns each row of the SQL `rows` of `aggregation` into (labels, rank, earlier, sums).
+        """Return SQL that adds the columns rank, earlier and those in `sums` to each row of the SQL statement `rows`.
 
         rank numbers the user's items from 1, in an order that the SQL expression `salt` makes random. earlier is the
-        number of earlier rows of this user and item. `sums` maps column names to SQL aggregates over all rows of this
-        user and item.
+        number of earlier rows of the same user and item. `sums` maps names of columns to SQL aggregates over all rows
+        of the same user and item. Only the labels of the row are kept beside these columns.
         """
         labels = label_columns(aggregation)
         # In the window's order, rows of one user and item are adjacent. So DENSE_RANK numbers the distinct items, and
@@ -552,11 +552,11 @@ def _counted_groups(aggregation: Aggregation, columns: Iterable[str]) -> list[st
 
 
 def _cell_columns(celled: Sequence[str]) -> str:
-    """Return the SQL text of two columns, cell and measure, for a SELECT with GROUPING SETS.
+    """Return the SQL text of the columns cell and measure, which say what a result row of GROUPING SETS counts.
 
-    `celled` names columns w<i>, the integer that a user adds by measure i. Rows that are grouped by labels alone have
-    measure -1 and cell 0. Rows grouped by labels and w<i> have measure i, or -2 for users who add nothing, and cell
-    w<i>.
+    `celled` names columns w<i>, the integer that a user adds by measure i. A row about a whole group has measure -1 and
+    cell 0. A row about one integer has measure i and the integer as cell. A row about users who add nothing by measure
+    i has measure -2.
     """
     cell = " ".join(f"WHEN GROUPING({name}) = 0 THEN COALESCE({name}, 0)" for name in celled)
     places = [(name, f"CASE WHEN {name} IS NULL THEN -2 ELSE {name[1:]} END") for name in celled]
