@@ -30,11 +30,11 @@ class Bound:
 
     - `method` and `statement` name the computation and its proof in results.
     - `tight`: whether some analyst attains the lower ends of the brackets. If not, lower ends carry no information.
-    - `preliminary`: whether this is a quick bound that a better bound follows.
+    - `preliminary`: whether this is a quick bound, after which a better bound is tried.
     - `enough` is the relative width of a bracket at which no further bound is evaluated; None takes the width of
       `Effort`.
-    - `registered` is a (method, statement) to name instead if all parameters of the uses are fixed in advance; None if
-      there is no other name.
+    - `registered` is the (method, statement) that results name if the parameters of all uses are fixed in advance. Only
+      bounds of privacy filters, which also allow parameters chosen on the fly, may have it; otherwise it is None.
     """
 
     # If `enough` is None, the width is `Effort.width` for a `preliminary` bound, and `Effort.enough` for any other
@@ -118,8 +118,9 @@ def from_curve(
     - `failure` is a bracket for the probability of outright failure; for a delta below it the bound raises
       `Unattainable`.
     - `tight` says whether some analyst attains the lower ends of the brackets.
-    - `largest` is the largest privacy loss without an outright failure.
-    - `guess` maps a delta to an estimate of its epsilon; None starts at epsilon = 1.
+    - `largest` is the largest privacy loss without an outright failure, so no larger epsilon need be returned.
+    - `guess` maps a delta to an estimate of its epsilon, where the search for the epsilon starts; None starts it at
+      epsilon = 1.
     """
     # The bracket for the epsilon at a delta is found by inverting `curve`, from `guess` on; a good guess saves
     # evaluations of a slow curve. Its upper end is at most `largest`.
@@ -142,12 +143,13 @@ def evaluate_bounds(
 ) -> tuple[Bracket, Bound]:
     """Return the intersection of the brackets of `bounds` for `target`, and the bound with the smallest upper end.
 
-    Bounds are evaluated in order until the bracket is narrow enough.
+    Bounds are evaluated in order until the bracket is narrow enough or low enough.
 
     - `target` asks for the delta at an epsilon or for the epsilon at a delta.
     - `width` is the width at which to stop, relative to the upper end. If None, each bound says which width is enough
       for it (`Bound.enough`), or else `effort` does.
-    - `below`: an upper end of at most this number is low enough, whatever the width.
+    - `below`: an upper end of at most this number is low enough, because it makes no difference to the caller how far
+      below this number it is.
 
     Raises: the `Unattainable` of the first bound, if every bound raises `Unattainable`.
     """

@@ -154,11 +154,12 @@ def _on_the_grid(kinds: ClassifiedUses, interaction: Interaction, effort: Effort
 
 
 def _merged_integer_gaussians(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -> Bound | None:
-    """Return the bound in which Gaussians replace many integer Gaussian mechanisms with different noise.
+    """Return a bound in which Gaussian mechanisms replace integer Gaussian mechanisms with many different noise scales.
 
-    The losses of many different integer Gaussians are slow to sum, while Gaussians merge into one. Returns None if
-    `kinds` has few different integer Gaussians, or if the Gaussian that replaces them is out of range. `interaction`
-    says what the analyst may choose on the fly, and `effort` how narrow a bracket must be.
+    The losses of many different integer Gaussians are slow to sum, while Gaussians merge into one. For the upper end,
+    one Gaussian that dominates all integer Gaussians replaces them; for the lower end, Gaussians with a little more
+    noise. Returns None if `kinds` has few different integer Gaussians, or if the dominating Gaussian has too large a mu
+    squared. `interaction` says what the analyst may choose on the fly, and `effort` how narrow a bracket must be.
     """
     # For the upper end, one Gaussian replaces all of them. Its mu squared, (sensitivity / sigma)^2, is large enough for
     # it to dominate the integer mechanisms in any order. For the lower end, each integer mechanism is replaced by a
@@ -180,10 +181,12 @@ def _merged_integer_gaussians(kinds: ClassifiedUses, interaction: Interaction, e
     with_some_below = classify([*others, *(Use(noise, count) for noise, count in below.gaussians)])
 
     def answer(target: Target, width: float | None) -> Bracket:
-        """Return the bracket for `target` in which Gaussians replace the integer Gaussian mechanisms.
+        """Return a bracket for `target`, a delta or an epsilon, computed with Gaussians in place of integer Gaussians.
 
-        `target` asks for a delta or an epsilon. `width` is the wanted width of the bracket, relative to its upper end,
-        or None. The lower end is 0 if the lower bound cannot be computed.
+        The bracket contains the true value, because the Gaussians for the upper end reveal at least as much as the
+        integer Gaussians, and those for the lower end at most as much, up to a small correction. The lower end is 0 if
+        the lower bound cannot be computed. `width` is the wanted width of the bracket, relative to its upper end, or
+        None for the default.
         """
         upper = _first_narrow(with_one_above, interaction, target, width, effort).upper
         with contextlib.suppress(Unattainable):
@@ -202,11 +205,11 @@ def _merged_integer_gaussians(kinds: ClassifiedUses, interaction: Interaction, e
 
 
 def small_losses_apart(kinds: ClassifiedUses) -> tuple[tuple[Use, ...], float] | None:
-    """Return (uses, s): the uses of `kinds` without uses of tiny loss, and the sum s of the largest losses left out.
+    """Return (the uses of `kinds` without uses of tiny loss, the sum s of the largest losses of the uses left out).
 
-    The caller bounds the other uses alone and adds s to their epsilon, so that grid errors cannot make one more tiny
-    use lower the bound. Returns None if no use can be left out, if no use has bounded range, if some use may fail
-    outright, or if some use has neither a dominating pair nor bounded range.
+    The caller bounds the returned uses alone, and adds s to their epsilon. Otherwise the errors of a grid could make
+    the bound smaller when one more use of tiny loss is added. Returns None if no use can be left out, if no use has
+    bounded range, if some use may fail outright, or if some use has neither a dominating pair nor bounded range.
     """
     # In any order, the uses left out raise a privacy profile f (delta as a function of epsilon) at epsilon x to at most
     # f(x - s) (docs/optimal-composition.md, "Losses that hardly count"). Uses with the smallest losses are left out, as
@@ -254,7 +257,9 @@ def reached_by_adapting(kinds: ClassifiedUses, interaction: Interaction, target:
 def _first_narrow(
     kinds: ClassifiedUses, interaction: Interaction, target: Target, width: float | None, effort: Effort
 ) -> Bracket:
-    """Return a bracket for the optimal delta or epsilon of the uses in `kinds`, by the first bounds that are narrow.
+    """Return a bracket for the optimal delta or epsilon of the uses in `kinds`.
+
+    Bounds are evaluated one after another, until the intersection of their brackets is as narrow as wanted.
 
     - `interaction` says what the analyst may choose on the fly.
     - `target` asks for the delta at an epsilon or for the epsilon at a delta.
@@ -295,11 +300,11 @@ def _all_in_one_gaussian(kinds: ClassifiedUses) -> Bound:
 
 
 def _for_search(kinds: ClassifiedUses, effort: Effort) -> Iterator[Bound]:
-    """Yield a quick and then a tighter bound for hundreds of bounded-range uses of one epsilon.
+    """Yield two bounds for hundreds of bounded-range uses of one epsilon: a quick bound, and then a tighter bound.
 
-    They serve searches that evaluate them many times, such as one for the least noise within a budget. `kinds` are the
-    uses. The second bound is evaluated only if the bracket of the first is wider than `effort.one_gaussian`, relative
-    to its upper end.
+    The two bounds are for searches that evaluate them many times, such as a search for the least noise within a budget.
+    A caller evaluates the second bound only if the bracket of the first is wider than `effort.one_gaussian`, relative
+    to its upper end. `kinds` has the uses.
     """
     # In the first bound one Gaussian replaces all bounded-range uses, which takes milliseconds. The second bound is
     # computed on a grid. The lower end of both bounds is attained by an analyst who does not adapt to earlier answers
@@ -316,12 +321,12 @@ def _for_search(kinds: ClassifiedUses, effort: Effort) -> Iterator[Bound]:
         return max((bound.answer(target, None).lower for bound in _worst_responses(kinds, target)), default=0.0)
 
     def by_one_gaussian(target: Target, width: float | None) -> Bracket:
-        """Return the bracket for `target` whose upper end is computed with one Gaussian for all bounded-range uses.
+        """Return a bracket for `target`; its upper end is computed with one Gaussian for all bounded-range uses.
 
-        `target` asks for a delta or an epsilon. `width` is the wanted width of the bracket, relative to its upper end,
-        or None.
+        The Gaussian dominates these uses. The lower end is that of known mechanisms. `target` asks for a delta or an
+        epsilon, and `width` is the wanted width of the bracket, relative to its upper end, or None for the default.
 
-        Raises: `Unattainable` if there is no such upper end.
+        Raises: `Unattainable` if the mu squared of the Gaussian is above `LARGEST_WALLET`.
         """
         upper = above.answer(target, width).upper
         return Bracket(min(reached(target), upper), upper)
@@ -368,8 +373,9 @@ def _majorant(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -
     def bound(others: Sequence[Use], *stages: tuple[Group, ...]) -> Bound:
         """Return the bound on linear uses followed by the bounded-range uses in `stages`.
 
-        Linear uses have fixed dominating pairs. They are the linear uses of the composition and the uses in `others`.
-        Each stage is a tuple of (epsilon, count) groups; the uses of a stage may come in any order.
+        Linear uses have fixed dominating pairs. Here they are the linear uses of the enclosing call's `kinds`, and the
+        uses in `others`, which stand for some of its bounded-range uses. Each stage is a tuple of (epsilon, count)
+        groups; the uses of a stage may come in any order.
         """
         merged = replace(classify([*linear, *others]), failed=kinds.failed)
         if not (ranges := [RangeStage(groups) for groups in stages if groups]):
@@ -391,10 +397,11 @@ def _majorant(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -
 
     @cache
     def below(split: gaussian_majorant.RangeSplit) -> Bound:
-        """Return a lower bound on delta and epsilon, in which randomized responses replace the small epsilons.
+        """Return a lower bound on delta and epsilon, in which randomized responses replace uses of small epsilon.
 
-        `split` divides the bounded-range uses into small and large epsilons. The uses of large epsilon come after the
-        responses, smallest epsilon first, and are computed on a grid.
+        `split` divides the bounded-range uses into small and large epsilons. The responses satisfy the guarantees of
+        the small epsilons, so some analyst attains the bound. The uses of large epsilon come after the responses,
+        smallest epsilon first, and are computed on a grid.
         """
         attained = [
             Use(noise, count)
@@ -568,10 +575,10 @@ def _optimum(stages: tuple[Stage, ...], failure: Bracket, effort: Effort, statem
 
 
 def _only_if(closer: Callable[[Target], bool], bound: Bound) -> Bound:
-    """Return the slow `bound` changed so that it is computed only if it is `closer`, or if a width is asked for.
+    """Return the slow `bound`, changed so that it raises `Unattainable` where it is probably not worth its time.
 
-    `closer` says for a target (a delta or an epsilon) whether the bound is expected to improve those evaluated before
-    it. If it is not, the bound raises `Unattainable`.
+    `closer` says for a target (a delta or an epsilon) whether the bound is expected to improve on the bounds evaluated
+    before it. If it is not, the bound is computed only for a caller that asks for a certain width of the bracket.
     """
 
     def answer(target: Target, width: float | None) -> Bracket:
@@ -591,10 +598,11 @@ def _only_if(closer: Callable[[Target], bool], bound: Bound) -> Bound:
 
 
 def _prices_are_closer(kinds: ClassifiedUses, target: Target) -> bool:
-    """Return whether the bound by prices of uses is probably closer for `target` than the bound by one Gaussian.
+    """Return which of two upper bounds is probably closer for `target`: True for the bound by prices of uses.
 
-    Both are upper bounds on the delta or epsilon of the uses `kinds`. One replaces orders of bounded-range uses by sums
-    of prices, the other replaces the uses of small epsilon by one Gaussian. `target` asks for a delta or an epsilon.
+    Both bound the delta or epsilon of the uses `kinds`. The bound by prices takes long: a dynamic program over orders
+    of bounded-range uses, in which a sum of prices stands for the remaining uses. The other bound is quick: one
+    Gaussian replaces all bounded-range uses of small epsilon. `target` asks for a delta or an epsilon.
     """
     # Both bounds raise log E[exp(tilt L)], with L the loss of all uses, above what it can be; this is compared at the
     # tilt of `target`.
@@ -705,11 +713,11 @@ def _worst_responses(kinds: ClassifiedUses, target: Target) -> Iterator[Bound]:
 
 
 def _tilt(kinds: ClassifiedUses, target: Target) -> float:
-    """Return the rate at which the overall delta of `kinds` falls with the overall epsilon near `target`, roughly.
+    """Return roughly the rate at which the overall delta of `kinds` falls with the overall epsilon near `target`.
 
     The rate serves as an exponential tilt, the weight exp(rate L) on losses L. `target` asks for the delta at an
-    epsilon, or for the epsilon at a delta. The result is 0 if no delta above the probability of outright failure is
-    asked for.
+    epsilon, or for the epsilon at a delta. The result is 0 if the delta of `target` is not above the probability of
+    outright failure.
     """
     saddle = proxy_saddle(kinds.linear, kinds.ranges)
     if target.wanted == "delta":
@@ -729,10 +737,11 @@ def _moderate_tilt(kinds: ClassifiedUses, target: Target) -> float:
 
 
 def _worst_laws(kinds: ClassifiedUses, target: Target) -> Iterator[Bound]:
-    """Yield lower bounds in which the uses of one zCDP guarantee have the worst privacy loss with two values.
+    """Yield lower bounds in which one mechanism with a two-valued privacy loss stands for the uses of a zCDP guarantee.
 
-    `target` asks for the delta at an epsilon or for the epsilon at a delta. Nothing is yielded if `kinds` has no zCDP
-    guarantee, if some use has bounded range, or if the search would fail or take too long.
+    The two values of the loss are chosen so that zCDP allows them and delta is about largest. `target` asks for the
+    delta at an epsilon or for the epsilon at a delta. Nothing is yielded if `kinds` has no zCDP guarantee, if some use
+    has bounded range, or if the search would fail or take too long.
     """
     # The guarantee is the zCDP guarantee in `kinds` with the largest count times rho. Other guarantees without a
     # dominating pair are replaced by known examples. The two values of the loss are chosen so that delta at an overall

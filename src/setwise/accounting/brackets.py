@@ -284,9 +284,9 @@ def crossing(
 ) -> float:
     """Return a point next to the place where the falling function `height` crosses 0, between `left` and `right`.
 
-    - `keep_left`: True for a point just left of the crossing (`right` if the height is still positive there), and
-      False for a point just right of it.
-    - `near` is the wanted distance from the crossing, as a share of `right`.
+    - `keep_left`: True for a point just left of the crossing (`right` if the height is still positive there), and False
+      for a point just right of it.
+    - `near` is the wanted distance from the crossing, as a share of `right`; 0 asks for the accuracy of floats.
     """
     # The search narrows an interval that contains the crossing. It ends when the interval is no longer than `near`
     # times its right end, or than a few units in the last place, or when the height at the point is within

@@ -207,10 +207,13 @@ def _search(
 ) -> float | None:
     """Return a point between `worst` and `best` whose delta just meets the wanted delta; None if even `best` does not.
 
-    - A point is the logarithm of a plan's free parameter or, if `spacing` is 1, a number of uses.
-    - `excess` maps a point to log(delta / wanted delta), at most 0 at a good point, and its uncertainty.
-    - `start` is the first point, near which the excess changes by about `rate` per unit.
-    - `spacing`: the result is a good point with a bad point this close, unless uncertainty hides a better one.
+    - A point is the logarithm of a plan's free parameter (noise or epsilon) or, if `spacing` is 1, a number of uses.
+    - `worst` is the point with the largest delta, and `best` the point with the smallest.
+    - `excess` maps a point to log(delta / wanted delta) and the uncertainty of this number. A point is good if the
+      number is at most 0, and bad otherwise.
+    - `start` is the point evaluated first, and `rate` about how much the excess changes there per unit of the point.
+    - `spacing`: the search ends at a good point with a bad point at most this far away, or earlier if the uncertainty
+      is too large to find a better point.
     """
     # The search also ends if further steps could not show that a better point exists. For logarithms, they could not if
     # the excess of the point is no further below 0 than its uncertainty. For numbers of uses, they could not if the

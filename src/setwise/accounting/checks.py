@@ -79,9 +79,10 @@ def check_within(name: str, value: object, smallest: float, largest: float) -> f
 
 
 def limit_text(limit: float) -> str:
-    """Return `limit` as text: with six significant digits if they agree with it to nine digits, else with all digits.
+    """Return `limit` as text: with six significant digits if these are accurate to nine digits, else with all digits.
 
-    The text of a limit that was widened a little for rounding errors is then the round number that people know.
+    Some limits were raised a little, to allow for rounding errors. Their text is then the round number that people
+    know.
 
     >>> limit_text(500 * (1 + 1e-12)), limit_text(246913.578)
     ('500', '246913.578')

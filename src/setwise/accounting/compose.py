@@ -131,8 +131,8 @@ class Composition:
     def quick_epsilon(self, delta: float) -> CertifiedBound:
         """Return a certified bracket for the epsilon of the composition at `delta`, quickly, for searches.
 
-        With hundreds of equal bounded-range uses, the upper end may exceed that of `epsilon(delta)` by up to 0.25%
-        (`_ONE_GAUSSIAN`).
+        With hundreds of equal bounded-range uses, the upper end may exceed that of `epsilon(delta)` by up to 0.25%,
+        because one Gaussian then stands for these uses.
         """
         # To save time, the bracket is not tightened by bounds for other interactions (analysts who may choose more, or
         # less, on the fly); `compared_epsilon` does that.
@@ -177,12 +177,15 @@ class Composition:
         return replace(finer if finer.upper <= default.upper else default, lower=lower)
 
     def _without_small_losses(self, target: Target, effort: Effort) -> CertifiedBound | None:
-        """Return the bound that composes the uses of tiny loss by adding up their largest losses, or None.
+        """Return a bound that composes most uses, and only adds up the largest losses of uses of tiny loss; or None.
 
-        So one more tiny use never lowers the bound by a grid error. If `target` asks for an epsilon, the sum of the
-        tiny losses is added to it; if it asks for a delta, the delta is read at an epsilon smaller by that sum.
-        `effort` says how narrow a bracket must be. Returns None if no use has such a tiny loss, if parameters are
-        chosen on the fly, or if `target` gives an epsilon of at most twice that sum.
+        Let s be the sum of the largest losses of the uses of tiny loss. If `target` asks for an epsilon, s is added to
+        the epsilon of the other uses. If it asks for a delta, the delta of the other uses is read at an epsilon smaller
+        by s. Then one more tiny use never lowers the bound, as it could if errors of a grid are larger than its effect.
+        `effort` says how narrow a bracket must be.
+
+        Returns None if no use has such a tiny loss, if parameters are chosen on the fly, or if `target` gives an
+        epsilon of at most 2 s.
 
         Theorem: docs/optimal-composition.md, "Losses that hardly count".
         """
@@ -210,10 +213,11 @@ class Composition:
         return replace(bound, lower=min(bound.lower, bound.upper))
 
     def _not_below_parts(self, bound: CertifiedBound, target: Target) -> CertifiedBound:
-        """Return `bound` with both ends raised to at least the ends of the bounds of some subsets of the uses.
+        """Return `bound`, with each end raised to the same end of the bounds for some subsets of the uses.
 
-        A bound for fewer uses cannot truly be larger. But grids have errors, so that without this step one more use
-        could lower the upper end. `target` asks for a delta or an epsilon.
+        An end that is larger already stays. The true optimum of all uses is at least that of a subset. But upper ends
+        exceed the optimum by errors of grids, so without this step one more use could lower the upper end. `target`
+        asks for a delta or an epsilon.
 
         Theorem: docs/numerics.md, "Upper ends of growing sets".
         """
@@ -371,11 +375,10 @@ class Composition:
     def _reached_without_classes(self, target: Target, effort: Effort) -> float:
         """Return a lower bound on the delta or epsilon of `target`, from those uses whose optimum can be computed.
 
-        These uses have a dominating pair or bounded range.
-
-        Leaving the other uses out reveals less, so the lower end of the bracket for these uses is a lower bound for
-        all. `effort` says how narrow their bracket must be. The result is 0 if there are no such uses, if their bracket
-        cannot be computed, or if there are no other uses, because the caller then has the bracket already.
+        These uses have a dominating pair or bounded range. Leaving the other uses out reveals less, so the lower end of
+        the bracket for these uses is a lower bound for all. `effort` says how narrow their bracket must be. The result
+        is 0 if there are no such uses, if their bracket cannot be computed, or if there are no other uses, because the
+        caller then has the bracket already.
         """
         # Their optimum can be computed. Leaving the other uses out reveals less, so the lower end of the bracket for
         # these uses is a lower bound for all uses. If all uses are of these two kinds, the caller has their bracket
@@ -409,11 +412,12 @@ class Composition:
 
 
 def _sets_without_small_kinds(uses: tuple[Use, ...]) -> Iterator[tuple[Use, ...]]:
-    """Yield `uses` without the smallest kind of use, and then without the two smallest kinds, if these are small.
+    """Yield `uses` without the smallest kind of use, and then without the two smallest kinds, as far as these are
+    small.
 
-    A kind is all uses with the same guarantee; it is small if its uses together cost little. The bounds of these sets
-    show by comparison that a small further use does not lower the bound. At most `_MOST_PARTS` sets of uses are
-    yielded.
+    A kind is all uses with the same guarantee. It is small if its uses cost little together, and the two kinds are
+    small if they cost little together. The caller compares the bound for all uses with the bounds for these sets, so
+    that a small further use does not lower it.
     """
     # The size of a kind is its number of uses times rho + max(xi, 0), where the guarantee implies (xi, rho)-zCDP. Kinds
     # of equal size are ordered by the text of the guarantee. At most `_MOST_PARTS` sets are yielded, and the kinds left

@@ -12,9 +12,10 @@ from setwise.accounting.guarantees import ApproxDP, BoundedRange, Gaussian, Pure
 
 
 def log_delta(xi: float, rho: float, epsilon: float, order_less_one: float) -> float:
-    """Return the logarithm, rounded up, of the delta that (xi, rho)-zCDP implies at `epsilon` by one Renyi order.
+    """Return the logarithm, rounded up, of the delta that (xi, rho)-zCDP implies at `epsilon` by one order alpha.
 
-    The order is alpha = 1 + `order_less_one`. Every order implies a delta; the best order implies the smallest.
+    The order of the Renyi divergence is alpha = 1 + `order_less_one`. Every order implies a delta; the best order
+    implies the smallest.
     """
     a = order_less_one
     alpha = 1.0 + a
@@ -54,7 +55,7 @@ def optimised_delta(xi: float, rho: float, epsilon: float) -> Bracket:
 
 
 def bounded_range_to_pure(guarantee: BoundedRange) -> PureDP:
-    """Return the epsilon-DP guarantee that the epsilon-bounded range `guarantee` implies.
+    """Return the epsilon-DP guarantee that the epsilon-bounded-range `guarantee` implies, with the same epsilon.
 
     Theorem: DurfeeRo19.
     """
@@ -62,7 +63,7 @@ def bounded_range_to_pure(guarantee: BoundedRange) -> PureDP:
 
 
 def pure_to_bounded_range(guarantee: PureDP) -> BoundedRange:
-    """Return the 2 epsilon-bounded range guarantee that the epsilon-DP `guarantee` implies.
+    """Return the bounded-range guarantee that the epsilon-DP `guarantee` implies; its parameter is 2 epsilon.
 
     Theorem: DurfeeRo19.
     """

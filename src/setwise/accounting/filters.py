@@ -20,8 +20,9 @@ from setwise.records import set_fields
 class Spent:
     """The totals over all uses so far, by which a zCDP filter decides whether to admit a further use.
 
-    `rho` is the sum of the uses' zCDP parameters, and `failure_sum` the sum of their probabilities of outright failure
-    (in which everything may be revealed). Both are rounded up.
+    Each use is (xi, rho)-zCDP without outright failure (in which everything may be revealed). `rho` is the sum of rho,
+    plus the sum of the positive xi. `failure_sum` is the sum of the probabilities of outright failure. Both are rounded
+    up.
     """
 
     rho: float = 0.0
@@ -47,10 +48,11 @@ class Spent:
         return either_fails(self.failure, optimised_delta(0.0, self.rho, epsilon))
 
     def plus(self, use: Use) -> "Spent":
-        """Return the totals after another `use`, which is (xi, rho)-zCDP without outright failure.
+        """Return the totals after the further uses that `use` counts.
 
-        In an outright failure, everything may be revealed; its probability is added to `failure_sum`. A positive xi is
-        added to rho, and a negative xi is dropped.
+        Each of these uses is (xi, rho)-zCDP without outright failure, in which everything may be revealed. The
+        probability of outright failure is added to `failure_sum`. A positive xi is added to rho, and a negative xi is
+        dropped.
         """
         # A positive xi may be added because the divergence of order alpha > 1 is at most xi + alpha rho <= alpha (xi +
         # rho).
@@ -116,13 +118,14 @@ _LEVELS = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZcdpOdometer:
-    """An upper bound on the privacy loss of all uses so far, valid at all times together with probability 1 - delta.
+    """An upper bound on the privacy loss of all uses so far; with probability 1 - delta it holds at all times at once.
 
-    - `failure_share` is the share of delta for outright failures; once their probabilities exceed it, nothing is
-      promised.
-    - `first_rho`: without `most_rho`, the bound is close for sums of rho from about this one on.
-    - `most_rho` is the sum of rho at which a filter admits no further use; None without a filter.
-    - `spent` has the sum of rho of the uses so far, whose parameters may be chosen on the fly.
+    - `failure_share` is the share of delta for outright failures (in which everything may be revealed). Once the sum of
+      their probabilities exceeds this share, the bound is infinite.
+    - `first_rho` is used only if `most_rho` is None: the bound is close once the sum of rho is about this large.
+    - `most_rho` is the sum of rho at which a filter admits no further use, so that the bound is close up to it; None
+      without a filter.
+    - `spent` has the sums, over the uses so far, of rho and of the failure probabilities.
 
     >>> from setwise.accounting.guarantees import Gaussian
     >>> ZcdpOdometer(delta=1e-6).record(Use(Gaussian(sigma=20), 10)).epsilon() < 1.02

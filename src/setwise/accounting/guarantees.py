@@ -56,7 +56,8 @@ class Guarantee(ABC):
 
     - `kind` is the name in the notation, such as "pure" in "pure:0.1x25"; `example` is the rest, "0.1x25".
     - `words` are the noun for one use and the format of its parameters, for texts that people read.
-    - `calibrates` is what a search may look for: the smallest "noise", the largest "epsilon", or None.
+    - `calibrates` is what a search for the best value of the one parameter looks for: the smallest "noise", the largest
+      "epsilon", or None if no search is possible.
     - `price_varies` says whether platforms may round the price of a use (the mu squared that it costs) differently.
     """
 
@@ -127,7 +128,9 @@ class Guarantee(ABC):
     def price(self, remaining: float) -> float:
         """Return the price of one use that leaves `remaining` in a budget of mu squared; infinite if no price is known.
 
-        Price and remaining budget are in mu squared. The price may be higher if less remains. The probability of
+        Price and remaining budget are in mu squared. The price is the amount by which the budget must exceed
+        `remaining`, so that a Gaussian mechanism with the mu squared of the budget dominates the use followed by a
+        Gaussian mechanism with mu squared `remaining`. So the price may be higher if less remains. The probability of
         outright failure (in which everything may be revealed) is not included.
         """
         pure = self.pure()
@@ -223,7 +226,7 @@ class BoundedRange(Guarantee):
     def zero_concentrated(self) -> "ZeroConcentratedDP":
         """Return (mean - epsilon^2/8, epsilon^2/8)-zCDP, which epsilon-bounded range implies.
 
-        The mean is `mean_loss`, and the first parameter, xi, is never positive.
+        Here `mean_loss` gives the mean. The first parameter, xi, is never positive.
 
         Theorem: the paper's lem:subgaussBounds, converted by lem:CDPtozCDP.
         """

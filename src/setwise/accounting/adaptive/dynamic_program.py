@@ -1,9 +1,12 @@
 """Certified privacy profiles of bounded-range mechanisms that an analyst uses in any adaptive order.
 
-A privacy profile is delta as a function of epsilon. The profile of all mechanisms is computed from the last mechanism
-to the first: an operator (operator.py) adds one mechanism before those of a profile. If epsilons differ, a dynamic
-program takes the maximum over the mechanisms that the analyst may use next. Its states say which uses remain. If there
-are too many states, they are replaced by sums of prices, and the result is an upper bound.
+A privacy profile is delta as a function of epsilon. The profile of all mechanisms is computed backwards, from the
+mechanism used last to the mechanism used first: an operator (operator.py) turns the profile of later mechanisms into
+the profile of one more mechanism followed by these. If the mechanisms have different epsilons, a dynamic program takes
+the maximum over the mechanisms that the analyst may use next. A state of the program says how many uses of each epsilon
+remain. If there are too many such states, each use gets a price (a whole number), and a state is only the sum of the
+prices of the remaining uses. The result is then an upper bound, because such states also allow orders that use some
+mechanism too often.
 """
 
 # Let f be the profile of the mechanisms used last, and S_a f the profile if one a-bounded-range mechanism is used
@@ -103,12 +106,12 @@ that the multiple is not below the epsilon."""
 
 @dataclass(frozen=True, slots=True)
 class DrawOrders:
-    """Bounded-range mechanisms that may be used in any order, as the dynamic program over their orders needs them.
+    """Bounded-range mechanisms that an analyst may use in any order: the input of a dynamic program over these orders.
 
-    - `groups` are pairs (epsilon, count).
-    - `prices` is empty or has, for each group, a positive whole number, the price of one of its uses. With prices, a
-      state of the program is only the sum of the prices of the remaining uses. There are fewer such states, but the
-      result is then an upper bound on the largest delta.
+    - `groups` are pairs (epsilon, count): `count` mechanisms with the same epsilon.
+    - `prices` is empty, or has one positive whole number for each group. Without prices, a state of the program says
+      how many uses of each group remain. With prices, a state is only the sum of the prices of the remaining uses. This
+      saves time, because there are fewer states, but the result is then only an upper bound on the largest delta.
     """
 
     # One use is called a draw. Without prices, a state is a vector with the number of remaining draws of each group,
@@ -121,7 +124,7 @@ class DrawOrders:
 
     @property
     def steps(self) -> int:
-        """Upper bound on how often the dynamic program adds one use to a privacy profile, the measure of its work."""
+        """An upper bound on how often the dynamic program adds one use to a privacy profile. It measures the work."""
         # With one group of equal mechanisms the number is its number of uses. With several groups it is the number of
         # groups times the number of states of the program (vectors of remaining counts, or sums of prices).
         if self.prices:
@@ -134,17 +137,18 @@ class DrawOrders:
     def total(self) -> int:
         """Sum of the prices of all uses: count times price, added up over the groups.
 
-        A price is a positive whole number. The sum is the first state of the dynamic program, in which nothing has been
-        used.
+        In the dynamic program with prices, a state is the sum of the prices of the remaining uses. The total is the
+        state in which nothing has been used.
 
         Requires: `prices` is not empty.
         """
         return sum(count * price for (_, count), price in zip(self.groups, self.prices, strict=True))
 
     def levels(self) -> NDArray[np.int64]:
-        """Return the states of the dynamic program with prices: every sum of prices that some subset of the draws has.
+        """Return the states of the dynamic program with prices: every sum of prices that some subset of the uses has.
 
-        A draw is one use of a mechanism, and its price a positive whole number. The sums are in ascending order.
+        A state is the sum of the prices of the remaining uses, and any subset of the uses may remain. Prices are
+        positive whole numbers. The sums are in ascending order.
         """
         seen = np.zeros(self.total + 1, dtype=bool)
         seen[0] = True
@@ -169,10 +173,11 @@ def variance_of(groups: Sequence[Group]) -> float:
 
 
 def grid_work(groups: Sequence[Group], steps: float, cells: int = CONFIG.usual_cells) -> float:
-    """Return the estimated work of adding a bounded-range mechanism to a privacy profile on a grid, `steps` times.
+    """Return the estimated work of `steps` steps, each of which adds one bounded-range mechanism to a privacy profile.
 
-    The unit of work is one grid point in one such step. `groups` are the mechanisms as (epsilon, count). The grid has
-    `cells` cells across the smallest of their epsilons.
+    A profile is stored on a grid of epsilons, and the unit of work is one grid point in one step. `groups` are the
+    mechanisms as (epsilon, count), from which the length of the grid follows. The grid has `cells` cells across the
+    smallest of their epsilons.
     """
     # Each application of an operator also has a fixed work of a few thousand units.
     epsilons = [epsilon for epsilon, _ in groups]
@@ -187,10 +192,11 @@ def grid_work(groups: Sequence[Group], steps: float, cells: int = CONFIG.usual_c
 
 
 def quick_in_any_order(groups: Sequence[Group], most_work: float = CONFIG.quick_work) -> bool:
-    """Return whether the largest delta over all adaptive orders of `groups` can be computed exactly with `most_work`.
+    """Return whether the largest delta over all adaptive orders of `groups` can be computed with at most `most_work`.
 
     `groups` are bounded-range mechanisms as (epsilon, count). The unit of work is one grid point each time that a
-    mechanism is added to a privacy profile.
+    mechanism is added to a privacy profile. The result is also False if only an upper bound on the largest delta can be
+    computed, because there are too many orders or the epsilons differ too much.
     """
     # The result is also False if the epsilons differ too much for one grid, or if there are too many vectors of
     # remaining counts. In these two cases only an upper bound on the largest delta can be computed.
@@ -244,11 +250,11 @@ def merge_groups(groups: Sequence[Group]) -> list[Group]:
 
 @lru_cache(maxsize=64)
 def draw_orders_of(groups: tuple[Group, ...], tilt: float) -> DrawOrders:
-    """Return `groups` in the form in which a dynamic program maximises delta over every adaptive order of their uses.
+    """Return the input of the dynamic program that maximises delta over every adaptive order of the uses in `groups`.
 
     `groups` are bounded-range mechanisms as (epsilon, count). If there are too many combinations of remaining uses, the
-    result has prices, and the program gives an upper bound instead of the maximum. The prices are chosen so that it is
-    close if privacy profiles fall with the overall epsilon x like exp(-`tilt` x).
+    result has prices (see `DrawOrders`), and the program gives an upper bound instead of the maximum. The prices are
+    chosen so that the upper bound is close if delta falls with the overall epsilon x like exp(-`tilt` x).
     """
     # A state is the vector of remaining counts. If there would be too many vectors, a state is a sum of prices instead
     # (see `DrawOrders`), and the maximum is only an upper bound on delta, because impossible orders are allowed too. To
@@ -270,13 +276,14 @@ def draw_orders_of(groups: tuple[Group, ...], tilt: float) -> DrawOrders:
 
 
 def _choose_prices(groups: Sequence[Group], tilt: float) -> tuple[DrawOrders, float]:
-    """Return (`groups` with a price for one use of each group, bound on log E[exp(`tilt` L)]).
+    """Return (`groups` with a price for one use of each group, a number that is smaller for better prices).
 
-    Prices replace the vectors of remaining counts in the dynamic program over orders: it allows every sequence of uses
-    whose prices add up to the total price of `groups`. L is the privacy loss of the worst such sequence, and the prices
-    are chosen so that the bound is small. `groups` are bounded-range mechanisms as (epsilon, count).
+    With prices, the dynamic program over orders allows every sequence of uses whose prices add up to the total price of
+    `groups`, and so gives an upper bound on delta. Let L be the privacy loss of the worst such sequence. The number is
+    a bound on log E[exp(`tilt` L)], where `tilt` is the expected rate at which delta falls with epsilon. `groups` are
+    bounded-range mechanisms as (epsilon, count).
 
-    If all prices need too much work, the returned groups are empty and the bound is infinite. A single group gets no
+    If all prices need too much work, the returned groups are empty and the number is infinite. A single group gets no
     prices, because its uses have only one order.
     """
     # Prices are positive whole numbers. The dynamic program allows every sequence of uses whose prices add up to the
@@ -300,7 +307,8 @@ def largest_gain(draws: DrawOrders, tilt: float) -> float:
     """Return a bound on log E[exp(`tilt` L)], where L is the total privacy loss of all of `draws` in their worst order.
 
     `draws` are bounded-range uses. If they have prices, the worst case is over all sequences of uses whose prices add
-    up to `draws.total`, even if a mechanism is used too often. The result is 0 if `tilt` is not positive.
+    up to `draws.total`, even if a mechanism is used too often, because the dynamic program allows these sequences.
+    Callers use positive tilts; for any other the result is 0.
     """
     if tilt <= 0.0:
         return 0.0
@@ -322,7 +330,7 @@ def draw_gain(epsilon: float, tilt: float) -> float:
 
 
 def grid_step(epsilons: Sequence[float], cells: int) -> float:
-    """Return a step for a grid of epsilons: at most about the smallest of `epsilons` divided by `cells`.
+    """Return a step for a grid of epsilons, so that the smallest of `epsilons` spans at least about `cells` grid cells.
 
     If possible, all `epsilons` are multiples of the step. Otherwise rounding each of them up to a multiple of the step
     changes it little.
@@ -478,7 +486,8 @@ def _over_all_orders(
 def _over_all_spending(draws: DrawOrders, after: TailProfile, band: Band, progress: Progress) -> Profile:
     """Return an upper bound on the privacy profile of `draws` in their worst adaptive order, followed by `after`.
 
-    - `draws` are bounded-range uses, each with a price, a positive whole number.
+    - `draws` are bounded-range uses with prices, positive whole numbers. The bound is the maximum over all sequences of
+      uses whose prices add up to the total price of `draws`.
     - `after` is the profile of the mechanisms used last.
     - `band` says how many grid points a profile needs.
     - `progress` is called with 1.0 once per bounded-range use.

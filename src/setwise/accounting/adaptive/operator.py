@@ -99,7 +99,7 @@ def specification(read: Callable[[Floats], Floats], epsilon: float, x: float, po
 
 
 def step_rounding(epsilon: float, cells: int) -> float:
-    """Return a bound on the relative rounding error of one application of the bounded-range operator S to upper bounds.
+    """Return a bound on the relative rounding error with which the bounded-range operator S computes upper bounds.
 
     S puts an epsilon-bounded-range mechanism before the mechanisms of a privacy profile f. `cells` is the number N of
     grid cells across `epsilon`.
@@ -211,7 +211,7 @@ class BoundedRangeStep:
     def _rounding_after(self, profile: Profile) -> float:
         """Return the relative rounding error of the profile that results if this operator is applied to `profile`.
 
-        The result has the rounding error of `profile` and that of adding one bounded-range mechanism before it.
+        It is the rounding error of `profile` plus the rounding error of adding one bounded-range mechanism before it.
         """
         return profile.rounding + self.rounding + (CHORD_ROUNDING if profile.first else 0.0)
 
@@ -233,9 +233,10 @@ class BoundedRangeStep:
     def _upper(self, values: Floats, size: int, left_out: int = 0) -> tuple[Floats, "Choices"]:
         """Return upper bounds on a new privacy profile at `size` grid points, and values of t for `_lower` to try.
 
-        The new profile is that of one bounded-range mechanism, with a parameter t that may differ between points,
-        followed by other mechanisms. `values` are upper bounds on the profile of the other mechanisms at the grid
-        points, without the first `left_out` grid points.
+        The new profile is that of one bounded-range mechanism followed by other mechanisms. At each grid point it is a
+        maximum over the mechanism's parameter t, and the returned values of t are close to the maximum. `values` are
+        upper bounds on the profile of the other mechanisms at the grid points, without the first `left_out` grid
+        points.
         """
         # At each grid point the new profile is a supremum over t in [0, epsilon]; the second result has the t near the
         # supremum. At grid points left out the profile is bounded by the chord of `Profile.whole`.
@@ -297,12 +298,14 @@ class BoundedRangeStep:
         return out, choices
 
     def _competitors(self, omega: Floats) -> tuple[list[tuple[int, int, int]], Integers, int]:
-        """Return the grid cells to evaluate: (triples of smooth cells with t, rough cells, first cell of the tail).
+        """Return the grid cells to evaluate, as (smooth cells, rough cells, first cell of the tail).
 
-        Cells are smooth where the best parameter t varies little, so that many share the same few t, and rough
-        elsewhere. The tail are the last cells, which read the profile beyond the end of the grid. `omega` has for each
-        cell the number that decides its best t. A triple (j, first, last) says that the cells first to last - 1 are
-        evaluated with t from j to j + 1 grid steps.
+        - Smooth cells are cells where the best parameter t varies little, so that many cells share the same few t. They
+          are triples (j, first, last): the cells first to last - 1 are evaluated with t from j to j + 1 grid steps.
+        - Rough cells are the other cells, as an array of indices.
+        - The tail are the last cells, whose evaluation reads the profile beyond the end of the grid.
+
+        `omega` has for each cell the number that decides its best t.
         """
         # Blocks of cells in which the best t varies little are smooth (see the comment at the top of the module). Cells
         # of other blocks are rough, and are evaluated one by one. The tail are the last cells, which read the profile

@@ -184,10 +184,10 @@ class Optimum:
         return Bracket(min(bracket.lower, self._support), min(bracket.upper, self._support))
 
     def reached(self, target: Target) -> float:
-        """Return a lower bound on the delta or epsilon of `target` from a single run on a coarse grid, quickly.
+        """Return quickly a lower bound on the delta or epsilon that `target` asks for, of the worst analyst.
 
-        `target` asks for the delta at an epsilon, or for the epsilon at a delta, of the worst analyst. The result is a
-        few parts in a thousand below the optimum.
+        `target` asks for the delta at an epsilon, or for the epsilon at a delta. The lower bound comes from a single
+        run on a coarse grid, and is a few parts in a thousand below the optimum.
 
         Raises: `Unattainable` if the coarse grid takes too much work.
         """
@@ -231,9 +231,9 @@ class Optimum:
 
         - `attempt` maps a `Trial`, the fineness and length of one grid, to a certified bracket for delta or epsilon.
         - `width` is the relative width that the caller wants, or None for the default.
-        - `tilt` is the rate at which privacy profiles are expected to fall with epsilon.
-        - `sharpness`: a bracket's relative width is about this, divided by the squared number of grid cells across
-          the smallest epsilon.
+        - `tilt` is the rate at which delta is expected to fall with epsilon; the estimate of the work needs it.
+        - `sharpness`: the relative width of a bracket is estimated as this number, divided by the squared number of
+          grid cells across the smallest epsilon.
         - `floor` is a known lower bound on the delta or epsilon, or None.
         """
         # `tilt` serves to estimate the work.
@@ -250,10 +250,12 @@ class Optimum:
         )
 
     def _plain_analyst(self, tilt: float) -> Callable[[float], Bracket] | None:
-        """Return a function from epsilon to the delta of an analyst who does not adapt; None if it cannot be computed.
+        """Return a function from epsilon to the delta of an analyst who does not adapt to earlier answers, or None.
 
-        This delta is a lower bound on the optimal delta, and close to it if there are many bounded-range uses. `tilt`
-        is the rate at which privacy profiles are expected to fall with epsilon.
+        This delta is a lower bound on the optimal delta. It is close to the optimum only if there are many
+        bounded-range uses. So the result is None unless the stages are at least `CONFIG.many_uses` bounded-range uses
+        of one epsilon, alone or after uses whose losses can be enumerated. `tilt` is the rate at which delta is
+        expected to fall with epsilon.
         """
         # The bound is good if there are many bounded-range uses, because adapting to earlier answers then gains little.
         # The analyst uses randomized response with the same parameter t for all bounded-range mechanisms. A few t are
@@ -322,12 +324,14 @@ class Optimum:
         return max(epsilon for epsilon, _ in self._groups) / dynamic_program.CONFIG.largest_ratio
 
     def _draws(self, groups: Sequence[Group], tilt: float) -> DrawOrders:
-        """Return one stage's bounded-range mechanisms in the form in which the dynamic program maximises over orders.
+        """Return one stage's bounded-range mechanisms as the input of the dynamic program for the upper bound on delta.
+
+        The program maximises delta over all orders of the mechanisms.
 
         - `groups` are the mechanisms as (epsilon, count). Very small epsilons are rounded up, which can only raise
           delta.
-        - `tilt` is the rate at which privacy profiles are expected to fall with epsilon. If there are too many
-          combinations of remaining uses, the mechanisms get prices that suit this rate.
+        - `tilt` is the rate at which delta is expected to fall with epsilon. If there are too many combinations of
+          remaining uses, the result has prices (see `DrawOrders`), which are chosen for this rate.
         """
         # The states are for the upper bound: epsilons below `_least` are rounded up to it. If there would be too many
         # vectors of remaining counts, the states are sums of prices (see `DrawOrders`), which are chosen for profiles
@@ -349,11 +353,11 @@ class Optimum:
         )
 
     def excess(self, tilt: float) -> float:
-        """Return by how much the upper bound on log E[exp(`tilt` L)], L the whole loss, exceeds its optimum.
+        """Return how much larger a bound on log E[exp(`tilt` L)] is than necessary, where L is the loss of all uses.
 
-        The excess comes from rounding epsilons and from replacing orders of uses by prices, which saves time. It is 0
-        if the upper bound is a maximum over the possible orders only. The excess divided by `tilt` is about the
-        increase of the upper end of epsilon.
+        To save time, the upper bound on delta may round epsilons up, and replace orders of uses by sums of prices. Both
+        allow larger losses than the uses can have. The result is 0 if neither was necessary. The result divided by
+        `tilt` is about the increase of the upper end of epsilon.
         """
         return math.fsum(
             largest_gain(self._draws(groups, tilt), tilt) - largest_gain(DrawOrders(groups), tilt)
@@ -417,7 +421,8 @@ class Optimum:
         - `full_tilt`: where losses are summed, each loss L is weighted by exp(tilt L), with tilt = full_tilt *
           `trial.tilt_share`.
         - `trial` has the fineness and the length of the grid.
-        - `begin`: the result is less accurate at epsilons below it.
+        - `begin`: the result is less accurate at epsilons below this one, because grid points are left out to save
+          time.
         """
         # The computation goes backwards, from the stage that the analyst uses last to the first.
         plain = Optimum(self.stages, self.failure, Effort(progress=self.effort.progress))
@@ -435,9 +440,10 @@ class Optimum:
 
         - `read` has the smallest and the largest epsilon (may be infinite) at which the profile will be read.
         - `tilt`: in convolutions each loss L is weighted by exp(tilt L).
-        - `parts` divides a bounded-range stage into a list of `DrawOrders`, used from the last entry to the first.
-        - `apply(operator, profile, size)` returns, at `size` grid points, the profile of one more mechanism followed
-          by those of `profile`.
+        - `parts` divides the mechanisms of a bounded-range stage into a list of `DrawOrders`. The analyst uses the
+          mechanisms of the first entry last. The mechanisms within one entry may come in any order.
+        - `apply(operator, profile, size)` returns, at `size` grid points, the profile of one more mechanism followed by
+          those of `profile`.
         """
         # If the mechanisms of the first stage have fixed dominating pairs, their loss distribution is not combined with
         # the profile of the later stages. Both are returned, and delta is computed later, only at the epsilons of
@@ -473,13 +479,15 @@ class Optimum:
 
 @lru_cache(maxsize=8)
 def _solved_on_grid(optimum: Optimum, about: float, full_tilt: float, trial: Trial, begin: float) -> "_GridSolution":
-    """Return the optimal delta of `optimum` as computed on one grid of epsilons; cached, as several bounds need it.
+    """Return the optimal delta of `optimum` as computed on one grid of epsilons.
 
     - `about`: the result is accurate near this overall epsilon.
     - `full_tilt`: where losses L are summed, they are weighted by exp(tilt L), with tilt = full_tilt *
       `trial.tilt_share`.
     - `trial` has the fineness and the length of the grid.
-    - `begin`: the result is less accurate at epsilons below it.
+    - `begin`: the result is less accurate at epsilons below this one, because grid points are left out to save time.
+
+    The result is cached, because several bounds need it.
     """
     least, tilt = optimum._least, trial.tilt_share * full_tilt
     step = grid_step([max(epsilon, least) for epsilon, _ in optimum._groups], trial.cells)

@@ -1,8 +1,8 @@
 """Privacy profiles (delta as a function of epsilon) on a grid of epsilons, and how many grid points they need.
 
-`Profile` has the stored values with their certified readings, and `Band` chooses the grid points. `TailProfile` is the
-profile that the recursion from the last mechanism to the first carries along. The module `operator` has the operators
-that put one more mechanism before those of a profile.
+A `Profile` stores certified bounds on delta at grid points, and gives certified bounds at any epsilon. `Band` chooses
+the grid points. `TailProfile` is the profile of the mechanisms used last, to which earlier mechanisms are added one by
+one. The module `operator` has the operators that put one more mechanism before those of a profile.
 """
 
 import math
@@ -140,7 +140,7 @@ class Band:
     - `step` is the distance of neighbouring epsilons on the grid.
     - `end` may be infinite: profiles then extend to the largest possible loss.
     - `variance` is the variance of the privacy loss of all mechanisms together.
-    - `depth` is about -log of the final delta.
+    - `depth` is about -log of the final delta. A smaller delta depends on rarer losses, so grids are then longer.
     """
 
     # The optimal delta is computed backwards: profiles (delta as a function of epsilon) of the last mechanisms come
@@ -154,10 +154,11 @@ class Band:
     begin: float = 0.0
 
     def size(self, done: float, support: float) -> int:
-        """Return the number of grid points that the privacy profile of the mechanisms used last needs.
+        """Return the number of grid points that one privacy profile on the way to the final profile needs.
 
-        Beyond them the profile is too small to change the final delta noticeably. `done` is the variance of the privacy
-        loss of these mechanisms, and `support` their largest privacy loss.
+        The profile is that of the mechanisms used last. `done` is the variance of the privacy loss of these mechanisms,
+        and `support` their largest privacy loss. Beyond the returned number of points, the profile is too small to
+        change the final delta noticeably.
         """
         # If the overall epsilon `end` is infinite, the grid covers epsilons up to `support`. Otherwise it covers only
         # the epsilons at which the profile can still change the final delta noticeably.
@@ -167,10 +168,11 @@ class Band:
         return math.ceil(reach / self.step) + 2
 
     def first(self, done: float, epsilon: float) -> int:
-        """Return how many of the first grid points the privacy profile of the mechanisms used last does not need.
+        """Return how many grid points at the beginning of the grid one privacy profile need not store.
 
-        Its values at such small epsilons hardly change the final delta, so they are neither computed nor stored. `done`
-        is the variance of the privacy loss of these mechanisms, and `epsilon` that of the mechanism that is added next.
+        The profile is that of the mechanisms used last; `done` is the variance of the privacy loss of these mechanisms.
+        Its values at such small epsilons hardly change the final delta. `epsilon` is the epsilon of the mechanism that
+        is added next.
         """
         # The final profile is read at epsilons of at least `begin`. Losses of the earlier mechanisms lower the epsilon
         # at which the profile of the last ones is read, to about `begin` times `done` / `variance`. At epsilons several
@@ -191,10 +193,11 @@ class Band:
         return max(_LEAST_REACH, math.sqrt(2.0 * self.depth))
 
     def _spread(self, done: float) -> float:
-        """Return the standard deviation of the privacy loss of the mechanisms used last, given the total loss of all.
+        """Return the standard deviation of the privacy loss of the mechanisms used last, if the loss of all is known.
 
-        `done` is the variance of the loss of the mechanisms used last, without that knowledge. Losses are treated as
-        normal.
+        The final delta depends on outcomes whose total loss is near one epsilon, so a grid must cover only this smaller
+        deviation. `done` is the variance of the loss of the mechanisms used last if the loss of all is not known.
+        Losses are treated as normal.
         """
         return math.sqrt(max(0.0, done * (self.variance - done) / self.variance))
 

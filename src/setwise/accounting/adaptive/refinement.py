@@ -1,8 +1,8 @@
 """Chooses ever finer grids until the bracket for an optimal delta or epsilon is narrow enough.
 
 A run computes a certified bracket on one grid of epsilons. The brackets of all runs are intersected, so no proof
-depends on the choice of grids. After each run, the width of its bracket decides the next grid, or the next tilt: in
-sums, a run weights each privacy loss L by exp(tilt L), and with an unsuitable tilt rounding errors spoil the result.
+depends on the choice of grids. After each run, the width of its bracket decides the next grid. It also decides the next
+tilt: a run weights each privacy loss L by exp(tilt L), and rounding errors spoil the result if the tilt is unsuitable.
 """
 
 # A run has stalled if it hardly narrowed the bracket. The last run decides the next:
@@ -90,7 +90,7 @@ class Trial:
     - `cells` is the number of grid cells across the smallest epsilon of a mechanism.
     - `stretch` is the length of the grid relative to the default.
     - `tilt_share`: losses L are weighted by exp(tilt L), with this share of the tilt that fits best.
-    - `upper_only` is True if a lower bound on delta is already known, so that only an upper bound is computed.
+    - `upper_only`: whether only an upper bound is computed, which suffices if a lower bound is already known.
     """
 
     # The weights keep the probabilities of rare large losses precise.
@@ -107,8 +107,8 @@ class Refinement:
 
     - `wanted` is the width aimed for, relative to the upper end.
     - `asked`: whether the caller asked for this width, so that a wider bracket is an error.
-    - `exact`: whether a finer grid always narrows the bracket, as it does if the upper bound is over possible orders
-      only.
+    - `exact`: whether a finer grid always narrows the bracket. It does not if the upper bound rounds epsilons up, or
+      allows orders in which some mechanism is used too often.
     - `best` is the intersection of all brackets so far.
     - `shares_left` are the shares of the full tilt (the weight exp(tilt L) on losses L) not tried yet.
     - `share_widths` maps each share tried on the present grid to the relative width of its bracket.
@@ -181,10 +181,10 @@ def refine(
     """Call `attempt` with the parameters of ever finer grids and return the intersection of its certified brackets.
 
     - `work` maps a number of grid cells across the smallest epsilon to the estimated work of one call.
-    - `width` is the wanted width, relative to the upper end. If None, the width `aim` is tried and a wider bracket
-      accepted.
-    - `exact`: whether a finer grid always narrows the bracket, as it does if the upper bound is over possible orders
-      only.
+    - `width` is the wanted width, relative to the upper end. If it is None, `aim` is the width that is tried for, and a
+      wider bracket is accepted.
+    - `exact`: whether a finer grid always narrows the bracket. It does not if the upper bound rounds epsilons up, or
+      allows orders in which some mechanism is used too often.
     - `tilted`: whether smaller tilts (weights exp(tilt L) on losses L) should be tried too.
     - `sharpness`: the relative width of a bracket is estimated as this number, divided by the squared number of cells.
     - `floor` is a known lower bound on the result, with which only upper ends are computed at first; None if unknown.
@@ -224,7 +224,7 @@ def refine(
 
 
 def _even(cells: float) -> int:
-    """Return `cells`, a number of grid cells across epsilon, rounded up to an even whole number.
+    """Return `cells`, a number of grid cells across an epsilon, rounded up to an even whole number.
 
     The worst randomized response has a parameter near epsilon/2, so a grid that contains epsilon/2 gives a tighter
     bound.

@@ -118,10 +118,11 @@ def upper_bound_order(groups: Sequence[Group], linear: Sequence[tuple[KnownNoise
 
 
 def proxy_saddle(linear: Sequence[tuple[KnownNoise, int]], groups: Sequence[Group]) -> Saddle:
-    """Return the approximate loss distribution of all uses, from which an exponential tilt is chosen.
+    """Return an approximation of the privacy loss of all uses, from which an exponential tilt is chosen.
 
     A tilt weights each loss L by exp(tilt L), so that the losses that decide delta become likely. `linear` are the uses
-    with fixed dominating pairs, and `groups` the bounded-range uses as (epsilon, count).
+    with fixed dominating pairs, and `groups` the bounded-range uses as (epsilon, count). In the approximation,
+    randomized response with half its epsilon replaces each bounded-range use.
     """
     # Losses are on a coarse lattice. Each bounded-range use is replaced by randomized response with half its epsilon,
     # so the result is an approximation and not a bound.
@@ -130,10 +131,12 @@ def proxy_saddle(linear: Sequence[tuple[KnownNoise, int]], groups: Sequence[Grou
 
 
 def adapting_saddle(linear: Sequence[tuple[KnownNoise, int]], groups: Sequence[Group]) -> Saddle:
-    """Return the approximate loss distribution of all uses, with the worst randomized responses under each tilt.
+    """Return an approximation of the privacy loss of all uses, from which an exponential tilt is chosen.
 
     A tilt weights each loss L by exp(tilt L), so that the losses that decide delta become likely. `linear` are the uses
-    with fixed dominating pairs, and `groups` the bounded-range uses as (epsilon, count).
+    with fixed dominating pairs, and `groups` the bounded-range uses as (epsilon, count). In the approximation, each
+    bounded-range use is replaced by the randomized response that is worst under the tilt considered, while
+    `proxy_saddle` takes the same response for all tilts.
     """
     # Losses are on a coarse lattice. Each bounded-range use is replaced by the randomized response that is worst under
     # the tilt being tried; `proxy_saddle` takes the same response for all tilts.
@@ -146,9 +149,10 @@ def losses(
     """Return two distributions of the privacy loss of a linear stage, for an upper and for a lower bound on delta.
 
     - `stage` has mechanisms with fixed dominating pairs.
-    - `tilt`: while losses L are convolved, they are weighted by exp(tilt L).
+    - `tilt`: while losses L are convolved, they are weighted by exp(tilt L), to keep the digits of rare losses.
     - `tolerance` is the share by which rounding of losses may raise their variance.
-    - `grid` is the step of the grid on which privacy profiles are stored, or None.
+    - `grid` is the step of the grid on which the caller stores privacy profiles, or None. If losses are rounded, the
+      distance of rounded losses fits this grid if possible, so that profiles need not be read between grid points.
     - `most`: both distributions are exact if the stage has at most this many different losses.
     """
     # Probabilities of losses that are likely under the weight are the most accurate. If there are more losses, they are
@@ -272,11 +276,11 @@ def _mean_at(atoms: Atoms, read: Callable[[Floats], Floats], x: Floats) -> Float
 
 
 def _steps_of_lattice(loss: Floats, grid: float) -> Fraction | None:
-    """Return the distance between neighbouring losses in units of the grid step `grid`, or None if there is no lattice.
+    """Return the distance between neighbouring losses, in grid steps, if the losses form a lattice; otherwise None.
 
-    The losses in `loss` ascend. They form a lattice if their distances are all equal, and are a whole multiple of
-    `grid` or `grid` over a whole number; the caller then reads a profile at few distinct offsets. The result is also
-    None if there are fewer than two different losses.
+    `loss` has losses in ascending order, and `grid` is the grid step. The losses form a lattice if they are equally
+    spaced and their distance is n or 1/n grid steps for a whole number n. The caller can then save time, because it
+    reads a profile at few distinct epsilons. With fewer than two different losses the result is None.
     """
     if loss.size < 2 or not loss[-1] > loss[0]:
         return None
