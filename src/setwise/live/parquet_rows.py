@@ -27,10 +27,11 @@ _OTHER_OPTIONS = ("types", "table", "columns", "separator", "format")
 
 
 def recent_rows(terms: SeriesTerms, schema: Schema, low: date, high: date) -> "pa.Table | None":
-    """Return the rows from the day `low` to the day before `high` of a series' table; None if the whole must be read.
+    """Return the rows of a live series' table from the day `low` to the day before `high`, or None.
 
-    Only the columns in `terms` are read; `schema` has the types of all columns. Only local Parquet files, Delta and
-    Iceberg tables, read without special options, can be read in part.
+    None means that the caller must read the whole table: only local Parquet files, Delta and Iceberg tables, opened
+    without special options, can be read in part. The result has only the columns that `terms` (what the series counts)
+    name; `schema` has the types of all columns.
 
     Raises `UnsuitableTable` if a file is damaged.
     """

@@ -41,9 +41,9 @@ class UserGroups(Protocol):
 
 
 def public_cells(labels: Sequence[Label]) -> tuple[str | int, ...]:
-    """Return those of `labels` that are single values; tuples are left out, because a live series cannot have them.
+    """Return the public groups in `labels` (group keys) whose key is a single value; keys that are tuples are dropped.
 
-    `labels` are the labels of public groups. A live series groups by one column, so none of its groups is a tuple.
+    A live series groups by one column, so its group keys are single values. The function only narrows the type.
     """
     return tuple(label for label in labels if not isinstance(label, tuple))
 
@@ -65,9 +65,10 @@ def open_table(source: object, options: Mapping[str, Any], engine: str | None = 
 
 
 def first_day_read(terms: SeriesTerms, first: int) -> date:
-    """Return the first day whose rows an update reads, if `first` is the first period that it counts, numbered from 0.
+    """Return the first day whose rows an update reads, where `first` is the number (from 0) of its first new period.
 
-    It is `late_days` days (a field of the series' `terms`) before that period, but not before the start of the series.
+    The day lies `terms.late_days` days before that period, so that rows which arrived late are read too. It is never
+    before the start of the series.
     """
     return max(terms.start, terms.calendar.begins(first) - timedelta(days=terms.late_days))
 
@@ -100,11 +101,17 @@ def aggregation_of(terms: SeriesTerms, schema: Schema, first: int, until: int) -
 
 
 def read_candidates(terms: SeriesTerms, reader: UserGroups, first: int, until: int) -> "pa.Table":
-    """Return the pairs of user and group that `reader` finds for an update of the periods `first` to `until` - 1.
+    """Return the pairs of user and group in the table `reader` for an update of the periods `first` to `until` - 1.
 
-    The result is an Arrow table with the columns u (the user, or user and day), g (the group), day, and period (the
-    number of the period that counts the pair). A row of an earlier period that arrived late is counted in the period
-    `first`. If `terms` list public groups, only pairs of these groups are returned.
+    The result is an Arrow table with one row for each pair on each day, and the columns
+
+    - u: the user as text; if `terms.unit` is "user,day", the user and the day, because each day counts by itself.
+    - g: the group.
+    - day: the day of the event.
+    - period: the number of the period in which the pair would be counted. It is `first` for a row of an earlier period
+      that arrived late, because the earlier period was released already.
+
+    If `terms` list public groups, the table has only these groups.
     """
     import pyarrow as pa
     import pyarrow.compute as pc

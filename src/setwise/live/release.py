@@ -29,8 +29,9 @@ def release_texts(
     - `public` says whether the groups are public; if so, all are shown in the first period.
     - `earlier` are the texts of the first periods, which were released before.
 
-    A text has the noisy values of the groups shown before, in the order of their first showing, and all noisy values so
-    far of each group that is shown for the first time. Equal histories give equal texts.
+    The text of a period has one noisy value, of this period, for each group shown before, in the order in which groups
+    were first shown. For a group that this period shows first, the text has the noisy values of all periods so far.
+    Equal histories give equal texts.
 
     Raises `KeyError` if `earlier` shows a group that the history does not have.
     """
@@ -63,7 +64,11 @@ def release_texts(
 
 
 def is_same_release(one: str, other: str) -> bool:
-    """Return whether two released texts of one period, `one` and `other`, are equal but for the order of new groups."""
+    """Return whether the released texts `one` and `other` of one period are equal, apart from the order of new groups.
+
+    New groups are those that the period shows first. Their order is ignored because earlier versions listed them in
+    another order.
+    """
     bodies: list[dict[str, Any]] = [json.loads(text) for text in (one, other)]
     # Earlier versions listed new groups in the order of the data, and their series are still updated.
     for body in bodies:
@@ -74,7 +79,8 @@ def is_same_release(one: str, other: str) -> bool:
 def first_shown(totals: RunningTotals, history: History, noisy: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return, for each private group, the number of the period in which it is first shown; `NEVER` if in none.
 
-    A group is shown once it has users and the estimate of its total exceeds the period's threshold.
+    A group is shown once it has users and the estimate of its total exceeds the period's threshold, which hides groups
+    of one user.
 
     - `totals` is the noise mechanism of the series, which has the thresholds.
     - `history` has the exact counts of all periods so far.
@@ -93,7 +99,7 @@ class Released:
     - `periods` are the first days of the periods, as YYYY-MM-DD.
     - `labels` are the groups, in the order in which they were first shown.
     - `noisy` has a row for each group and a column for each period. A value is a weighted sum of the group's counts up
-      to that period plus noise, in the units of the series' mechanism.
+      to that period plus noise, as a whole number in the units of the series' mechanism (2^-bits users).
     - `shown_from` has, for each group, the number of the period that first showed it.
     """
 

@@ -261,10 +261,10 @@ class LiveSeries:
         return texts
 
     def _state_address(self, state: str | None, engine: str | None) -> str:
-        """Return the address of the private state (counted users and noise): `state`, or by default the recorded one.
+        """Return the address of the private state (counted users and noise): `state`, or the recorded one for None.
 
-        The recorded address has no password. If `engine`, the address of the server with the data that the caller gave,
-        is the recorded address plus a password, `engine` is returned.
+        Addresses are recorded without passwords. So if `engine` (an address from the caller) is the recorded address
+        with a password, `engine` is returned.
         """
         if state is not None:
             return state

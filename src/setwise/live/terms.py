@@ -34,7 +34,10 @@ delta by default (`setwise.accounting.wallet`), so the last share fits into it.
 
 
 class Unit:
-    """The names of the units of privacy: "user" (a user with all their rows), and "user,day" (one day of a user)."""
+    """The names of the units of privacy, which say whose rows are protected together.
+
+    "user" protects all rows of a user together, and "user,day" all rows of one user on one day.
+    """
 
     USER = "user"
     USER_DAY = "user,day"
@@ -106,10 +109,9 @@ class SeriesTerms:
         return f"live:{self.name}"
 
     def shape(self) -> Shape:
-        """Return the weights, as a `Shape`, with which a release sums the counts of this and earlier periods.
+        """Return the weights with which a release sums a group's counts of this and earlier periods, as a `Shape`.
 
-        Noise is added to the weighted sum. Of a list of candidates, the weights with the smallest error for the purpose
-        of the series, such as "totals", are taken.
+        They are the candidate with the smallest error for the `purpose` of the series, such as "totals".
         """
         return choose_shape(self.periods, Purpose(self.purpose), self.window)
 

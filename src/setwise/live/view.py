@@ -35,7 +35,7 @@ CONFIDENCE = Fraction(95, 100)
 class Line:
     """One group (`item`) of a live series over time: its estimated numbers of users, with 95% confidence intervals.
 
-    - `values` has the estimate for each released period, rounded to a whole number.
+    - `values` has the estimate for each released period, rounded to a whole number of at least 0.
     - `intervals` has the interval for each released period.
     - `shown_from` is the first day of the period in which the group was first shown.
     """
@@ -93,7 +93,10 @@ class SeriesView:
 
     @property
     def left_out(self) -> str:
-        """A sentence for readers: how many groups of each user (or user's day) count, while others are left out."""
+        """A sentence for the people who read the numbers: in how many groups one user (or user's day) counts at most.
+
+        It also says that further groups of the user are left out.
+        """
         counted = "user" if self.unit == Unit.USER else "day of a user"
         items = "1 item counts" if self.contributions == 1 else f"{self.contributions} items count"
         return f"Of each {counted} at most {items}, the first in order of time; others are left out."

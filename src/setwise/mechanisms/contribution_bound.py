@@ -118,7 +118,7 @@ class ContributionSearch:
     - `scale` is the scale, in users, of the Laplace noise on the number of each bin; one search is (1 / scale)-DP.
     - `least` is the smallest bound that may be chosen.
     - `most` is the largest bound that may be chosen.
-    - `counted`: a user with more groups is taken to have `counted` groups.
+    - `counted`: a user with more groups is taken to have `counted` groups, so that there are few bins.
 
     >>> ContributionSearch(scale=Fraction(10), most=5).ends
     (1, 2, 4, 5, 10, 20, 40, 80, 160, 320, 640, 1280)
@@ -211,12 +211,14 @@ class ContributionSearch:
         return FoundContributions(bound=bound, left_out=left_out)
 
     def _last_occupied(self, noisy: NDArray[np.float64], noise_at: Callable[[int], float]) -> int:
-        """Return the index of the last bin that is taken to have users, as far as noise allows to tell.
+        """Return the index of the last bin whose noisy number of users is too large to be noise alone.
 
-        - `noisy` has the noisy number of users in each bin of numbers of groups (or rows) per user.
-        - `noise_at(bound)` is the error that noise adds to the answer with that contribution bound.
+        The search takes all later bins to have no users, except for a few that noise may hide. If noise alone could
+        explain the numbers of all bins, the result is the bin with the highest noisy number among bins of few groups
+        (or rows).
 
-        If noise explains the numbers of all bins, the result is the bin with the highest noisy number among small bins.
+        - `noisy` has the noisy number of users in each bin; a bin is a range of numbers of groups (or rows) per user.
+        - `noise_at(bound)` is the error, in pairs or rows, that noise adds to the answer with that contribution bound.
         """
         # That bin is chosen among bins of at most 8 groups, or for rows among all bins up to the largest bound.
         # A bin is also taken to have users if the sum of its number and those of all later bins exceeds a threshold,
@@ -232,12 +234,14 @@ class ContributionSearch:
         return last
 
     def _next_occupied(self, noisy: NDArray[np.float64], last: int, noise_at: Callable[[int], float]) -> int | None:
-        """Return the index of the farthest bin after the bin `last` that is taken to have users; None if there is none.
+        """Return the index of a bin after the bin `last` whose number of users is too large to be noise alone, or None.
+
+        Of several such bins the farthest is returned; None means that there is none. A bin is also returned if only the
+        sum of its noisy number and a neighbour's is too large.
 
         - `noisy` has the noisy number of users in each bin.
-        - `noise_at(bound)` is the error that noise adds to the answer with that contribution bound.
-
-        A bin is taken to have users if its number, or its sum with a neighbour's, exceeds what noise explains.
+        - `noise_at(bound)` is the error that noise adds to the answer with that contribution bound. It matters because
+          a mistake does less harm where this error is small.
         """
         # Users who all have 400 rows are divided between the bins that end at 256 and 512, so sums of two neighbours
         # are tested too. Each of the two tests gets half of the probability that `_mistaken` returns.
@@ -253,10 +257,10 @@ class ContributionSearch:
         return None
 
     def _mistaken(self, distance: int, cheap: bool) -> Fraction:
-        """Return the allowed probability that a bin without users is taken to have users.
+        """Return the probability with which the search may mistake a bin without users for a bin with users.
 
-        - `distance`: the bin comes this many bins after the last one known to have users; the farther, the more harm a
-          mistake does.
+        - `distance`: the bin comes this many bins after the last one known to have users. A mistake farther out does
+          more harm, so its probability is smaller.
         - `cheap` says that a bound at this bin adds little noise to the answer, so that a mistake does less harm. It is
           ignored if groups, not rows, are counted.
         """
@@ -270,7 +274,8 @@ class ContributionSearch:
 
         - `noisy` has the noisy number of users in each bin of numbers of groups per user.
         - `bound` is the most groups in which one user counts.
-        - `of_first`: the share is of the pairs in the first `of_first` groups of each user.
+        - `of_first`: only the first `of_first` groups of each user are considered, in the pairs left out and in all
+          pairs.
 
         Theorem: docs/statistics.md, "Contribution bounds that are found".
         """
@@ -302,8 +307,10 @@ class ContributionSearch:
 def _radii(scale: Fraction, chance: Fraction) -> tuple[float, float]:
     """Return (radius of the Laplace noise of one bin, radius of the summed noise of two bins), both in users.
 
-    A noise exceeds its radius, in absolute value, with probability at most `chance` / 2, so a larger number shows that
-    the bins have users. `scale` is the noise scale of one bin, in units of 1 / `UNITS` users.
+    Each of the two noises exceeds its radius, in absolute value, with probability at most `chance` / 2, so both
+    together err with probability at most `chance`. A larger number shows that the bins have users.
+
+    `scale` is the noise scale of one bin, in units of 1 / `UNITS` users.
     """
     alone = LaplaceNoise(scale=scale).radius(1 - chance / 2)
     # Discrete noise is at most half a unit larger than continuous noise of the same scale.
@@ -313,13 +320,13 @@ def _radii(scale: Fraction, chance: Fraction) -> tuple[float, float]:
 
 @lru_cache(maxsize=1024)
 def _standing_radii(scale: Fraction, bins: int, chance: Fraction) -> tuple[float, tuple[float, ...]]:
-    """Return (radius for one bin, radii for sums), in users: thresholds that the noise of bins rarely exceeds.
+    """Return (radius for one bin, radii for sums), in users: thresholds above which a noisy number is not noise alone.
 
-    The i-th radius for sums is for the summed noise of bin i and all later bins.
+    The i-th radius for sums is for the sum of bin i and all later bins, because users may be spread over many bins.
 
     - `scale` is the Laplace noise scale of one bin, in units of 1 / `UNITS` users.
     - `bins` is the number of bins.
-    - `chance` bounds the probability that the noise of any bin, or any of these sums, exceeds its radius.
+    - `chance` bounds the probability that the noise of any bin, or any of these sums of noise, exceeds its radius.
     """
     part = chance / (2 * bins)
     alone = LaplaceNoise(scale=scale).radius(1 - part)
@@ -369,8 +376,8 @@ _APART = 1.02
 class LaplaceSums:
     """Several sums of independent Laplace noises; `exceeding` bounds the probability that each sum is large.
 
-    Row i of `scales` has the noise scales of the i-th sum, no two of them equal. `factors` has one factor for each
-    scale. The probability that the absolute i-th sum exceeds t is the sum over row i of factor * exp(-t / scale).
+    Row i of `scales` has the scales of the noises in the i-th sum, no two of them equal. `factors` has one factor for
+    each scale: the absolute i-th sum exceeds t with probability sum of factor * exp(-t / scale) over row i.
     """
 
     scales: NDArray[np.float64]

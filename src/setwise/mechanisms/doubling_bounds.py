@@ -110,9 +110,9 @@ class FoundRange:
 class DoublingBounds:
     """A private search for clipping bounds: it adds noise to the numbers of values in 171 bins, numbered -85 to 85.
 
-    A bin is an interval of values, and from bin to bin the ends double. `scale` is the scale of the Laplace noise on
-    the number of each bin. A user has at most one value, so the search is (1 / scale)-DP. The bounds are the outer ends
-    of the outermost bins that are taken to have values, unless `release` moves them further out.
+    A bin is an interval of values, and each bin ends at twice the end of the bin before it. `scale` is the scale of the
+    Laplace noise on the number of each bin. A user has at most one value, so the search is (1 / scale)-DP. The bounds
+    are the outer ends of the outermost bins that are taken to have values, unless `release` moves them further out.
 
     >>> ends(-3), ends(0), ends(21)
     ((Fraction(-1, 131072), Fraction(-1, 262144)), (Fraction(0, 1), Fraction(0, 1)), (Fraction(1, 1), Fraction(2, 1)))
@@ -133,7 +133,7 @@ class DoublingBounds:
 
     @property
     def threshold(self) -> int:
-        """The noisy number of values above which a bin is taken to have values, wherever the bin is.
+        """The noisy number of values above which a bin is taken to have values, without regard to other bins.
 
         A bin is an interval of values. With probability 999/1000 no bin without values exceeds this threshold.
         """
@@ -141,7 +141,7 @@ class DoublingBounds:
 
     @property
     def near_threshold(self) -> int:
-        """The noisy number of values above which a bin about as far out as the outermost bin is taken to have values.
+        """The noisy number of values that shows a bin to have values if it is about as far out as the outermost bin.
 
         The outermost bin is the bin farthest from bin 0, on either side, that `threshold` shows to have values. Other
         bins about as far from bin 0 are likely to have values too, so their threshold is lower than `threshold`.
@@ -151,10 +151,10 @@ class DoublingBounds:
 
     @property
     def neighbour_threshold(self) -> int:
-        """The noisy number of values above which a bin just outside of the range found so far is taken to have values.
+        """The noisy number of values that shows a bin to have values if it lies just outside of the range found so far.
 
-        It is lower than `threshold` and `near_threshold`, because a mistake costs little here: it only doubles a
-        clipping bound. If a bin with values is missed, however, the values in it are clipped.
+        This threshold is lower than `threshold` and `near_threshold`, because a mistake only doubles a clipping bound,
+        while a bin that is missed has its values clipped.
         """
         return self._noise.radius(1 - _MISTAKEN_NEIGHBOUR)
 
@@ -226,10 +226,10 @@ class DoublingBounds:
         return int(np.argmin(errors))
 
     def _estimate_users_outside(self, noisy: NDArray[np.float64], first: int, last: int) -> NDArray[np.float64]:
-        """Return estimated numbers of users in the 171 bins; they are 0 for the bins from `first` to `last`.
+        """Return the estimated number of users in each of the 171 bins, with 0 for the bins from `first` to `last`.
 
-        These bins are already taken to have values, so only values in other bins would be clipped. `noisy` has the
-        noisy numbers of users in all bins.
+        The estimates serve to weigh how many values a bound would clip. The bins from `first` to `last` lie inside the
+        bounds, so none of their values can be clipped. `noisy` has the noisy numbers of users in all bins.
         """
         # A bin that is nearer to 0 than the farther of `first` and `last` is expected to have a fourth of the users of
         # the fullest bin between them, if it has any: values of a column do not end at 0, and bins near 0 are small.
@@ -254,7 +254,9 @@ class DoublingBounds:
     def _occupied_bins(self, noisy: NDArray[np.int64]) -> tuple[int, int]:
         """Return the indices, -85 to 85, of the first and the last bin that are taken to have values.
 
-        `noisy` has the noisy number of values in each bin.
+        `noisy` has the noisy number of values in each bin. A bin is taken to have values if this number exceeds one of
+        the three thresholds of the search; if no bin does, the bin with the highest number is both the first and the
+        last.
         """
         # Three steps. First, the bins above `threshold` are taken; if there are none, the bin with the highest number
         # is taken. Second, bins about as far from 0 as the outermost of these, on either side, are taken if they are
@@ -298,7 +300,7 @@ def ends(place: int) -> tuple[Fraction, Fraction]:
     """Return the lower and the upper end of the bin with the index `place`, from -85 to 85, as exact values.
 
     - Bin b > 0 goes from 2^(b - 21) to 2^(b - 20).
-    - Bin -b has the negative values, and bin 0 only zeros.
+    - Bin -b goes from -2^(b - 20) to -2^(b - 21), and bin 0 from 0 to 0.
     - The outer ends of the bins 85 and -85 are only nominal, because these bins also have all larger absolute values.
     """
     if place == 0:

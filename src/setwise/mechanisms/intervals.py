@@ -47,13 +47,14 @@ _TAIL_ERROR = 1e-3
 def lower_ends(
     noisy: NDArray[np.int64], noise: Noise, miss: Fraction, *, threshold: int | None, least: int
 ) -> NDArray[np.int64]:
-    """Return the lower end of a one-sided confidence interval of the exact count, for each of the `noisy` counts.
+    """Return a lower confidence bound on the exact count behind each of the `noisy` counts.
 
-    The exact count is below the end with probability at most `miss`. Only noisy counts above `threshold` were released
-    (None: all were), and the end allows for this selection. No exact count is below `least`.
+    The exact count is below its bound with probability at most `miss`. Only noisy counts above `threshold` were
+    released (None: all were), and the bounds stay valid although such counts tend to have high noise. No exact count is
+    below `least`.
 
     Theorem: docs/intervals.md, Lemma 2.
-    Ensures: for a count c fixed beforehand, P[lower end > c | x > threshold] <= miss.
+    Ensures: for an exact count c fixed beforehand and its noisy count x, P[bound > c | x > threshold] <= miss.
     Raises: `InvalidParameter` if there is a threshold and the counts share a part of their noise.
     """
     # Let Z be the noise. The end is the smallest c >= least with P[Z >= x - c | Z > threshold - c] > miss. If the exact
@@ -70,10 +71,10 @@ def lower_ends(
     log_miss = math.log(miss) - _TAIL_ERROR
 
     def passes(x: NDArray[np.int64], c: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return, for each entry, whether an exact count in `c` can explain the noisy count at the same index of `x`.
+        """Return, for each index, whether the exact count in `c` can explain the noisy count in `x`.
 
-        It can if P[Z >= x - c | Z > threshold - c] > miss, where Z is the noise, and `threshold` and `miss` are the
-        arguments of `lower_ends`.
+        It can if noise Z, given that the noisy count exceeds the threshold, is often enough as large as x - c: P[Z >= x
+        - c | Z > threshold - c] > miss. `threshold` and `miss` are the arguments of `lower_ends`.
         """
         # Compare instead of subtracting logarithms: both tails are 0 if bounded noise cannot lift c over the threshold.
         released = noise.log_tail(threshold + 1 - c)

@@ -111,7 +111,7 @@ class KnownGaussian:
 
     @property
     def noise(self) -> RoundedGaussianNoise | SharedGaussianNoise:
-        """The Gaussian noise of all counts together. The counts may share a part of it."""
+        """The Gaussian noise of all counts together. If that lowers the error, counts share a part of their noise."""
         return gaussian_count_noise(len(self.domain), self.contributions, self.per_item, binary(self.sigma))
 
     def guarantees(self) -> tuple[Use, ...]:
@@ -198,7 +198,7 @@ class Exponential:
 class PermuteAndFlip:
     """Permute-and-flip: picks one candidate under pure epsilon-DP.
 
-    At the same epsilon, the expected shortfall from the highest score is never larger than that of `Exponential`.
+    At the same epsilon, the picked score is on average at least as close to the highest score as with `Exponential`.
     `score_range` is the largest change of a score minus the smallest change of a score, between any two neighbouring
     tables. A pick has no bounded range, so several picks cost less with `Exponential`.
 
@@ -229,7 +229,8 @@ class PermuteAndFlip:
     def pick(self, scores: Sequence[int | Fraction], randomness: Randomness) -> int:
         """Return the index of the candidate that permute-and-flip picks; `scores` has one score per candidate.
 
-        The index is uniform among the candidates whose coin lands heads; the coin of the highest score always does.
+        A coin is tossed for each candidate, and lands heads with probability exp(-epsilon * shortfall / score_range);
+        the shortfall is the highest score minus the candidate's. One of the candidates with heads is picked uniformly.
         `randomness` is the source of the coins.
 
         Requires: scores are integers or rationals, and within ±2^62 when multiplied by their common denominator.
@@ -250,7 +251,7 @@ class PermuteAndFlip:
 
 
 def _scores_in_units(scores: Sequence[int | Fraction]) -> tuple[list[int], int]:
-    """Return `scores` multiplied by their least common denominator, and this denominator.
+    """Return (scores, denominator): `scores` as whole numbers, multiplied by their least common denominator.
 
     Raises: `InvalidParameter` if there are no scores, or if they are not integers or rationals within ±2^62 after the
     multiplication. The message quotes no score, because scores are private.

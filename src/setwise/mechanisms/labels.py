@@ -1,4 +1,4 @@
-"""Labels: the names of groups, as text or whole numbers.
+"""Labels: the keys of groups, as text or whole numbers, or tuples of them for groups by several columns.
 
 This module does not import NumPy, so that commands start quickly.
 """
@@ -26,7 +26,7 @@ NULL_INTEGER = -(2**63) + 1
 
 
 def distinct_labels(labels: Iterable[object]) -> tuple[Label, ...]:
-    """Return `labels` as a tuple; raise `InvalidParameter` unless they are distinct and valid.
+    """Return `labels` (group keys) as a tuple; raise `InvalidParameter` unless they are distinct and valid.
 
     Each label is text, an integer, or a tuple of text and integers. Lists become tuples, and NumPy values become plain
     Python values.
@@ -44,9 +44,10 @@ def distinct_labels(labels: Iterable[object]) -> tuple[Label, ...]:
 
 
 def _check_cells(cells: Sequence[object]) -> None:
-    """Raise `InvalidParameter` unless the labels `cells` are all text, all integers, or all tuples of the same length.
+    """Raise `InvalidParameter` unless the labels `cells` (group keys) can stand together in one table.
 
-    In tuples, the entries at each position must be all text or all integers. Text must be valid UTF-8.
+    They must be all text, all integers, or all tuples of the same length. In tuples, the entries at each position must
+    be all text or all integers. Text must be valid UTF-8.
     """
     kinds = set(map(type, cells))
     if tuple in kinds:
@@ -70,19 +71,19 @@ def _check_cells(cells: Sequence[object]) -> None:
 
 
 def cell_of(label: Label, place: int) -> Cell:
-    """Return the value of a group's `label` in the group column with index `place`.
+    """Return the value that the group key `label` has in the group column with index `place`.
 
-    The label of a group by several columns is a tuple with one value per column. For groups by one column, the label
-    itself is returned.
+    For groups by several columns, `label` is a tuple with one value per column. For groups by one column, `label`
+    itself is the value.
     """
     return label[place] if isinstance(label, tuple) else label
 
 
 def shown_cell(label: Label, place: int) -> Cell | None:
-    """Return the value of a group's `label` in the group column with index `place`, or None if it means SQL's NULL.
+    """Return the value that the group key `label` has in the group column with index `place`; None for SQL's NULL.
 
-    The label of a group by several columns is a tuple with one value per column. For groups by one column, the label
-    itself is the value.
+    In labels, special values stand for NULL. For groups by several columns, `label` is a tuple with one value per
+    column. For groups by one column, `label` itself is the value.
     """
     cell = cell_of(label, place)
     return None if cell in (NULL_TEXT, NULL_INTEGER) else cell

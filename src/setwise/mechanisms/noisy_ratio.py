@@ -14,11 +14,11 @@ from setwise.mechanisms.two_phase import Counts, GaussianCounts, LaplaceCounts, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoisyRatio:
-    """Divides a noisy sum by a noisy number of rows, limits the quotient to [-reach, reach] and computes its interval.
+    """Divides a noisy sum by a noisy number of rows, and computes a confidence interval of the quotient.
 
-    - `reach` is the largest absolute value that a true quotient can have.
-    - `explained(theta)`, a convex function, bounds the absolute noise in sum - theta * number with the confidence of
-      the interval, if theta is the true quotient.
+    - `reach` is the largest absolute value that a true quotient can have; quotients are limited to [-reach, reach].
+    - `explained(theta)` bounds, with the confidence of the interval, the absolute noise in (sum - theta * number),
+      where theta is the true quotient. It is a convex function.
     """
 
     # The interval consists of the theta in [-reach, reach] with |sum - theta * number| <= explained(theta). These theta

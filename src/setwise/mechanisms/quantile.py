@@ -1,4 +1,4 @@
-"""Quantiles as cells of a grid, picked by the exponential mechanism.
+"""Quantiles as cells of a grid, picked by the exponential mechanism; a cell is an interval of values.
 
 One quantile costs one bounded-range use, and m quantiles of the same values cost about log2(m) uses.
 """
@@ -88,8 +88,10 @@ class GridQuantiles:
 
     - `shares` has the share of values below each quantile, such as 1/2, in ascending order.
     - `cells` is the number of cells of the grid.
-    - `epsilon` is the bounded range of one level of picks; several quantiles are picked level by level, by halving.
-    - `weight`: a user may divide this many units among cells, which together count as one value.
+    - `epsilon` is the bounded range of one level of picks. Several quantiles are picked level by level: first the
+      middle one, then the middle one of those below and of those above, and so on.
+    - `weight` is 1 if a user has one value. If a user may have several, the user divides `weight` units among cells,
+      and these units together count as one value.
 
     Theorem: DongDuRo19 for the exponential mechanism; KaplanScSt22 for halving; docs/statistics.md for the range of the
     scores and for the values that are divided.
@@ -125,8 +127,8 @@ class GridQuantiles:
     def guarantee(self) -> BoundedRange:
         """The privacy guarantee of one level of picks: epsilon-bounded range.
 
-        Earlier picks cut the values into slices. A level makes one pick in each slice, and a user adds at most one
-        value to all slices together.
+        Earlier picks cut the values into parts, and a level makes one pick in each part. The picks of a level together
+        cost no more than one pick, because a user adds at most one value to all parts together.
         """
         return BoundedRange(epsilon=float_above(self.epsilon))
 
@@ -134,8 +136,8 @@ class GridQuantiles:
     def levels(self) -> int:
         """Number of successive levels of picks that all quantiles need: floor(log2(number of quantiles)) + 1.
 
-        Each level picks the middle quantile of every slice (the values between two neighbouring earlier picks), which
-        halves the number of quantiles left in a slice.
+        Each level picks the middle one of the quantiles that are left between two neighbouring earlier picks, which
+        halves their number.
         """
         return len(self.shares).bit_length()
 
@@ -163,9 +165,11 @@ class GridQuantiles:
     def _pick_between(self, values: "_Slice", first: int, last: int, randomness: Randomness) -> tuple[int, ...]:
         """Return the picked grid cells of the quantiles with indices `first` to `last` - 1, ascending.
 
-        `values` are the values between the positions at which the quantiles `first` - 1 and `last` cut the grid. The
-        middle quantile is picked first; it cuts the values in two, and the others are picked from the parts below and
-        above. `randomness` is the source of the picks.
+        The middle quantile is picked first. The pick cuts `values` into two parts, from which the other quantiles are
+        picked.
+
+        - `values` are the values between the picks of the quantiles `first` - 1 and `last` (or the ends of the grid).
+        - `randomness` is the source of the picks.
         """
         if first == last:
             return ()
@@ -193,10 +197,10 @@ class GridQuantiles:
 
     @property
     def _units(self) -> int:
-        """Number of positions in a grid cell: equal steps across the cell, of which the odd ones are possible cuts.
+        """Number of positions into which a grid cell is divided, so that a pick can cut the values within a cell.
 
-        A cut at a picked quantile divides the values into two slices, from which the next quantiles are picked. The
-        number is smaller if users divide a weight among several cells, which keeps scores within 64 bits.
+        Cuts are made at odd positions only. There are fewer positions if users divide a weight among several cells, so
+        that scores stay within 64 bits.
         """
         return _UNITS if self.weight == 1 else _DIVIDED_UNITS
 
@@ -258,10 +262,13 @@ def sum_quantile(scales: Sequence[float], chance: float) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Slice:
-    """The values of a grid between the positions `low` and `high`; a grid cell is `units` positions long.
+    """The part of a grid between the positions `low` and `high`, with its values.
+
+    A grid cell is `units` positions long.
 
     - `counts` has the number of values in each cell of the whole grid.
-    - `below` has, for each cell, the number of values in all cells before it, and last the number of all values.
+    - `below` has the cumulative counts: for each cell the number of values in all cells before it, and last their
+      total.
     """
 
     # The values of a cell are spread evenly over its positions.
@@ -274,7 +281,7 @@ class _Slice:
 
     @property
     def _cells(self) -> NDArray[np.int64]:
-        """Indices of the grid cells that lie at least partly in this slice, a range of grid positions; never empty."""
+        """Indices of the grid cells that lie at least partly in this slice (between `low` and `high`); never empty."""
         return np.arange(self.low // self.units, max(self.high - 1, self.low) // self.units + 1)
 
     def halves(self, cut: int) -> tuple["_Slice", "_Slice"]:
@@ -332,11 +339,10 @@ class _Slice:
         return np.asarray(share.denominator * (self._below(places) - ends[0]) - share.numerator * (ends[1] - ends[0]))
 
     def _below(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return how many values of the grid lie below each grid position in `places`, times `units`.
+        """Return, for each grid position in `places`, the number of values of the whole grid below it, times `units`.
 
-        The factor makes the results whole numbers.
-
-        A grid cell is `units` positions long, and its values are spread evenly over them.
+        A grid cell is `units` positions long, and its values are spread evenly over them. The factor `units` makes the
+        results whole numbers.
         """
         cells = np.minimum(places // self.units, len(self.counts) - 1)
         return np.asarray(self.units * self.below[cells] + (places - self.units * cells) * self.counts[cells])

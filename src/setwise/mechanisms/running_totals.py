@@ -148,7 +148,7 @@ def wanted_window(periods: int, purpose: Purpose, window: int | None) -> int | N
 
 
 def _relative_error(coefficients: NDArray[np.float64], window: int | None, participations: int) -> float:
-    """Return the standard deviation of the last estimate of a series, divided by that of one equally private count.
+    """Return the standard deviation of a series' last estimate, relative to one noisy count of the same privacy cost.
 
     - `coefficients` are the weights of the present and earlier periods in a release.
     - `window` is the number of periods that the estimate sums; None for all.
@@ -160,7 +160,7 @@ def _relative_error(coefficients: NDArray[np.float64], window: int | None, parti
 
 
 def _inverse_row(coefficients: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the weights b of the releases in an estimate: the total up to period t is the sum over s of b[t - s] y[s].
+    """Return the weights b that turn releases y into estimated totals: the total up to period t is sum_s b[t - s] y[s].
 
     y[s] is the release of period s, a sum of counts with the weights `coefficients`.
     """

@@ -98,19 +98,19 @@ def user_weight(groups: int) -> int:
 
 
 def user_share(groups: int) -> int:
-    """Return floor(2^14 / groups): the number that a user with `groups` groups adds to a survey for each group.
+    """Return floor(2^14 / groups): what a user with `groups` groups adds, for each of them, to a sum that counts users.
 
-    The survey estimates the number of users, with noise, before private groups are searched. The sum over all users and
-    their groups is about 2^14 times the number of users.
+    The sum over all users and their groups is about 2^14 times the number of users. A survey releases it with noise
+    before private groups are searched.
     """
     return USER_UNIT // positive_integer("groups", groups)
 
 
 def user_root(groups: int) -> int:
-    """Return floor(2^14 / sqrt(groups)): what a user with `groups` groups adds to a survey for each of them.
+    """Return floor(2^14 / sqrt(groups)): what a user with `groups` groups adds, for each of them, to a survey's sum.
 
-    A survey before the rounds that find groups releases the noisy sum of these numbers over all users and their groups.
-    From it, the average number of groups of a user is estimated. The unit is 2^-14.
+    The sum over all users and their groups is 2^14 times the sum of the users' sqrt(groups). A survey releases it with
+    noise before private groups are searched, to estimate the average number of groups of a user.
     """
     # The units are coarser than those of weights, because the noise of the survey is wider and noise can be drawn only
     # up to a largest width.
@@ -141,11 +141,12 @@ class Discovery:
 
     - `labels` are the groups found.
     - `found` is how many of these groups each round found.
-    - `uses` is how many of the three planned Gaussian uses each round spent.
+    - `uses` is how many Gaussian uses each round spent, of the three that are planned for all rounds together.
     - `users` is the noisy number of users that the survey before the first round released; None before the survey.
     - `groups_per_user` is the survey's estimate of the average number of groups of a user; None before the survey.
     - `part` is the fraction of the planned cost, as mu squared, that the rounds spend; counting gets the rest.
-    - `freed` is the estimated share of all users' weight on the groups that the last round found.
+    - `freed` is the estimated share of all users' weight that lay on the groups which the last round found. In the next
+      round, users give this weight to their other groups.
     """
 
     # In the next round users give the freed weight to their other groups.
@@ -171,12 +172,13 @@ class WeightedRounds:
     In a round, each user divides a weight among their groups not found yet; a group is found if its noisy sum of
     weights exceeds a threshold.
 
-    - `sigma`: all rounds together cost at most one Gaussian use of this parameter, that is, a mu squared of 1 /
-      sigma^2.
+    - `sigma`: the rounds and the survey before them together cost at most one Gaussian use of this parameter, that is,
+      a mu squared of 1 / sigma^2.
     - `delta` bounds the probability that a group of one user alone is shown.
     - `contributions` is the most groups in which one user counts in the statistics that follow.
-    - `finding` is the planned cost of the rounds, as a share of the mu squared of rounds and later counts together. The
-      rounds may leave a part of it to the counts. None if no counts follow, so that the rounds spend all.
+    - `finding` is the planned cost of the rounds as a share of the whole cost (mu squared) of rounds and later counts.
+      The rounds may leave a part of their cost to the counts. None means that no counts follow, so the rounds spend
+      all.
 
     Theorem: docs/discovery.md, Theorem 1.
     Ensures: Gaussian uses with the sum of 1 / sigma^2 that `guarantees` states, and outright failures of `delta`.
@@ -223,7 +225,7 @@ class WeightedRounds:
         """The parameters sigma of the three Gaussian uses that are planned for the rounds, largest sigma first.
 
         A sigma is a noise scale divided by the l2 norm of one user's weights. The costs of the three uses, as mu
-        squared (1 / sigma^2), have the ratio 1 : 4 : 16.
+        squared (1 / sigma^2), have the ratio 1 : 4 : 16. A round spends one of the uses, or all that are left.
         """
         planned_cost = sum(_SHAPES) / (1 - _SURVEY)
         return tuple(float_root_above(self.sigma**2 * planned_cost / shape) for shape in _SHAPES)
@@ -313,8 +315,8 @@ class WeightedRounds:
     def _survey(self, before: Discovery, exact: GroupWeights, randomness: Randomness) -> Discovery:
         """Return `before` with the survey's results: a noisy number of users, and a user's estimated number of groups.
 
-        `exact` has two exact sums over all pairs of a user and a group: `user_share` adds up to the number of users,
-        and `user_root` to the sum of the square roots of their numbers of groups. Both get Gaussian noise.
+        `exact` has two exact sums, which get Gaussian noise: the sum of `user_share` is about the number of users, and
+        the sum of `user_root` is the sum of the square roots of users' numbers of groups, both times 2^14.
         """
         # A user with n groups adds at most `USER_UNIT` to the sum of shares, and at most sqrt(n) times that to the sum
         # of roots. Each sum gets Gaussian noise of scale sqrt(2) * `survey_sigma` times the most that one user adds to
@@ -342,10 +344,9 @@ class WeightedRounds:
         return min(Fraction(math.ceil(1000 * share / self.finding), 1000), Fraction(1))
 
     def _doubt(self, state: Discovery) -> float:
-        """Return the relative uncertainty of the number of users that `state` has, because this number is noisy.
+        """Return the relative uncertainty of `state.users`, the noisy number of users that a survey released.
 
-        `state` is that of a search for groups, before whose first round a survey released the number. The result is
-        three standard deviations of the survey's noise, divided by the number.
+        It is three standard deviations of the survey's noise, divided by the noisy number.
         """
         assert state.users is not None
         return 3.0 * float(self.survey_sigma * _ROOT) / state.users
@@ -375,7 +376,8 @@ class WeightedRounds:
     def _uses_of_next_round(self, state: Discovery) -> int:
         """Return how many of the remaining Gaussian uses the next round of the search spends: one of them, or all.
 
-        The released numbers in `state` decide whether a further round would pay off.
+        It spends one if a further round would pay off: if the groups that the last round found (before the first round:
+        the groups that it can find) have much of the users' weight. The released numbers in `state` decide that.
         """
         # A further round pays off only if the groups found so far have much of the users' weight, which users then give
         # to their other groups.
@@ -428,8 +430,8 @@ class DiscoveredCounts:
     def over(self, discovery: Discovery) -> KnownGaussian:
         """Return the mechanism that adds Gaussian noise to the counts of the groups found, at least one.
 
-        `discovery` is the result of the rounds that found these groups; they are public by now. Its parameter sigma
-        spends the planned cost of the counts and what the rounds left over.
+        `discovery` is the result of the rounds that found these groups; they are public by now. The returned mechanism
+        spends the planned cost of the counts and the cost that the rounds left over.
         """
         # A user counts towards at most F groups: the smaller one of the number of groups found and
         # `kept_contributions`. So counting takes F Gaussian uses. Together they may cost, as mu squared, the planned

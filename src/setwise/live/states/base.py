@@ -41,7 +41,8 @@ class Batch:
     - `counts` and `noise` have a row for each group known so far and a column for each period of the batch. The rows of
       the new groups come last.
     - `earlier` is the noise of the new groups in the periods before the batch.
-    - `mark` is a random text that every release from the batch repeats, or "" in states of earlier versions.
+    - `mark` is a random text that every release from the batch repeats, so that the releases of two copies of a state
+      differ. It is "" in states of earlier versions.
     """
 
     first: int
@@ -140,7 +141,7 @@ def counted_batch(
 
     - `before` has the counts and noise of the earlier periods.
     - `pair_counts` lists (group, period, number of new users).
-    - `draw` makes the given number of noise values.
+    - `draw(n)` returns n noise values.
     - `public` are groups that belong to the first batch even without users.
     """
     listed = () if before.labels else tuple(public)
@@ -199,14 +200,14 @@ class SeriesState(ABC):
         """Count the pairs of user and group in `candidates` that were not counted before; store and return the counts.
 
         - `candidates` has the columns u (the user, as text), g (the group), day and period.
-        - `contributions` is the number of groups that each user keeps, in order of days, groups counted before
-          included.
+        - `contributions` is the most groups in which one user counts: first the groups counted before, then new groups
+          in order of days.
         - The result has counts and fresh noise of the periods `first` to `until` - 1.
         - `before` has the counts and noise of the earlier periods, and `draw` makes the noise.
         - `public` are groups that belong to the first batch even without users.
 
-        Ensures: all is one transaction. When this returns, the pairs and the batch are durable; when it raises, neither
-        is stored.
+        Ensures: the whole call is one transaction. When it returns, the pairs and the batch are durable; when it
+        raises, neither is stored.
         """
 
     @abstractmethod

@@ -134,7 +134,8 @@ class GaussianNoise:
     def radius(self, confidence: Fraction) -> int:
         """Return an r such that discrete Gaussian noise Z has P[|Z| <= r] >= `confidence`.
 
-        It is the smallest such r, or one more if sigma is large.
+        It is the smallest such r, or one more if sigma is large, because wide noise is bounded by a continuous
+        Gaussian.
         """
         return gaussian_radius(self.sigma, None, confidence)
 

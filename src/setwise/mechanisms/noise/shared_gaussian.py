@@ -162,8 +162,8 @@ def gaussian_count_noise(
 def squared_sensitivity(labels: int, changeable: int, theta: Fraction) -> Fraction:
     """Return Q: the squared l2-sensitivity of counts that share a part of their noise, in units of tau^2.
 
-    It is measured after `theta` * tau * (number of users) is subtracted from every count. This term is the same for all
-    counts, so the noise that is common to all counts hides it.
+    The change that one user makes is measured after `theta` * tau is subtracted from the change of every count. This
+    part is the same for all counts, so the noise that is common to all counts hides it.
 
     - tau is the most that one user adds to a count.
     - `labels` is the number of counts; a user adds to at most `changeable` of them.

@@ -1,4 +1,4 @@
-"""Estimates of the users in the last bins of a noisy histogram, who are too few to stand out from the noise.
+"""Estimates of the numbers of users in the last bins of a noisy histogram, which are too small to stand out from noise.
 
 Users are sorted into bins by a number, such as their number of rows; each bin ends at twice the end of the bin before
 it. A few users in a late bin may have much of the table: ten users of 1,000 rows have as many rows as a thousand users
@@ -23,13 +23,14 @@ _QUANTILES = -np.log1p(-(np.arange(_STEPS) + 0.5) / _STEPS)
 
 
 def estimate_tail(noisy: NDArray[np.float64], users_before: float, scale: float) -> NDArray[np.float64]:
-    """Return an estimate of the number of users in each bin, from noisy numbers of users.
+    """Return the estimated number of users in each of the last bins of a histogram, from noisy numbers of users.
 
     - `noisy` has the noisy number of users in each bin.
     - `users_before` is an estimate of the number of users in the bin before the first of these bins.
     - `scale` is the scale of the Laplace noise on each number.
 
-    The estimates help to choose bounds; no interval depends on them.
+    A bin is expected to have fewer users than the bin before it. The estimates only help to choose bounds: confidence
+    intervals do not depend on them.
 
     >>> estimate_tail(np.array([0.0, 0.0]), 120.0, 20.0).round(1).tolist()  # a few of 120 may go on to the next bin
     [3.4, 0.4]

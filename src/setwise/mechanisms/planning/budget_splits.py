@@ -27,10 +27,10 @@ _Number = TypeVar("_Number", float, Floats)
 
 
 def ranking_shortfall(noise: Noise, contests: int, confidence: Fraction) -> int:
-    """Return by how much, in units of a count, one label's count must exceed another's to be ranked above it.
+    """Return the lead, in units of a count, that one label's exact count needs over another's to be ranked above it.
 
-    With probability `confidence`, this lead is enough in all of `contests` comparisons of two labels. Each count has
-    the noise `noise`.
+    Labels (group keys) are ranked by counts with the noise `noise`. With probability `confidence`, this lead is enough
+    in all of `contests` comparisons of two labels.
     """
     # A lead of s fails in one comparison with probability P[Z1 - Z2 > s], where Z1 and Z2 are the noises of the two
     # labels; a union bound adds up these probabilities. The continuous laws of the noise are used; the integer laws are
@@ -48,10 +48,10 @@ def ranking_shortfall(noise: Noise, contests: int, confidence: Fraction) -> int:
 
 
 def laplace_lead(contests: int, miss: float) -> float:
-    """Return the lead by which a label's exact count must exceed a rival's to win every comparison under Laplace noise.
+    """Return the lead that an exact count needs over its rivals to win `contests` comparisons under Laplace noise.
 
-    The lead is in units of the noise scale. It fails in at least one of `contests` comparisons with probability at most
-    `miss`. It is 0 if there are no contests.
+    The lead is in units of the noise scale; both counts of a comparison have noise. Some comparison is lost with
+    probability at most `miss`. The result is 0 if there are no contests.
 
     >>> round(laplace_lead(1, 0.5), 9)
     0.0
@@ -160,8 +160,9 @@ def _cells(bounds: Bounds, total: Total) -> Iterator[tuple[MechanismName, CountN
 def _shares(name: MechanismName, bounds: Bounds) -> tuple[float, ...]:
     """Return the shares of the budget's delta that the planner tries for the threshold of the mechanism `name`.
 
-    The threshold hides labels of one user alone. The result is (0.0,) if the mechanism has no threshold. For Laplace
-    noise on an unknown domain, only one share is tried if `bounds.limit` limits the number of labels that take part.
+    The threshold hides labels (group keys) of one user alone. The result is (0.0,) if the mechanism has no threshold.
+    For Laplace noise on an unknown domain with a `bounds.limit` on labels, only one share is tried: the epsilons are
+    then added up, so everything but the threshold needs hardly any delta.
     """
     match name:
         case MechanismName.UNKNOWN_LAPLACE if bounds.limit is not None:
@@ -261,9 +262,13 @@ def rough_noise_scale(rho: Floats, pure: Floats, epsilon: float, delta: Floats) 
 def _scale_with_plain_picks(picks: float, rho: Floats, epsilon: float, delta: Floats) -> Floats:
     """Return approximately the noise scale of the picks at which picks and counts together cost (epsilon, delta).
 
-    This estimate adds up the epsilons of the picks and composes only the counts by zCDP, which is cheaper than zCDP for
-    all if there are one or two picks. `picks` is the number of picks, and `rho` the zCDP parameter of the counts if the
-    noise scale of the picks is 1. The result is infinite where delta is 0.
+    The estimate adds up the epsilons of the picks and composes only the counts by zCDP. With one or two picks, this is
+    cheaper than zCDP for picks and counts.
+
+    - `picks` is the number of picks.
+    - `rho` is the zCDP parameter of the counts if the noise scale of the picks is 1.
+
+    The result is infinite where delta is 0.
     """
     # For one or two picks at a small delta, the sum of their epsilons is below the epsilon that their zCDP implies. The
     # scale 1/y solves picks y + rho y^2 + 2 y sqrt(rho log(1 / delta)) = epsilon.
@@ -276,10 +281,11 @@ def _scale_with_plain_picks(picks: float, rho: Floats, epsilon: float, delta: Fl
 def _rough_reach(bounds: Bounds, name: MechanismName, scale: Floats, failure: Floats, changed: int) -> Floats:
     """Return an estimate of the lead that a label's count needs for the label to be released with probability 95%.
 
-    The lead is by how much the count must exceed its rivals. If the mechanism has a threshold, it is also at least the
-    count that exceeds the threshold. It is in units of the most that one user adds to a count.
+    The lead is by how much the count must exceed the counts of its rivals. If the mechanism has a threshold, the result
+    is instead the count needed to exceed the threshold, if that is larger. The unit is the most that one user adds to a
+    count.
 
-    - `bounds` has the query's k, public labels and limits per user.
+    - `bounds` has the query's k, public labels (group keys) and limits per user.
     - `name` is the mechanism, and `scale` its noise scale.
     - `failure` is the delta of the mechanism's threshold, if it has one.
     - `changed` is the number of counts that one user can change.
@@ -312,10 +318,10 @@ def _rough_reach(bounds: Bounds, name: MechanismName, scale: Floats, failure: Fl
 
 
 def _gaussian_lead(contests: int) -> float:
-    """Return by how much an exact count must exceed its rivals to win `contests` comparisons under Gaussian noise.
+    """Return the lead that an exact count needs over its rivals to win `contests` comparisons under Gaussian noise.
 
-    The unit is the standard deviation of the noise on one count; both counts of a comparison have noise. All
-    comparisons are won with probability at least 95%, by a union bound. The result is 0 if there are no contests.
+    The lead is in units of the standard deviation of the noise on one count; both counts of a comparison have noise.
+    All comparisons are won with probability at least 95%, by a union bound. The result is 0 if there are no contests.
     """
     return -math.sqrt(2.0) * float(ndtri(_MISS / contests)) if contests else 0.0
 

@@ -42,8 +42,8 @@ class Choice:
     """A plan: the chosen mechanism with its noise, its cost and its expected error.
 
     - `name` is the mechanism's name; it also names the noise of counts that follow picks of labels.
-    - `epsilon` is an upper bound on the cost of one release at the budget's delta. It is certified in a result of
-      `plan`; in a result of `rough_plans` it is the budget's epsilon, which the cost only about meets.
+    - `epsilon` is the cost of one release at the budget's delta: a certified upper bound in a result of `plan`, but
+      only approximate in a result of `rough_plans`, where it is the budget's epsilon.
     - `preview` is the expected error of the release.
     - `merit` is this error as one number, by which plans are compared (see `plan_merit`); smaller is better.
     - `why` is a sentence that compares the plan with its alternatives.
@@ -60,8 +60,8 @@ class Choice:
 def plan(bounds: Bounds, total: Total, confidence: Fraction = CONFIDENCE) -> Choice:
     """Return a plan for a histogram or top k: a mechanism with about the least noise that the budget `total` allows.
 
-    If finding labels in several rounds is preferred (see `prefers_rounds`) and possible within the budget, the plan
-    does that. Otherwise it has the mechanism with the smallest estimated error (`Choice.merit`).
+    The plan finds private labels in several rounds if that is preferred (see `prefers_rounds`) and possible within the
+    budget. Otherwise the plan has the mechanism with the smallest estimated error (`Choice.merit`).
 
     - `bounds` has the query's k, public labels and limits per user.
     - `confidence` is the probability with which the stated error bounds hold.

@@ -126,10 +126,10 @@ def _counts(bounds: Bounds, total: Total, scale: Fraction) -> DiscoveredCounts:
 
 
 def rough_rounds(bounds: Bounds, total: Total) -> WeightedRounds | None:
-    """Return the mechanism that finds groups in rounds of weighted votes, at about the cost of the budget `total`.
+    """Return the mechanism that finds groups in rounds of weighted votes, at a cost of about the whole budget `total`.
 
     Returns None if no noise in range is enough. `bounds` has the query's k, public groups and limits per user. The cost
-    is only estimated here; the caller certifies it together with the cost of the statistics.
+    is only estimated here. The caller certifies it together with the cost of the statistics that follow.
     """
     delta = float_below(total.delta)
 

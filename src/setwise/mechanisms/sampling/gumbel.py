@@ -19,10 +19,11 @@ _NEAR_ONE = np.uint64((1 << 64) - (1 << 44))
 
 
 def float_keys(shortfalls: NDArray[np.float64], words: NDArray[np.uint64]) -> NDArray[np.float64]:
-    """Return approximate noisy scores of candidates, from their scores and 64-bit random words.
+    """Return the noisy scores of candidates as floats, from their scores and 64-bit random words; they are approximate.
 
-    `shortfalls` are rate * (score - highest score); for a candidate that stands for a run of scores, the logarithm of
-    the run's weight is added (see `Runs`). `words` are the first 64 bits of each candidate's random number.
+    - `shortfalls` has rate * (score - highest score) for each candidate. A candidate may stand for a whole run of
+      scores (see `Runs`); then the logarithm of the run's weight is added.
+    - `words` are the first 64 bits of the random number that makes each candidate's noise.
     """
     # A candidate's Gumbel noise is -ln(-ln(1 - V)), where V is uniform in [0, 1] and starts with the candidate's word.
     # The further bits are not drawn yet, so the noisy score is computed for the middle of all V that start with the
@@ -41,7 +42,8 @@ def float_bounds(
 
     Where bounds of candidates overlap, the caller draws further bits and computes exactly.
 
-    - `shortfalls` are rate * (score - highest score), plus the log weight of a run of scores (see `Runs`).
+    - `shortfalls` has rate * (score - highest score) for each candidate, plus the logarithm of the weight of a run if
+      the candidate stands for a run of scores (see `Runs`).
     - `words` are the first 64 bits of the uniform numbers that make the noise.
 
     For a uniform number very close to 0 or 1 a bound is loose or infinite.
@@ -76,8 +78,9 @@ def is_loose(words: NDArray[np.uint64]) -> NDArray[np.bool_]:
 class Runs:
     """Runs of evenly falling scores; in a Gumbel draw, each run is one candidate and is picked as a whole.
 
-    Run i has lengths[i] scores, each slopes[i] below the score before it. Its weight is the sum of exp(-rate * slope *
-    j) over j = 0, 1, ... below its length, where rate is the inverse of the Gumbel noise scale.
+    A run is a sequence of scores: run i has lengths[i] scores, each slopes[i] below the score before it. Its weight is
+    the sum of exp(-rate * slope * j) over j = 0, 1, ... below its length, where rate is the inverse of the Gumbel noise
+    scale.
     """
 
     # A run's first score is the score of its candidate in the draw. The run is picked with a probability proportional
@@ -206,12 +209,10 @@ def gumbel_order(
 def _contenders(
     shortfalls: NDArray[np.float64], words: NDArray[np.uint64], keys: NDArray[np.float64], k: int
 ) -> NDArray[np.intp]:
-    """Return the indices of all candidates whose exact noisy score may be among the k highest.
+    """Return the indices of all candidates whose exact noisy score may be among the k highest; only these are compared.
 
-    Only these need a closer comparison.
-
-    - `keys` are the noisy scores as computed by floats from the two other arrays (see `float_keys`).
     - `shortfalls` are rate * (score - highest score), and `words` the random words that make the noise.
+    - `keys` are the noisy scores that `float_keys` computes from these two arrays.
     """
     provisional = np.argpartition(keys, len(keys) - k)[len(keys) - k :]
     lower, _ = float_bounds(shortfalls[provisional], words[provisional], keys[provisional])
@@ -251,11 +252,12 @@ def _exact(
     width: int,
     runs: Runs | None,
 ) -> list[ExactKey]:
-    """Return the exact noisy scores (keys) of the candidates with the indices `group`.
+    """Return an `ExactKey`, the exact noisy score, for each candidate whose index is in `group`.
 
-    The other arrays have an entry for every candidate: `gaps` are the scores minus the highest score, and `words` the
-    first `width` random bits. `rate` is the inverse of the noise scale. `runs` has the runs of scores for which
-    candidates stand; it is None if each candidate has one score.
+    - `gaps` has, for every candidate, the score minus the highest score.
+    - `words` has, for every candidate, the first `width` bits of the random number that makes the noise.
+    - `rate` is the inverse of the noise scale.
+    - `runs` has the runs of scores for which candidates stand; None if each candidate has one score.
     """
     keys = [ExactKey(index, rate * int(gaps[index]), int(words[index]), width) for index in group.tolist()]
     if runs is not None:

@@ -167,10 +167,10 @@ class CutPoints:
     """The distribution function F of an integer law as a table: `floors[i]` is floor(F(smallest + i) 2^width).
 
     `width` is the number of bits of the random words that are looked up in the table. Every entry is certified, and
-    entries do not decrease.
+    entries never fall from one value to the next.
 
-    Ensures: the table has an entry for every value, except in the far tails. There, one entry of 0 and one of
-    2^width - 1 are kept if there are any, and further equal entries are left out, as are values where F is 0 or 1.
+    Ensures: the table has an entry for every value except in the far tails, where all entries are 0 or 2^width - 1. At
+    most one entry of 0 and one of 2^width - 1 are kept. Values at which F is exactly 0 or 1 have no entry.
     """
 
     # These two entries are kept so that a word that does not decide its draw always equals an entry.
@@ -229,10 +229,11 @@ def _attempt(law: Law, width: int, guard: int) -> CutPoints | None:
 
 
 def _trim_tails(smallest: int, width: int, floors: list[int]) -> CutPoints:
-    """Return the table of a distribution function without its far tails; its entries are `floors`, from `smallest` on.
+    """Return the table of a distribution function without the repeated entries of its far tails.
 
-    In the far tails all entries are 0 or 2^width - 1. One entry of each of these two values is kept, because a random
-    word that equals it does not decide the draw.
+    `floors` are the entries floor(F(x) 2^width) for x = `smallest`, `smallest` + 1, .... In the far tails all of them
+    are 0 or 2^width - 1. One entry of each of these two values is kept, because a random word that equals it does not
+    decide the draw.
     """
     start = max(0, bisect_right(floors, 0) - 1)
     end = min(len(floors), bisect_left(floors, (1 << width) - 1) + 1)
@@ -356,10 +357,11 @@ def _refine_draw(law: Law, word: int, width: int, randomness: Randomness) -> int
 class _Lookup:
     """A table of a distribution function, prepared to turn many random words into draws.
 
-    - `floors` are the entries of the table.
+    - `floors` are the entries of the table, in ascending order. A word that equals no entry decides its draw: the draw
+      is `smallest` plus the number of entries below the word.
     - `smallest` is the draw for a word below all entries.
-    - `guide` maps the leading bits of a word to the number of entries that are at most the word; -1 if the leading bits
-      do not determine that number.
+    - `guide` saves most searches: it maps the leading bits of a word to the number of entries that are at most the
+      word, or to -1 if the leading bits do not determine that number.
     - `shift` is the number of bits of a word after the leading bits.
     """
 
