@@ -1,6 +1,6 @@
 """An open account: charge it before data is read, settle the charge with the answer, or learn why it cannot pay.
 
-`_pay_cap` takes a further slice of the cap if a charge needs one. `append_in` of stores/sqlite.py has the SQL.
+`_pay_cap` also charges the cap, the joint budget of a dataset's accounts. SQL is in `append_in` of stores/sqlite.py.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -80,9 +80,9 @@ class _Balances:
     """The balances that decide whether an account can pay for a charge, all read in one transaction.
 
     - `state` is "open", "frozen" or "closed".
-    - `spent` has the units (mostly 2^60 in a full balance) spent in the budget period `period`, per balance name.
-    - `cap` has the balance of the cap (the joint budget of a dataset's accounts): a `CapBalance`, or the units spent of
-      a zCDP cap, or None without a cap.
+    - `spent` has, per balance name, the units spent in the budget period `period`; most full balances have 2^60 units.
+    - `cap` is a `CapBalance` for a cap (the joint budget of a dataset's accounts), the units spent per balance name for
+      a zCDP cap, and None without a cap.
     """
 
     state: str
@@ -163,11 +163,11 @@ class Account:
     def charge(self, uses: Iterable[Use | Guarantee | str], *, key: str, request: str) -> Receipt:
         """Charge the account for `uses` (privacy guarantees with counts), durably, and return the receipt.
 
-        A call with the `key` and the `request` of an earlier call charges nothing more. Its receipt has the stored
-        answer, or None if there is none, and the request may then be run again.
-        Requires: `request` names the whole question: what is run, and on which data. The price assumes that the
-        question is fixed before later answers are seen (docs/optimal-composition.md, Theorem 7). Pay with `reserve` for
-        a question that is chosen later, unless it is answered with Gaussian noise, whose price stays valid.
+        A second call with the same arguments charges nothing more. Its receipt has the stored answer, or None if there
+        is none; the question may then be run again.
+        Requires: `request` names the whole question: what is run, and on which data. The question is fixed now, because
+        the price may be too low for one that is chosen after later answers (docs/optimal-composition.md, Theorem 7);
+        pay for such a question with `reserve`. Gaussian noise has a price that is valid in both cases.
         Raises `KeyConflict` for another request under a used key, `InvalidParameter` for a use that is not registered,
         `BudgetExhausted` if the account or its cap (the joint budget of a dataset's accounts) cannot pay, and
         `StoreFailed` if the database refuses the charge 50 times although the balances can pay.
@@ -289,9 +289,9 @@ class Account:
     def settle(self, receipt: Receipt, *, answer: str, returned: Sequence[Use | Guarantee | str] = ()) -> str:
         """Store the answer of a charge and refund what was not needed, in one transaction; return the stored answer.
 
-        If the charge has a stored answer already, that answer stays and is returned: show only the returned text.
-        `returned` are the charged guarantees, with counts, that were not needed. Only uses registered at the account's
-        opening are refunded.
+        If the charge has a stored answer already, that answer is kept and returned. Show only the returned text,
+        because the charge pays for one answer. `returned` are the charged guarantees, with counts, that were not
+        needed; only those that were registered at the account's opening are refunded.
         Raises `InvalidParameter` if the receipt is of another account, if more is returned than was charged, if uses
         are returned although parts of the answer were released, or if the account has no such charge.
         """
@@ -341,9 +341,9 @@ class Account:
     def release(self, receipt: Receipt, *, part: str, answer: str) -> str:
         """Store the answer to one part, named `part`, of a question that was paid as a whole; return the stored answer.
 
-        This charges nothing, and serves questions such as a series of running totals. If the part was released before,
-        its first answer stays and is returned: show only the returned text. The charge must have been paid with
-        `reserve`, or with a fixed price, such as that of Gaussian noise.
+        This charges nothing. A series of running totals, for example, is paid once and answered in parts. If the part
+        has an answer already, that answer is returned: show only the returned text. The charge must have been made by
+        `reserve`, or at a fixed price such as that of Gaussian noise, because parts are answered later.
         Raises `BudgetExhausted` for a new part if the account is frozen or closed, and `InvalidParameter` if the
         account has no such charge, or if the charge was partly refunded or priced for one immediate answer only.
         """
@@ -437,8 +437,8 @@ class Account:
     def status_by_entries(self) -> AccountStatus:
         """Return the account's status, computed from all its entries, which takes time proportional to their number.
 
-        It says more than that of `status`: the odometer (the bound on the epsilon drawn so far) can be smaller, and the
-        fields `charge_uses` and `more_like_last` are set.
+        This result is more precise than that of `status`: the odometer (the bound on the epsilon drawn so far) can be
+        smaller, and the fields `charge_uses` and `more_like_last` are set.
         """
         status = self.status()
         charges: dict[str, tuple[tuple[Use, ...], float | None]] = {}
@@ -529,10 +529,10 @@ class Account:
         return f"<setwise {self._terms.kind} account {self.name!r}{dataset}, {promise}{every}>"
 
     def odometer_after(self, uses: Sequence[Use]) -> float:
-        """Return a quick upper bound on the epsilon that the account has drawn if it has drawn only `uses`.
+        """Return a quick upper bound on the epsilon of `uses`, as if the account had drawn only these so far.
 
-        `uses` are privacy guarantees with counts. The bound is 0 without uses. The epsilon in the account's `status`
-        may be larger, because its balances are rounded up.
+        `uses` are privacy guarantees with counts; without uses the bound is 0. It holds at the account's delta. The
+        odometer in the account's `status` may be larger, because the ledger rounds spent balances up.
         """
         merged_uses = merged(uses)
         largest = largest_loss((use.guarantee, use.count) for use in merged_uses)

@@ -44,25 +44,22 @@ _DIGITS = 4
 class BudgetTotals(Protocol):
     """The budget of an account, or of a cap (the joint budget of a dataset's accounts), as units of named balances.
 
-    The argument `amounts` of the methods has the units spent so far, per balance name (such as "wallet"). Only in
-    `largest` it has the units that remain. A full balance has 2^60 units, except "menu" (in menu accounts) and "rule".
+    The argument `amounts` of a method has units per balance name (such as "wallet"): in `largest` the units that
+    remain, and in all other methods the units spent so far. A full balance has 2^60 units, except "menu" and "rule".
     """
 
     # Implemented by `Totals` (sums of zCDP), `WalletTotals` (a Gaussian wallet), `MenuTotals` (a fixed list of uses
     # with costs) and `CapTotals` (a wallet of which accounts reserve slices).
     @property
     def failure(self) -> float:
-        """The most probability of outright failure, between 0 and 1, that all charges to the budget may have together.
-
-        In an outright failure, everything may be revealed.
-        """
+        """The limit on the probability that any charge to the budget fails outright, which may reveal everything."""
         ...
 
     @property
     def most_rho(self) -> float:
-        """The largest zCDP rho, approximately, of all that the whole budget can pay for.
+        """The largest zCDP rho, approximately, that the charges to this budget can have together.
 
-        The bound on the epsilon drawn so far (the odometer) is tuned to be tightest near this rho.
+        The odometer (the bound on the epsilon drawn so far) is tuned to be tightest near this rho.
         """
         ...
 
@@ -80,9 +77,9 @@ class BudgetTotals(Protocol):
         ...
 
     def paying(self, amounts: Mapping[str, int]) -> tuple[str, ...]:
-        """Return the names of the balances that pay for charges, such as "wallet" (mu squared) and "sum".
+        """Return the names of the balances that pay for the noise of charges, such as ("wallet", "sum") or ("rho",).
 
-        If there are two names, it is enough that one of the two balances can pay. A named balance may be empty.
+        If there are two names, a charge is accepted as long as one of the two balances can pay; the other may be empty.
         `amounts` has the units spent so far, per balance name; most full balances have 2^60 units.
         """
         ...
@@ -104,10 +101,10 @@ class BudgetTotals(Protocol):
         ...
 
     def spent_as(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
-        """Return privacy guarantees, with counts, that together reveal at least as much as all that was paid so far.
+        """Return privacy guarantees, with counts, whose composition bounds the privacy loss of all charges so far.
 
-        They are shown to people. The tuple is empty if nothing was spent, or if a menu account no longer knows its sum.
-        `amounts` has the units spent so far, per balance name; most full balances have 2^60 units.
+        People are shown these instead of units. The tuple is empty if nothing was spent, or if a menu account no longer
+        knows its sum. `amounts` has the units spent so far, per balance name; most full balances have 2^60 units.
         """
         ...
 
@@ -119,7 +116,7 @@ class BudgetTotals(Protocol):
         ...
 
     def as_uses(self) -> tuple[Use, ...]:
-        """Return privacy guarantees, with counts, that reveal at least as much as all that the budget can pay for.
+        """Return privacy guarantees, with counts, whose composition bounds the loss of all that the budget can pay for.
 
         They stand for the budget when it is composed with other budgets.
         """
@@ -299,10 +296,11 @@ class WalletTotals:
         return amounts
 
     def covers(self, uses: Sequence[Use], remaining: int, price: int) -> bool:
-        """Return whether `price` units of the wallet (mu squared) pay for `uses`, to verify a charge in the ledger.
+        """Return whether `price` units of the wallet (mu squared) are enough for `uses`, to verify a recorded charge.
 
         `uses` are privacy guarantees with counts, and `remaining` are the wallet's units before the payment, of 2^60.
-        The machine that made the charge may round otherwise, so the price may differ from the one computed here.
+        The recorded price need not equal a price computed here, because the machine that recorded it may round
+        otherwise.
         """
         # Every price has a margin, which is larger than the difference between the math libraries of two platforms. So
         # a payment that another platform computed is enough here, too.
@@ -386,7 +384,7 @@ class WalletTotals:
         return math.inf if any(amounts.values()) else 0.0
 
     def spent_as(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
-        """Return two guarantees whose composition bounds the privacy loss of everything paid so far.
+        """Return guarantees whose composition bounds the privacy loss of everything paid so far; at most two.
 
         The first is Gaussian noise with the spent mu^2, or, if mu^2 is used up, pure DP with the spent sum of epsilons.
         The second is (0, delta)-DP with the spent failure probability. `amounts` has the units spent, per balance name.
@@ -409,10 +407,10 @@ class WalletTotals:
         )
 
     def shortage(self, uses: Sequence[Use], spent: Mapping[str, int]) -> str | None:
-        """Return a sentence about what the wallet (mu squared) lacks to pay for `uses`; None if it can pay.
+        """Return a sentence about what the account lacks to pay for `uses`; None if it can pay.
 
-        It also says what the wallet could pay. `uses` are privacy guarantees with counts, and `spent` has the units
-        spent.
+        The failure probability may be missing, or mu squared in the wallet, or epsilon. The sentence also says how much
+        is left. `uses` are privacy guarantees with counts, and `spent` has the units spent, per balance name.
         """
         remaining = {balance_name: total - spent.get(balance_name, 0) for balance_name, total in self.lines().items()}
         price = self.price(uses, spent)
@@ -436,8 +434,7 @@ def wallet_as_uses(wallet: float, failure: float) -> tuple[Use, ...]:
 def spent_of_wallet(wallet: float, failed: float) -> tuple[Use, ...]:
     """Return what was spent of a Gaussian wallet as two guarantees: Gaussian noise, and (0, `failed`)-DP.
 
-    `wallet` is the spent mu^2 of the noise. A guarantee is left out if its argument is 0 (or too small for Gaussian
-    noise).
+    `wallet` is the spent mu^2 of the noise. A guarantee is left out if its argument is 0, or too small for any noise.
     """
     guarantees: list[Guarantee] = [gaussian_of(wallet)] if wallet >= SMALLEST_WALLET else []
     if failed:
@@ -548,7 +545,8 @@ def zcdp_totals(*, epsilon: float, delta: float, failure_share: float) -> Totals
 def _zero_concentrated(guarantee: Guarantee) -> ZeroConcentratedDP:
     """Return the zCDP guarantee that a zCDP budget charges for `guarantee`.
 
-    Its rho is epsilon^2/2, rounded up, for (epsilon, delta)-DP, pure DP and Laplace noise; others have their own.
+    For pure DP, (epsilon, delta)-DP and Laplace noise, its rho is epsilon^2/2, rounded up. For any other guarantee it
+    is the result of `guarantee.zero_concentrated()`.
     """
     # The exact constants are smaller. They are not used, because entries of existing filter accounts were priced with
     # epsilon^2/2 and would no longer verify.

@@ -62,11 +62,10 @@ class MenuTotals:
     def for_promise(
         cls, uses: Iterable[Use | Guarantee | str], *, epsilon: float, delta: float, failure_share: float
     ) -> "MenuTotals":
-        """Return the largest budget of a menu such that all answers together are (epsilon, delta)-DP.
+        """Return the largest budget of a menu account such that all answers together are (epsilon, delta)-DP.
 
-        A menu is a list of privacy guarantees (`uses`, whose counts are ignored): a question has one of them, and each
-        may be taken many times. `failure_share` is the share of delta for outright failures, in which everything may be
-        revealed.
+        `uses` are the guarantees on the menu, which the account may pay for any number of times; their counts are
+        ignored. `failure_share` is the share of delta for outright failures, in which everything may be revealed.
 
         Raises `InvalidParameter` for a guarantee of unbounded privacy loss, and for an empty or too long menu. Raises
         `Unattainable` if not even one use keeps the promise.
@@ -204,11 +203,11 @@ class MenuTotals:
         return (Use(ZeroConcentratedDP(rho=spent.rho, delta=spent.failure_sum)),)
 
     def largest(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
-        """Return the largest guarantees that the remaining units can pay together.
+        """Return the largest guarantees, with counts, that the remaining units can pay together.
 
-        `amounts` has the remaining units, per balance name: of "menu" in the menu's units of cost, and of "failure" of
-        2^60 in all. The first is the most expensive item of the menu that can be paid, as often as it can be paid. The
-        second is (0, delta)-DP with the remaining failure probability as delta.
+        The first is the most expensive item of the menu that can be paid, with the number of times that it can be paid.
+        The second is (0, delta)-DP with the remaining failure probability as delta. `amounts` has the remaining units,
+        per balance name: a full balance "failure" has 2^60, and "menu" is counted in the menu's own units of cost.
         """
         guarantees = sorted(
             ((parse_use(written).guarantee, cost) for written, cost in self.items), key=lambda pair: -pair[1]

@@ -33,10 +33,10 @@ def failure_probability(terms: Terms) -> float:
 
 
 def charge_sum_delta(terms: Terms) -> float:
-    """Return (delta - f) / 2, rounded down, where f is the part of delta for outright failures in an account's `terms`.
+    """Return the largest sum of the deltas of single charges at which the odometer may use the sum of their epsilons.
 
-    An outright failure may reveal everything. The odometer uses the sum of the epsilons of single charges as a bound
-    only while the deltas of these charges add up to at most the returned number.
+    It is (delta - f) / 2, rounded down, where delta is that of the account's `terms`, and f is the part of delta for
+    outright failures (in which everything may be revealed).
     """
     return max(0.0, down(0.5 * (terms.delta - failure_probability(terms))))
 
@@ -82,12 +82,12 @@ _UNSTATED_SHARE = 0.01
 def sum_of_charges(
     terms: Terms, charges: Collection[tuple[tuple[Use, ...], float | None]]
 ) -> tuple[float, float] | None:
-    """Return (sum of epsilons, sum of deltas) of single charges, rounded up; None if it is not known.
+    """Return the sums of the epsilons and of the deltas of all charges, each rounded up; None if they are not known.
 
     - `charges` has, for each charge, its privacy guarantees with counts, and the delta of its question, or None.
     - `terms` are those of the account.
 
-    The sum is not known if some charge has no known (epsilon, delta), or if there are over 500 different charges.
+    The sums are not known if no (epsilon, delta) is known for some charge, or if there are over 500 different charges.
     """
     # A charge without a stated delta, such as that of a live series, takes a share that depends on the account's terms
     # alone, so that it cannot depend on answers.

@@ -15,16 +15,15 @@ from setwise.ledger.terms import line_of
 def lacking_draws(
     uses: Sequence[Use], spent: Mapping[str, int], remaining_uses: Sequence[Use], lines: Mapping[str, int]
 ) -> str:
-    """Return a sentence on why an account cannot pay for `uses`, or "" if the account can.
+    """Return a sentence on why an account has too few registered guarantees to pay for `uses`, or "" if it has enough.
 
-    The sentence names the guarantees of which the account has too few, and everything that the account has left.
+    The sentence names the guarantees that are lacking, and what the account has left.
 
-    - `uses` are the guarantees, with counts, that a charge needs.
-    - `remaining_uses` are the registered guarantees, with counts, that are left before the charge; they are printed.
-    - `lines` has how many of each guarantee were registered, by its written form, such as "pure:0.1".
-    - `spent` has how many of each were drawn before, by the same keys.
-
-    Requires: every use in `uses` is registered.
+    - `uses` are the registered guarantees, with counts, that a charge needs.
+    - `lines` and `spent` decide: per guarantee in its written form, such as "pure:0.1", `lines` has the count that was
+      registered, and `spent` the count that was drawn before this charge. Their difference must be at least the count
+      in `uses`.
+    - `remaining_uses` are only printed: all that the account has left, as guarantees with counts.
     """
     lacking = [format_use(use) for use in uses if use.count > lines[line_of(use)] - spent.get(line_of(use), 0)]
     remaining = ", ".join(format_use(use) for use in remaining_uses) or "nothing"
