@@ -1,6 +1,6 @@
 """An open account: charge it before data is read, settle the charge with the answer, or learn why it cannot pay.
 
-`_pay_cap` also charges the cap, the joint budget of a dataset's accounts. SQL is in `append_in` of stores/sqlite.py.
+`_pay_cap` has the price that a dataset's cap (a joint budget) is paid. SQL is in `append_in` of stores/sqlite.py.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -74,9 +74,10 @@ class Chain:
 
 
 class ChainCheck:
-    """Verifier of one account: recomputes its hash chain, and adds the units that its entries should spend to `tally`.
+    """Verifier of one account: recomputes the hash chain of its entries, and the units that each entry should spend.
 
     - `record` is the account's opening, and `cap` the joint budget of the dataset's accounts, or None.
+    - `tally` has the units spent of each balance; the verifier adds to it what the entries should have spent.
     - `witnesses` has the hashes that entries must have, because they were signed or stored outside the database.
     - `shut` are the ranges of positions at which the account was frozen or closed.
     - `sealed` has the number of early entries, whose hashes do not cover balance changes, and the digest of these
