@@ -14,7 +14,7 @@ LARGEST_COUNT = 2**62
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Histogram:
-    """Distinct labels, all text or all integers, each with a whole count from 0 to 2^62.
+    """Distinct labels (group keys), all text or all integers, each with a whole count from 0 to 2^62.
 
     Raises: `InvalidParameter` if the number of labels differs from the number of counts.
 
@@ -43,8 +43,8 @@ class Histogram:
     def ranked(self, most: int) -> "Histogram":
         """Return the labels with the `most` highest positive counts, highest first; equal counts are ordered by label.
 
-        Ties are broken by the label alone. If they were broken by the order in which an engine returned rows, adding
-        one user could change more of the result than the counts of that user.
+        Labels are group keys. If ties were ordered as an engine returned the rows, adding one user could change more of
+        the result than the counts of that user.
         """
         if self._is_ranked():
             return self if len(self) <= most else self.first(most)

@@ -1,6 +1,6 @@
-"""Mechanisms for a public domain of labels: Laplace or Gaussian noise on all counts, and picks by Gumbel noise.
+"""Mechanisms for a public domain of groups: Laplace or Gaussian noise on all counts, and picks by Gumbel noise.
 
-`KnownGumbel` picks the top k labels; `Exponential` and `PermuteAndFlip` pick one of several candidates with given
+`KnownGumbel` picks the top k groups; `Exponential` and `PermuteAndFlip` pick one of several candidates with given
 scores.
 """
 
@@ -30,7 +30,7 @@ from setwise.records import set_fields
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownLaplace:
-    """Adds Laplace noise of scale per_item * scale to the count of every label of the public `domain`, zeros included.
+    """Adds Laplace noise of scale per_item * scale to the count of every group of the public `domain`, zeros included.
 
     A user changes at most `contributions` counts, each by at most `per_item`. One release costs one Laplace use of
     epsilon 1/scale for each count that a user can change.
@@ -74,19 +74,19 @@ class KnownLaplace:
         return ErrorEstimate.of(self.noise, confidence)
 
     def release(self, histogram: Histogram, randomness: Randomness) -> Release:
-        """Return every label of the public domain with its noisy count, highest first.
+        """Return every group of the public domain with its noisy count, highest first.
 
-        `histogram` has the exact counts; labels without one count 0. `randomness` is the source of the noise.
+        `histogram` has the exact counts; groups without one count 0. `randomness` is the source of the noise.
         """
         return _with_noise_on_all(self, histogram, randomness)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownGaussian:
-    """Adds Gaussian noise of deviation at most per_item * sigma to the count of every label of the public `domain`.
+    """Adds Gaussian noise of deviation at most per_item * sigma to the count of every group of the public `domain`.
 
     A user changes at most `contributions` counts, each by at most `per_item`. One release costs one Gaussian use of
-    parameter sigma for each count that a user can change. Labels of the domain without an entry have the count 0.
+    parameter sigma for each count that a user can change. Groups of the domain without an entry have the count 0.
 
     Theorem: BalleWa18; docs/mechanisms.md, Theorem 1.
 
@@ -126,9 +126,9 @@ class KnownGaussian:
         return ErrorEstimate.of(self.noise, confidence)
 
     def release(self, histogram: Histogram, randomness: Randomness) -> Release:
-        """Return every label of the public domain with its noisy count, highest first.
+        """Return every group of the public domain with its noisy count, highest first.
 
-        `histogram` has the exact counts; labels without one count 0. `randomness` is the source of the noise.
+        `histogram` has the exact counts; groups without one count 0. `randomness` is the source of the noise.
         """
         return _with_noise_on_all(self, histogram, randomness)
 
@@ -136,9 +136,9 @@ class KnownGaussian:
 def _with_noise_on_all(
     mechanism: KnownLaplace | KnownGaussian, histogram: Histogram, randomness: Randomness
 ) -> Release:
-    """Return all labels of the mechanism's public domain with noisy counts, highest first.
+    """Return all groups of the mechanism's public domain with noisy counts, highest first.
 
-    `histogram` has the exact counts; labels without one count 0. `randomness` is the source of the noise.
+    `histogram` has the exact counts; groups without one count 0. `randomness` is the source of the noise.
     """
     domain, noise = mechanism.domain, mechanism.noise
     noisy = with_noise(histogram.over(domain), noise, randomness)
@@ -271,10 +271,10 @@ def _scores_in_units(scores: Sequence[int | Fraction]) -> tuple[list[int], int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownGumbel:
-    """Releases the labels of the k highest counts of the public `domain`, in order, under Gumbel noise.
+    """Releases the groups of the public `domain` with the k highest counts after Gumbel noise, in order.
 
     The noise has scale per_item/epsilon. A user raises every count by between 0 and `per_item`. So each of the k picks
-    costs epsilon-bounded range, however many counts a user changes. The noisy counts are never released.
+    costs epsilon-bounded range, however many counts a user changes. Only the order is released, never a noisy count.
 
     Theorem: DongDuRo19; DurfeeRo19.
 
@@ -305,14 +305,14 @@ class KnownGumbel:
         return self.epsilon / self.per_item
 
     def guarantees(self) -> tuple[Use, ...]:
-        """Return the privacy cost of one release: one use of epsilon-bounded range for each released label."""
+        """Return the privacy cost of one release: one use of epsilon-bounded range for each released group."""
         return (Use(BoundedRange(epsilon=float_above(self.epsilon)), min(self.k, len(self.domain))),)
 
     def preview(self, confidence: Fraction = CONFIDENCE) -> ErrorEstimate:
         """Return the expected error of the ranking, from the parameters alone, before any data is read.
 
-        The result's `shortfall` bounds, in units of a count, by how much the exact count of a picked label may be below
-        the highest exact count of a label not picked yet. It holds for all k picks together with probability
+        The result's `shortfall` bounds, in units of a count, by how much the exact count of a picked group may be below
+        the highest exact count of a group not picked yet. It holds for all k picks together with probability
         `confidence`.
         """
         confidence = probability("confidence", confidence)
@@ -322,9 +322,9 @@ class KnownGumbel:
         return ErrorEstimate(confidence=confidence, shortfall=math.ceil(math.log(odds) / float(self.rate)))
 
     def release(self, histogram: Histogram, randomness: Randomness) -> Release:
-        """Return the labels with the k highest noisy counts, in order, without their counts.
+        """Return the groups with the k highest noisy counts, in order, without their counts.
 
-        `histogram` has the exact counts of the labels, and `randomness` is the source of the noise.
+        `histogram` has the exact counts of the groups, and `randomness` is the source of the noise.
         """
         order = gumbel_order(histogram.over(self.domain), self.rate, self.k, randomness)
         items = tuple(Item(label=self.domain[place]) for place in order)

@@ -1,4 +1,4 @@
-"""Results of a mechanism: labels, noisy counts with intervals, and the uses that they cost."""
+"""Results of a mechanism: groups, noisy counts with intervals, and the uses that they cost."""
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -78,11 +78,11 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """One released label, with its count or with estimates of other statistics.
+    """One released group, with its count or with estimates of other statistics.
 
     - `noisy` is the exact count plus noise; it may be negative. To sum counts of several items, add up `noisy`.
     - `count` is the number to show: `noisy`, or the least possible count if `noisy` is below it. If the order of the
-      labels was released before the counts, `count` is fitted to this order.
+      groups was released before the counts, `count` is fitted to this order.
     - `interval` is a confidence interval of the exact count.
     - `estimates` has one entry for each other statistic.
 
@@ -111,9 +111,9 @@ class Item:
 class Release:
     """The result of one run of a mechanism.
 
-    - `items` are the released labels, highest first.
+    - `items` are the released groups, highest first.
     - `spent` are the guarantees, with counts, that the run cost.
-    - `complete` is False if a top k found fewer than k labels, or if a limit may have left out labels.
+    - `complete` is False if a top k found fewer than k groups, or if a limit may have left out groups.
     - `noise` is the noise of the counts; None without counts.
     - `selection` says how noisy counts chose the items; None if the items were fixed before.
     - `least` is the smallest exact count that a listed item can have.
@@ -136,15 +136,16 @@ class Release:
 
     @property
     def labels(self) -> tuple[Label, ...]:
-        """The labels of the released items, highest first."""
+        """The labels (group keys) of the released items, highest first."""
         return tuple(item.label for item in self.items)
 
     @property
     def share(self) -> Fraction:
         """The number of listed items divided by the number of candidates from which noisy counts chose them.
 
-        It is 1 if noisy counts did not choose the items, or if no item is listed. `intervals` multiplies the allowed
-        probability of a miss by this share, because choosing the highest noisy counts makes misses more likely.
+        It is 1 if noisy counts did not choose the items, or if no item is listed. Choosing the highest noisy counts
+        makes it more likely that an interval misses the exact count. So `intervals` allows each miss a probability that
+        is smaller by this factor.
         """
         if self.selection is None or not self.items:
             return Fraction(1)
@@ -179,9 +180,10 @@ class Release:
 
 
 def ranked_items(labels: tuple[Label, ...], noisy: list[int], least: int) -> tuple[Item, ...]:
-    """Return released items for `labels` with the `noisy` counts, highest count first and equal counts by label.
+    """Return released items for the group keys `labels` with the `noisy` counts, highest count first, then by label.
 
-    The count to show is the noisy count, raised to at least `least`. The order depends only on released numbers.
+    The count to show is the noisy count, raised to at least `least`, the smallest count that a listed group can have.
+    The order depends only on released numbers.
     """
     pairs = sorted(zip(labels, noisy, strict=True), key=lambda pair: (-pair[1], pair[0]))
     return tuple(Item(label=label, count=max(value, least), noisy=value) for label, value in pairs)
@@ -193,11 +195,12 @@ class ErrorEstimate:
 
     - `expected_error` is the mean absolute noise of a count.
     - `radius` is the distance from a noisy count far above any threshold to the lower end of its interval.
-    - `detectable` is by how much a label's count must exceed its rivals, or the count it must have if the threshold
-      is fixed, for the label to be released.
-    - `shortfall` bounds by how much a picked label's count is below the highest count not picked yet.
+    - `detectable` is by how much a group's count must exceed its rivals, or the count it must have if the threshold is
+      fixed, for the group to be released.
+    - `shortfall`, for picks, bounds by how much a picked group's exact count is below the highest count not picked yet.
 
-    The last three hold with probability `confidence`. A number is None if the mechanism has no such number.
+    `radius`, `detectable` and `shortfall` hold with probability `confidence`. A number is None if the mechanism has no
+    such number.
     """
 
     # The upper end of an interval is as far away as the lower end, or nearer if only the highest counts of a known

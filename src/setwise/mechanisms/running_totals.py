@@ -413,9 +413,9 @@ class RunningTotals:
         return self.participations + self._widen(-float(ndtri(tail)), None)
 
     def _widen(self, quantile: float, window: int | None) -> NDArray[np.float64]:
-        """Return for every period half the width of an interval, in users: `quantile` deviations, plus rounding.
+        """Return for every period half the width of an interval, in users: `quantile` deviations plus a rounding term.
 
-        A deviation is the standard deviation of the period's estimate. The term for rounding is the largest effect that
+        The deviation is the standard deviation of the period's estimate. The rounding term is the largest effect that
         rounding the releases can have. `window` is the number of periods that the estimate sums, or None for all.
         """
         rounding = math.ldexp(0.5, -self.bits) * np.cumsum(np.abs(self._row(window)))

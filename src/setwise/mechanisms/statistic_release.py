@@ -26,7 +26,7 @@ class GroupTable:
 
     - `totals`: the sum of the measure over the group.
     - `numbers`: how many users (or rows) of the group have a value of the measure.
-    - `cells`, for quantiles: how many users of the group add 0, 1, 2, ....
+    - `cells`, for quantiles: an array with how many users of the group add 0, how many add 1, and so on.
     """
 
     users: Histogram
@@ -95,8 +95,9 @@ NoiseOfScale: TypeAlias = Callable[[Fraction], Counts]
 class StatisticRelease(ABC):
     """How one statistic is released for all groups: its noise, its cost for one group, and its estimates.
 
-    A statistic reads `measures` columns of the table of exact sums. If `by_picks` is True, it is released by picks of
-    the exponential mechanism; otherwise noise is added to its sums.
+    - `measures` is how many columns of the table of exact sums the statistic reads.
+    - `by_picks` is True if the statistic is released by picks of the exponential mechanism; otherwise noise is added to
+      its sums.
     """
 
     # The noise scale comes from the planner, or from mechanism uses (such as Gaussian noise of sigma 20) that an

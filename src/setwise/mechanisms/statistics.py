@@ -93,7 +93,7 @@ class NoisySums(StatisticRelease):
 
     @abstractmethod
     def _with(self, noise: Counts) -> "StatisticRelease":
-        """Return this statistic with `noise` (kind and scale) on its sums."""
+        """Return this statistic with other `noise` on its sums: its kind, and its scale for sensitivity 1."""
 
 
 _ROOTS = {1: 1.0, 2: 1.414, 3: 1.732}
@@ -156,7 +156,7 @@ class NoisyTotal(NoisySums):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoisyMean(NoisySums):
-    """A noisy sum divided by a noisy number of users, or of rows; a group costs two uses of the noise mechanism.
+    """A noisy sum divided by a noisy number of users, or of rows; each group costs two uses of the noise mechanism.
 
     - `reach` is the largest absolute value that one user, or one row, adds to the sum.
     - `noise` is the kind of noise, and its scale for a sum to which one user adds at most 1. The noise scale of the
@@ -357,7 +357,7 @@ class UsersFound(StatisticRelease):
         return discovery.radius, discovery.expected_error
 
     def planning_error(self, scale: float, factor: float, discovery: ErrorEstimate | None) -> float:
-        """Return the error by which the planner compares plans: the geometric mean of radius and mean absolute error.
+        """Return the error by which the planner compares plans: sqrt(radius of the interval * mean absolute error).
 
         Both are those of the release that finds the groups, `discovery` (never None here), because the numbers of users
         come from it. `scale` and `factor` are ignored.

@@ -1,4 +1,4 @@
-"""The top k in two phases: first discover ranked labels, then release counts for them."""
+"""The top k in two phases: first discover ranked groups, then release counts for them."""
 
 import math
 from collections.abc import Sequence
@@ -24,9 +24,9 @@ from setwise.records import set_fields
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderedLeastSquares:
-    """Adds Gaussian noise to the counts of labels in a public order, and fits the noisy counts to that order.
+    """Adds Gaussian noise to the counts of groups in a public order, and fits the noisy counts to that order.
 
-    - `order` has the labels, highest count first, from an earlier release.
+    - `order` has the groups, highest count first, from an earlier release.
     - `contributions` is the most counts to which a user adds (None: any number).
     - `per_item` is the most that a user adds to a count.
     - `sigma`: a release costs one Gaussian use of this parameter for each count that one user can change.
@@ -59,7 +59,7 @@ class OrderedLeastSquares:
     def guarantees(self) -> tuple[Use, ...]:
         """Return the privacy cost of one release: one use of Gaussian noise for each count that one user can change.
 
-        The result is empty if there are no labels to count.
+        The result is empty if there are no groups to count.
         """
         changeable = len(self.order) if self.contributions is None else min(len(self.order), self.contributions)
         if changeable == 0:
@@ -75,7 +75,7 @@ class OrderedLeastSquares:
         return ErrorEstimate.of(self.noise, confidence)
 
     def release(self, histogram: Histogram, randomness: Randomness) -> Release:
-        """Return every label in its public order, with whole-number counts that do not rise along this order.
+        """Return every group in its public order, with whole-number counts that do not rise along this order.
 
         The order says that each count is at least the next one, so the noisy counts are fitted to it by least squares.
         The noisy count before the fit is in the field `noisy` of an item. `histogram` has the exact counts, and
@@ -177,9 +177,9 @@ def guarantee_of(counts: Counts, reach: int) -> Guarantee:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TwoPhaseTopK:
-    """The top k in two phases: `discovery` picks ranked labels with Gumbel noise, then the labels get noisy counts.
+    """The top k in two phases: `discovery` picks ranked groups with Gumbel noise, then the groups get noisy counts.
 
-    `counts` is the noise of the counts, and a user adds to at most `contributions` labels (None: any number).
+    `counts` is the noise of the counts, and a user adds to at most `contributions` groups (None: any number).
 
     Theorem: the paper's table of tasks (table:tasks); lem:peeling_lap for the number of uses.
     """
@@ -202,10 +202,10 @@ class TwoPhaseTopK:
 
     @property
     def noise(self) -> LaplaceNoise | RoundedGaussianNoise | SharedGaussianNoise:
-        """The noise distribution of the counts if `discovery` finds as many labels as it may release.
+        """The noise distribution of the counts if `discovery` finds as many groups as it may release.
 
         With Gaussian noise, counts may share a part of the noise, and how much they share depends on the number of
-        labels found. Laplace noise does not depend on this number.
+        groups found. Laplace noise does not depend on this number.
         """
         match self.counts:
             case LaplaceCounts():
@@ -217,16 +217,16 @@ class TwoPhaseTopK:
 
     @property
     def least(self) -> int:
-        """The smallest exact count that a picked label can have: 1 if labels are private, and 0 if they are public."""
+        """The smallest exact count that a picked group can have: 1 if groups are private, and 0 if they are public."""
         return 1 if isinstance(self.discovery, UnknownGumbel) else 0
 
     @property
     def _picks(self) -> int:
-        """Largest number of labels that the first phase of the release, the ranking of labels, can pick."""
+        """Largest number of groups that the first phase of the release, the ranking of groups, can pick."""
         return self.discovery.guarantees()[0].count
 
     def _count_uses(self, labels: int) -> tuple[Use, ...]:
-        """Return the privacy cost, as uses (guarantees with counts), of noisy counts of `labels` picked labels.
+        """Return the privacy cost, as uses (guarantees with counts), of noisy counts of `labels` picked groups.
 
         There is one use for each count that one user can change.
         """
@@ -235,9 +235,9 @@ class TwoPhaseTopK:
         return (Use(step, changeable),) if changeable else ()
 
     def guarantees(self) -> tuple[Use, ...]:
-        """Return the largest privacy cost of one release, of picking labels and of counting them.
+        """Return the largest privacy cost of one release, of picking groups and of counting them.
 
-        The cost is stated as uses (guarantees with counts). A release costs less if fewer labels are found.
+        The cost is stated as uses (guarantees with counts). A release costs less if fewer groups are found.
         """
         return self.discovery.guarantees() + self._count_uses(self._picks)
 
@@ -245,17 +245,17 @@ class TwoPhaseTopK:
         """Return the expected error of the ranking and of the counts, from the parameters alone; no data is read.
 
         `confidence` is the probability with which an interval holds, and with which the ranking is within its
-        `shortfall`: by how much a picked label's count may be below the highest count not picked yet.
+        `shortfall`: by how much a picked group's count may be below the highest count not picked yet.
         """
         noise = self.noise
         error = self.discovery.preview(confidence)
         return replace(error, expected_error=noise.expected_absolute, radius=noise.radius(confidence))
 
     def release(self, histogram: Histogram, randomness: Randomness) -> Release:
-        """Return the picked labels in order with their noisy counts, and the uses (guarantees with counts) spent.
+        """Return the picked groups in order with their noisy counts, and the uses (guarantees with counts) spent.
 
         `histogram` has the exact counts, and `randomness` is the source of the noise. Fewer uses are spent than planned
-        if fewer labels are picked.
+        if fewer groups are picked.
         """
         discovered = self.discovery.release(histogram, randomness)
         noise = self.noise

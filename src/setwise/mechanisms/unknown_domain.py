@@ -1,8 +1,8 @@
-"""Mechanisms for an unknown domain: a label is released if its noisy count exceeds a threshold.
+"""Mechanisms for an unknown domain: a group is released if its noisy count exceeds a threshold.
 
-The threshold hides labels that only one user has: except with probability delta, no such label exceeds it. With
-Laplace, Gaussian or truncated Gaussian noise, counts are released together with the labels. With Gumbel noise, only the
-order of the labels is released.
+The threshold hides groups that only one user has: except with probability delta, no such group exceeds it. With
+Laplace, Gaussian or truncated Gaussian noise, counts are released together with the groups. With Gumbel noise, only the
+order of the groups is released.
 """
 
 import math
@@ -83,11 +83,11 @@ def _exp(x: Fraction) -> tuple[Fraction, Fraction]:
 def fixed_margin(scale: Fraction, changeable: int, delta: Fraction) -> int:
     """Return the margin of a threshold without noise: the smallest m >= 0 with changeable * P[Z > m] <= delta.
 
-    The threshold must hide labels that only one of two neighbouring tables has. It is the largest count that such a
-    label can have, plus m.
+    The threshold must hide groups that only one of two neighbouring tables has. It is the largest count that such a
+    group can have, plus m.
 
     - Z is discrete Laplace noise of this `scale` on a count.
-    - `changeable` is the largest number of labels to hide.
+    - `changeable` is the largest number of groups to hide.
     - `delta` bounds the probability that the noisy count of any of them exceeds the threshold.
 
     Raises: `Unattainable` if m would exceed 2^61.
@@ -99,11 +99,11 @@ def fixed_margin(scale: Fraction, changeable: int, delta: Fraction) -> int:
 def noisy_margin(scale: Fraction, changeable: int, delta: Fraction) -> int:
     """Return the margin of a threshold with noise: the smallest m >= 0 with changeable * P[Z1 - Z2 > m] <= delta.
 
-    The threshold must hide labels that only one of two neighbouring tables has. Before its noise, it is the largest
-    count that such a label can have, plus m.
+    The threshold must hide groups that only one of two neighbouring tables has. Before its noise, it is the largest
+    count that such a group can have, plus m.
 
     - Z1 and Z2 are independent discrete Laplace noises of this `scale`: Z1 on a count, and Z2 on the threshold.
-    - `changeable` is the largest number of labels to hide.
+    - `changeable` is the largest number of groups to hide.
     - `delta` bounds the probability that the noisy count of any of them exceeds the noisy threshold.
 
     Raises: `Unattainable` if m would exceed 2^61.
@@ -131,12 +131,12 @@ def _smallest(holds: Callable[[int], bool]) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnknownLaplace:
-    """Adds Laplace noise to counts and releases the labels whose noisy count exceeds a threshold, with these counts.
+    """Adds Laplace noise to counts and releases the groups whose noisy count exceeds a threshold, with these counts.
 
-    - `contributions` is the most labels to which a user adds, and `per_item` the most that a user adds to one.
+    - `contributions` is the most groups to which a user adds, and `per_item` the most that a user adds to one count.
     - `scale`: the noise has scale per_item * `scale`.
-    - `delta` bounds the probability that a label of one user alone is released.
-    - `limit`: if set, only labels with the `limit` highest exact counts can be released, and the threshold is noisy and
+    - `delta` bounds the probability that a group of one user alone is released.
+    - `limit`: if set, only groups with the `limit` highest exact counts can be released, and the threshold is noisy and
       depends on the next highest count. None: all positive counts take part, and the threshold is fixed.
 
     Theorem: RogersSuPeDuLeKaSaAh20 (unkLap), with the margin of docs/intervals.md, Proposition 1, on the integers.
@@ -161,7 +161,7 @@ class UnknownLaplace:
 
     @property
     def noise(self) -> LaplaceNoise:
-        """The integer Laplace noise on each count, and on the threshold if there is a `limit` on labels."""
+        """The integer Laplace noise on each count, and on the threshold if there is a `limit` on groups."""
         return LaplaceNoise(scale=binary(self.scale * self.per_item))
 
     @property
@@ -171,10 +171,10 @@ class UnknownLaplace:
 
     @property
     def margin(self) -> int:
-        """The threshold minus the largest count of any label that it must hide, in units of a count.
+        """The distance of the threshold above the largest exact count of a group that it must hide.
 
-        The threshold must hide labels that only one of two neighbouring tables can show. With probability at least 1 -
-        `delta`, none of the noisy counts of these labels exceeds the threshold.
+        The distance is in units of a count. The threshold must hide groups that only one of two neighbouring tables can
+        show. With probability at least 1 - `delta`, none of the noisy counts of these groups exceeds the threshold.
         """
         # With a `limit` on the number of labels, both the count and the threshold have noise, so the distance bounds
         # the difference of two noises.
@@ -186,9 +186,9 @@ class UnknownLaplace:
     def cutoff(self) -> int:
         """The threshold on noisy counts, per_item plus `margin`; if there is a `limit`, only a part of the threshold.
 
-        Without a `limit`, a label is released if its noisy count exceeds this number. With a `limit`, only the `limit`
-        labels with the highest exact counts can be released. The threshold is then this number, plus the highest exact
-        count of the other labels (0 if there are none), plus noise.
+        Without a `limit`, a group is released if its noisy count exceeds this number. With a `limit`, only the `limit`
+        groups with the highest exact counts can be released. The threshold is then this number, plus the highest exact
+        count of the other groups (0 if there are none), plus noise.
         """
         return self.per_item + self.margin
 
@@ -207,10 +207,10 @@ class UnknownLaplace:
         return Use(step, self.contributions), Use(ApproxDP(epsilon=0.0, delta=delta))
 
     def preview(self, confidence: Fraction = CONFIDENCE) -> ErrorEstimate:
-        """Return the expected error of the counts, and the count that a label needs to be released, without data.
+        """Return the expected error of the counts, and the count that a group needs to be released, without data.
 
-        `confidence` is the probability with which an interval holds, and with which a label that has the needed count
-        is released. The needed count is the field `detectable`. With a `limit` on labels, `detectable` is instead by
+        `confidence` is the probability with which an interval holds, and with which a group that has the needed count
+        is released. The needed count is the field `detectable`. With a `limit` on groups, `detectable` is instead by
         how much the count must exceed the highest exact count that does not take part (0 if there is none).
         """
         if self.limit is None:
@@ -221,7 +221,7 @@ class UnknownLaplace:
         return replace(ErrorEstimate.of(self.noise, confidence), detectable=self.cutoff + 1 + reach)
 
     def release(self, histogram: Histogram, randomness: Randomness) -> Release:
-        """Return the labels whose noisy count exceeds the threshold, with their noisy counts, highest first.
+        """Return the groups whose noisy count exceeds the threshold, with their noisy counts, highest first.
 
         `histogram` has the exact counts, and `randomness` is the source of the noise.
         """
@@ -234,7 +234,7 @@ class UnknownLaplace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TruncatedGaussian:
-    """Adds truncated Gaussian noise to every positive count; releases the labels whose noisy count exceeds a cutoff.
+    """Adds truncated Gaussian noise to every positive count; releases the groups whose noisy count exceeds a cutoff.
 
     - `contributions` is the most counts to which a user adds, and `per_item` the most that a user adds to one count.
     - `sigma`: the noise has parameter per_item * `sigma`.
@@ -280,7 +280,7 @@ class TruncatedGaussian:
 
     @property
     def cutoff(self) -> int:
-        """The number that a noisy count must exceed for its label to be released."""
+        """The number that a noisy count must exceed for its group to be released."""
         return self.threshold.cutoff(self.bound, self.per_item)
 
     def guarantees(self) -> tuple[Use, ...]:
@@ -301,15 +301,15 @@ class TruncatedGaussian:
         return Use(ZeroConcentratedDP(rho=float_above(rho), delta=float_above(self.delta)))
 
     def preview(self, confidence: Fraction = CONFIDENCE) -> ErrorEstimate:
-        """Return the expected error of the noisy counts, and the count that a label needs to be released.
+        """Return the expected error of the noisy counts, and the count that a group needs to be released.
 
         Both follow from the parameters alone. `confidence` is the probability with which an interval holds, and with
-        which a label with that count is released.
+        which a group with that count is released.
         """
         return ErrorEstimate.of(self.noise, confidence, cutoff=self.cutoff)
 
     def release(self, histogram: Histogram, randomness: Randomness) -> Release:
-        """Return the labels whose noisy count exceeds the fixed threshold `cutoff`, with these counts, highest first.
+        """Return the groups whose noisy count exceeds the fixed threshold `cutoff`, with these counts, highest first.
 
         `histogram` has the exact counts, and `randomness` is the source of the noise.
         """
@@ -334,11 +334,11 @@ def gaussian_margin(sigma: Fraction, share: Fraction) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnknownGaussian:
-    """Adds rounded Gaussian noise to every positive count; releases the labels whose noisy count exceeds a threshold.
+    """Adds rounded Gaussian noise to every positive count; releases the groups whose noisy count exceeds a threshold.
 
-    - `contributions` is the most counts to which a user adds, and `per_item` the most that a user adds to one.
+    - `contributions` is the most counts to which a user adds, and `per_item` the most that a user adds to one count.
     - `sigma`: the noise has standard deviation per_item * `sigma`.
-    - `delta` bounds the probability that a label of one user alone is released.
+    - `delta` bounds the probability that a group of one user alone is released.
 
     Theorem: docs/mechanisms.md, "why that composes".
     Ensures: `contributions` Gaussian uses, outside of an event of probability delta.
@@ -367,36 +367,36 @@ class UnknownGaussian:
 
     @property
     def margin(self) -> int:
-        """The threshold minus per_item, where per_item is the largest exact count of a label that only one user has.
+        """The distance of the threshold above per_item, the largest exact count of a group that only one user has.
 
-        With probability at least 1 - delta, the noise on the labels of one user nowhere exceeds this margin.
+        With probability at least 1 - delta, no noise on the groups of that user exceeds the margin.
         """
         return gaussian_margin(self.noise.sigma, self.delta / self.contributions)
 
     @property
     def cutoff(self) -> int:
-        """The number that a noisy count must exceed for its label to be released: per_item + margin."""
+        """The number that a noisy count must exceed for its group to be released: per_item + margin."""
         return self.per_item + self.margin
 
     def guarantees(self) -> tuple[Use, ...]:
         """Return the privacy cost of one release, as mechanism uses (guarantees with counts).
 
-        It is one use of Gaussian noise of parameter `sigma` for each of the at most `contributions` labels of one user,
+        It is one use of Gaussian noise of parameter `sigma` for each of the at most `contributions` groups of one user,
         and one use that reveals nothing unless it fails, with probability `delta`.
         """
         step = Gaussian(sigma=float(binary(self.sigma)))
         return Use(step, self.contributions), Use(ApproxDP(epsilon=0.0, delta=float_above(self.delta)))
 
     def preview(self, confidence: Fraction = CONFIDENCE) -> ErrorEstimate:
-        """Return the expected error of the noisy counts, and the count that a label needs to be released.
+        """Return the expected error of the noisy counts, and the count that a group needs to be released.
 
         Both follow from the parameters alone. `confidence` is the probability with which an interval holds, and with
-        which a label with that count is released.
+        which a group with that count is released.
         """
         return ErrorEstimate.of(self.noise, confidence, cutoff=self.cutoff)
 
     def release(self, histogram: Histogram, randomness: Randomness) -> Release:
-        """Return the labels whose noisy count exceeds the threshold, with their noisy counts, highest first.
+        """Return the groups whose noisy count exceeds the threshold, with their noisy counts, highest first.
 
         `histogram` has the exact counts, and `randomness` is the source of the noise.
         """
@@ -409,13 +409,13 @@ _LARGEST_OFFSET = 1 << 61
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnknownGumbel:
-    """Releases at most k labels with the highest noisy counts above a noisy threshold, in order, without their counts.
+    """Releases at most k groups with the highest noisy counts above a noisy threshold, in order, without their counts.
 
-    - `limit`: only the `limit` labels with the highest exact counts take part.
+    - `limit`: only the `limit` groups with the highest exact counts take part.
     - `contributions` is the most counts to which a user adds (None: any number), and `per_item` the most that a user
       adds to one count.
     - `epsilon` is the parameter of the bounded-range guarantee of each pick.
-    - `delta` bounds the probability that a label is released that only one of two neighbouring tables can show.
+    - `delta` bounds the probability that a group is released that only one of two neighbouring tables can show.
 
     Theorem: DurfeeRo19, RogersSuPeDuLeKaSaAh20 (with min(contributions, limit) inside the logarithm).
     Ensures: outside of an event of probability delta, each pick is epsilon-BR. If the threshold wins, picking ends, and
@@ -452,20 +452,20 @@ class UnknownGumbel:
 
     @property
     def changeable(self) -> int:
-        """The largest number of labels that the threshold must hide.
+        """The largest number of groups that the threshold must hide.
 
-        Only the `limit` labels with the highest exact counts take part. The threshold must hide a label that takes part
-        in only one of two neighbouring tables. The more such labels there can be, the higher the threshold.
+        Only the `limit` groups with the highest exact counts take part. The threshold must hide a group that takes part
+        in only one of two neighbouring tables. The more such groups there can be, the higher the threshold.
         """
         return self.limit if self.contributions is None else min(self.contributions, self.limit)
 
     @property
     def offset(self) -> int:
-        """The threshold, before its noise, minus the count of rank `limit` + 1: tau + (tau/epsilon) ln(M/delta).
+        """The distance of the threshold, before its noise, above the count of rank `limit` + 1, in units of a count.
 
-        Only the `limit` labels with the highest exact counts take part. tau is per_item, the most that one user adds to
-        a count, and M is `changeable`, the largest number of labels to hide. The term with the logarithm is rounded up
-        to a whole number.
+        It is tau + (tau/epsilon) ln(M/delta), with the second term rounded up. tau is per_item, the most that one user
+        adds to a count, and M is `changeable`, the largest number of groups to hide. Only the `limit` highest counts
+        take part.
         """
         # A label that only one of two neighbouring tables can show has a count of at most tau plus the count of rank
         # limit + 1. So its noisy count exceeds the noisy threshold with probability at most 1/(1 + exp(rate (offset -
@@ -477,7 +477,7 @@ class UnknownGumbel:
         """Return the privacy cost of `picks` picks, as mechanism uses (guarantees with counts).
 
         It is one bounded-range use for each pick, and, once for all picks, a use that reveals nothing unless it fails,
-        with probability at most `delta`. It fails if the threshold is exceeded by a label that only one of two
+        with probability at most `delta`. It fails if the threshold is exceeded by a group that only one of two
         neighbouring tables can show.
         """
         return (
@@ -489,17 +489,17 @@ class UnknownGumbel:
         """Return the largest privacy cost of one release, as uses (guarantees with counts).
 
         It is k bounded-range uses, one for each pick, and one use that reveals nothing unless it fails, with
-        probability at most `delta`. It fails if the threshold is exceeded by a label that only one of two neighbouring
+        probability at most `delta`. It fails if the threshold is exceeded by a group that only one of two neighbouring
         tables can show.
         """
         return self._uses(self.k)
 
     def preview(self, confidence: Fraction = CONFIDENCE) -> ErrorEstimate:
-        """Return the expected error of the ranking, and the count that a label needs to be released, without data.
+        """Return the expected error of the ranking, and the count that a group needs to be released, without data.
 
-        In the result, `detectable` is by how much a label's count must exceed the count of rank `limit` + 1, the
-        highest count that does not take part (0 if there is none), for the label to be released. `shortfall` bounds by
-        how much a picked label's count is below the highest count not picked yet. Both hold with probability
+        In the result, `detectable` is by how much a group's count must exceed the count of rank `limit` + 1, the
+        highest count that does not take part (0 if there is none), for the group to be released. `shortfall` bounds by
+        how much a picked group's count is below the highest count not picked yet. Both hold with probability
         `confidence`.
         """
         confidence = probability("confidence", confidence)
@@ -514,12 +514,12 @@ class UnknownGumbel:
         )
 
     def release(self, histogram: Histogram, randomness: Randomness) -> Release:
-        """Return at most k labels whose noisy counts exceed the noisy threshold, highest first, without counts.
+        """Return at most k groups whose noisy counts exceed the noisy threshold, highest first, without counts.
 
         `histogram` has the exact counts, and `randomness` is the source of the noise.
 
-        Ensures: releasing j labels costs min(j + 1, k) picks, because stopping at the threshold counts as a pick, and
-        the delta is spent even if no label is returned.
+        Ensures: releasing j groups costs min(j + 1, k) picks, because stopping at the threshold counts as a pick, and
+        the delta is spent even if no group is returned.
         """
         top, next_count = _top_and_next(histogram, self.limit)
         label_count = len(top)
@@ -556,9 +556,9 @@ def _check(mechanism: _WithCounts, spread: str) -> None:
 
 
 def _release_above_cutoff(mechanism: _WithCounts, histogram: Histogram, randomness: Randomness) -> Release:
-    """Return a release of the labels of `histogram` with a positive count whose noisy count exceeds the cutoff.
+    """Return a release of the groups of `histogram` with a positive count whose noisy count exceeds the cutoff.
 
-    The labels have their noisy counts, highest first. `mechanism` has the noise and the cutoff, and `randomness` is the
+    The groups have their noisy counts, highest first. `mechanism` has the noise and the cutoff, and `randomness` is the
     source of the noise.
     """
     present = histogram.positive()
@@ -573,11 +573,11 @@ def _above(
     threshold: int,
     limit: int | None = None,
 ) -> Release:
-    """Return a release of the `labels` whose `noisy` counts exceed `threshold`, highest first.
+    """Return a release of those groups in `labels` whose `noisy` counts exceed `threshold`, highest first.
 
     - `mechanism` has the noise and the privacy cost.
-    - `limit` is the most labels that may take part; None if all may. If that many exceed the threshold, further labels
-      may have been left out, so the release is marked as not complete.
+    - `limit` is the most groups that may take part; None if all may. If that many exceed the threshold, groups that did
+      not take part might have exceeded it too, so the release is marked as not complete.
     """
     passed = np.flatnonzero(noisy > threshold)
     return Release(

@@ -1,4 +1,4 @@
-"""Search for the best split of a query's budget between finding labels and counting them.
+"""Search for the best split of a query's budget between finding groups and counting them.
 
 The search compares splits with closed forms: rough costs (sums of zCDP parameters, or of epsilons if their cost is
 smaller) and the continuous laws of the noise. Its result is only a suggestion: the planner then chooses the noise by
@@ -27,10 +27,10 @@ _Number = TypeVar("_Number", float, Floats)
 
 
 def ranking_shortfall(noise: Noise, contests: int, confidence: Fraction) -> int:
-    """Return the lead, in units of a count, that one label's exact count needs over another's to be ranked above it.
+    """Return the lead, in units of a count, that one group's exact count needs over another's to be ranked above it.
 
-    Labels (group keys) are ranked by counts with the noise `noise`. With probability `confidence`, this lead is enough
-    in all of `contests` comparisons of two labels.
+    Groups are ranked by counts with the noise `noise`. With probability `confidence`, this lead is enough in all of
+    `contests` comparisons of two groups.
     """
     # A lead of s fails in one comparison with probability P[Z1 - Z2 > s], where Z1 and Z2 are the noises of the two
     # labels; a union bound adds up these probabilities. The continuous laws of the noise are used; the integer laws are
@@ -90,8 +90,10 @@ _WORTH_OF_ERROR = 10.0
 def plan_merit(reach: _Number, error: _Number) -> _Number:
     """Return the error of a plan as one number, in units of a count, by which plans are compared; smaller is better.
 
-    It is `reach` plus ten times `error`. `reach` is by how much a label's count must exceed its rivals for the label to
-    be released, and `error` is the mean error of a released count.
+    It is `reach` plus ten times `error`.
+
+    - `reach` is by how much a group's count must exceed its rivals for the group to be released.
+    - `error` is the mean error of a released count.
     """
     # With the factor ten, the two terms are equal if the smallest count that is found has a relative error of a tenth.
     return reach + _WORTH_OF_ERROR * error
@@ -99,12 +101,12 @@ def plan_merit(reach: _Number, error: _Number) -> _Number:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetSplit:
-    """A way to divide the budget of a query between finding labels and counting them, with estimated errors.
+    """A way to divide the budget of a query between finding groups and counting them, with estimated errors.
 
     - `name` is the mechanism.
-    - `counts` is the kind of noise on the counts of labels that were picked first; `NONE` if no counts follow picks.
-    - `share` is the share of the budget's delta for the threshold that hides labels of one user alone.
-    - `ratio` is the noise scale of the counts divided by that of the picks.
+    - `counts` is the kind of noise on the counts of groups that were picked first; `NONE` if no counts follow picks.
+    - `share` is the part, from 0 to 1, of the budget's delta for the threshold that hides groups of one user alone.
+    - `ratio` is the noise scale of these counts divided by the noise scale of the picks.
     - `scale` is the estimated noise scale that fits the budget, in units of the most that one user adds to a count.
     - `error` is the estimated mean error of a count (0 if no counts are wanted).
     - `merit` is the estimated error of the whole plan (see `plan_merit`); smaller is better.
@@ -122,9 +124,9 @@ class BudgetSplit:
 def splits(bounds: Bounds, total: Total) -> tuple[BudgetSplit, ...]:
     """Return one `BudgetSplit` for every mechanism and kind of count noise that can answer the query.
 
-    A `BudgetSplit` divides the budget `total` between finding labels and counting them; of all divisions that were
+    A `BudgetSplit` divides the budget `total` between finding groups and counting them; of all divisions that were
     tried, it is the one with about the smallest estimated error. The splits are sorted by `merit`, the estimated error
-    of the whole plan, smallest first. `bounds` has the query's k, public labels and limits per user.
+    of the whole plan, smallest first. `bounds` has the query's k, public groups and limits per user.
     """
     best_splits = [_best_split(bounds, total, name, counts) for name, counts in _cells(bounds, total)]
     return tuple(sorted(best_splits, key=lambda split: split.merit))
@@ -133,8 +135,8 @@ def splits(bounds: Bounds, total: Total) -> tuple[BudgetSplit, ...]:
 def _cells(bounds: Bounds, total: Total) -> Iterator[tuple[MechanismName, CountNoise]]:
     """Yield pairs (mechanism, noise of the counts) for every mechanism that can answer the query within `total`.
 
-    `bounds` has the query's k, public labels and limits per user. The noise is `NONE` if the mechanism has noise on
-    every count, or if no counts are wanted. Otherwise it is the noise on counts of labels that are picked first.
+    `bounds` has the query's k, public groups and limits per user. The noise is `NONE` if the mechanism has noise on
+    every count, or if no counts are wanted. Otherwise it is the noise on counts of groups that are picked first.
     """
     # Mechanisms with noise on every count need a bound on the number of labels of one user; mechanisms that pick labels
     # need a top k.
@@ -160,9 +162,9 @@ def _cells(bounds: Bounds, total: Total) -> Iterator[tuple[MechanismName, CountN
 def _shares(name: MechanismName, bounds: Bounds) -> tuple[float, ...]:
     """Return the shares of the budget's delta that the planner tries for the threshold of the mechanism `name`.
 
-    The threshold hides labels (group keys) of one user alone. The result is (0.0,) if the mechanism has no threshold.
-    For Laplace noise on an unknown domain with a `bounds.limit` on labels, only one share is tried: the epsilons are
-    then added up, so everything but the threshold needs hardly any delta.
+    The threshold hides groups of one user alone. The result is (0.0,) if the mechanism has no threshold. For Laplace
+    noise on an unknown domain with a `bounds.limit` on groups, only one share is tried: the epsilons are then added up,
+    so everything but the threshold needs hardly any delta.
     """
     match name:
         case MechanismName.UNKNOWN_LAPLACE if bounds.limit is not None:
@@ -176,20 +178,20 @@ def _shares(name: MechanismName, bounds: Bounds) -> tuple[float, ...]:
 def _ratios(counts: CountNoise) -> tuple[float, ...]:
     """Return the ratios that the planner tries: noise scale of the counts divided by noise scale of the picks.
 
-    `counts` is the kind of noise on the counts of picked labels. If it is `NONE`, no counts follow the picks, and the
+    `counts` is the kind of noise on the counts of picked groups. If it is `NONE`, no counts follow the picks, and the
     result is (1.0,).
     """
     return (1.0,) if counts is CountNoise.NONE else _RATIOS
 
 
 def _best_split(bounds: Bounds, total: Total, name: MechanismName, counts: CountNoise) -> BudgetSplit:
-    """Return the division of the budget `total` between finding and counting labels with about the smallest error.
+    """Return the division of the budget `total` between finding and counting groups with about the smallest error.
 
-    - `bounds` has the query's k, public labels and limits per user.
+    - `bounds` has the query's k, public groups and limits per user.
     - `name` is the mechanism.
-    - `counts` is the kind of noise on counts that follow picked labels, or `NONE`.
+    - `counts` is the kind of noise on counts that follow picked groups, or `NONE`.
 
-    The error is only estimated: `plan_merit` adds the lead that a label needs and ten times the error of a count.
+    The error is only estimated: `plan_merit` adds the lead that a group needs and ten times the error of a count.
     """
     # Several shares of delta for the threshold are combined with several ratios between the noise scales of counts and
     # picks. Among the splits whose `plan_merit` is nearly the smallest, the one with the smallest error of a count is
@@ -226,7 +228,7 @@ def _cost_of_unit_noise(
 ) -> tuple[Floats, Floats]:
     """Return the privacy cost of one release at noise scale 1, as (zCDP parameter rho, sum of epsilons).
 
-    - `name` is the mechanism: it adds noise to all counts or makes `k` picks of labels.
+    - `name` is the mechanism: it adds noise to all counts or makes `k` picks of groups.
     - `changed` is the number of counts that one user can change.
     - `counts` is the noise on counts that follow picks; one user can change `counted` of them, and `ratio` is their
       noise scale divided by that of the picks.
@@ -279,13 +281,13 @@ def _scale_with_plain_picks(picks: float, rho: Floats, epsilon: float, delta: Fl
 
 
 def _rough_reach(bounds: Bounds, name: MechanismName, scale: Floats, failure: Floats, changed: int) -> Floats:
-    """Return an estimate of the lead that a label's count needs for the label to be released with probability 95%.
+    """Return an estimate of the lead that a group's count needs for the group to be released with probability 95%.
 
     The lead is by how much the count must exceed the counts of its rivals. If the mechanism has a threshold, the result
     is instead the count needed to exceed the threshold, if that is larger. The unit is the most that one user adds to a
     count.
 
-    - `bounds` has the query's k, public labels (group keys) and limits per user.
+    - `bounds` has the query's k, public groups and limits per user.
     - `name` is the mechanism, and `scale` its noise scale.
     - `failure` is the delta of the mechanism's threshold, if it has one.
     - `changed` is the number of counts that one user can change.
@@ -329,8 +331,8 @@ def _gaussian_lead(contests: int) -> float:
 def _rough_error(bounds: Bounds, name: MechanismName, counts: CountNoise, scale: Floats, ratio: Floats) -> Floats:
     """Return the estimated mean absolute error of a count, in units of the most that one user adds to it.
 
-    `bounds` has the query's k, public labels and limits per user. `name` is the mechanism, and `scale` its noise scale.
-    If counts with the noise `counts` follow picked labels, their noise scale is `ratio` times `scale`.
+    `bounds` has the query's k, public groups and limits per user. `name` is the mechanism, and `scale` its noise scale.
+    If counts with the noise `counts` follow picked groups, their noise scale is `ratio` times `scale`.
     """
     # It is the scale of Laplace noise, or about 0.8 standard deviations of Gaussian noise.
     match name:
@@ -353,6 +355,6 @@ def _rough_error(bounds: Bounds, name: MechanismName, counts: CountNoise, scale:
 def _planned_elsewhere() -> AssertionError:
     """Return the exception for a programming error: this module was asked to plan the mechanism `WEIGHTED_ROUNDS`.
 
-    That mechanism finds private labels in several passes over the table, and `planning/rounds.py` plans it.
+    That mechanism finds private groups in several passes over the table, and `planning/rounds.py` plans it.
     """
     return AssertionError("discovery in rounds has no split")

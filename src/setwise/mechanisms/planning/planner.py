@@ -41,7 +41,7 @@ _WORTH_A_LOOK = 1.5
 class Choice:
     """A plan: the chosen mechanism with its noise, its cost and its expected error.
 
-    - `name` is the mechanism's name; it also names the noise of counts that follow picks of labels.
+    - `name` is the mechanism's name; it also names the noise of counts that follow picks of groups.
     - `epsilon` is the cost of one release at the budget's delta: a certified upper bound in a result of `plan`, but
       only approximate in a result of `rough_plans`, where it is the budget's epsilon.
     - `preview` is the expected error of the release.
@@ -60,10 +60,10 @@ class Choice:
 def plan(bounds: Bounds, total: Total, confidence: Fraction = CONFIDENCE) -> Choice:
     """Return a plan for a histogram or top k: a mechanism with about the least noise that the budget `total` allows.
 
-    The plan finds private labels in several rounds if that is preferred (see `prefers_rounds`) and possible within the
+    The plan finds private groups in several rounds if that is preferred (see `prefers_rounds`) and possible within the
     budget. Otherwise the plan has the mechanism with the smallest estimated error (`Choice.merit`).
 
-    - `bounds` has the query's k, public labels and limits per user.
+    - `bounds` has the query's k, public groups and limits per user.
     - `confidence` is the probability with which the stated error bounds hold.
 
     Ensures: the set-wise composition of the mechanism's guarantees is certified to be within (epsilon, delta).
@@ -85,9 +85,9 @@ def plan(bounds: Bounds, total: Total, confidence: Fraction = CONFIDENCE) -> Cho
 
 
 def _in_rounds(bounds: Bounds, total: Total, confidence: Fraction) -> Choice | None:
-    """Return the plan that finds private labels in several rounds of weighted votes and then counts the labels found.
+    """Return the plan that finds private groups in several rounds of weighted votes and then counts the groups found.
 
-    - `bounds` has the query's k, public labels and limits per user.
+    - `bounds` has the query's k, public groups and limits per user.
     - `total` is the budget. It may also name the mechanism that must be used.
     - `confidence` is the probability with which the stated error bounds hold.
 
@@ -118,12 +118,12 @@ def _in_rounds(bounds: Bounds, total: Total, confidence: Fraction) -> Choice | N
 
 
 def rough_plans(bounds: Bounds, total: Total, confidence: Fraction = CONFIDENCE) -> list[Choice]:
-    """Return candidate plans that find labels in one pass, smallest estimated error (`Choice.merit`) first.
+    """Return candidate plans that find groups in one pass, smallest estimated error (`Choice.merit`) first.
 
     The noise scale of each plan is only estimated to cost about the budget `total`. The caller certifies the cost of
     the chosen plan together with that of other releases.
 
-    - `bounds` has the query's k, public labels and limits per user.
+    - `bounds` has the query's k, public groups and limits per user.
     - `confidence` is the probability with which the stated error bounds hold.
 
     Raises: `InvalidParameter` if no mechanism can answer, `Unattainable` if no noise in range is enough.
@@ -135,7 +135,7 @@ def rough_plans(bounds: Bounds, total: Total, confidence: Fraction = CONFIDENCE)
 class _Rough:
     """A candidate plan of the planner, whose noise scale is only estimated.
 
-    - `split` says how the budget is divided between finding labels and counting them.
+    - `split` says how the budget is divided between finding groups and counting them.
     - `scale` is the estimate of the smallest noise scale that stays within the budget.
     - `choice` is the plan with that noise.
     """
@@ -150,7 +150,7 @@ def _estimates(bounds: Bounds, total: Total, confidence: Fraction) -> tuple[list
 
     The candidates are sorted by `Choice.merit`, smallest error first.
 
-    - `bounds` has the query's k, public labels and limits per user, and `total` is the query's budget.
+    - `bounds` has the query's k, public groups and limits per user, and `total` is the query's budget.
     - `confidence` is the probability with which the stated error bounds hold.
 
     Raises: `InvalidParameter` if no mechanism can answer, `Unattainable` if no noise in range is enough.
@@ -177,7 +177,7 @@ def _estimates(bounds: Bounds, total: Total, confidence: Fraction) -> tuple[list
 def _check(bounds: Bounds, total: Total) -> None:
     """Raise `InvalidParameter` if the budget or the bounds of a query lack what every mechanism needs.
 
-    Private labels need a positive delta in the budget `total`. `bounds` must have a contribution bound (the most labels
+    Private groups need a positive delta in the budget `total`. `bounds` must have a contribution bound (the most groups
     to which one user adds), a public domain, or a `k` (for a top k).
     """
     is_unbounded = bounds.changeable is None and bounds.k is None
@@ -210,8 +210,8 @@ def _estimate_price(mechanism: Mechanism, delta: Fraction) -> float:
 def _price(split: BudgetSplit, bounds: Bounds, total: Total, priced: Priced) -> Price:
     """Return a function that maps a noise scale to the epsilon of one release by the mechanism that `split` names.
 
-    `split` also divides the budget `total` between finding labels and counting them. `bounds` has the query's k, public
-    labels and limits per user. `priced(mechanism, delta)` computes the epsilon of a mechanism, certified or estimated.
+    `split` also divides the budget `total` between finding groups and counting them. `bounds` has the query's k, public
+    groups and limits per user. `priced(mechanism, delta)` computes the epsilon of a mechanism, certified or estimated.
     """
     return lambda scale: priced(_build_mechanism(split, bounds, total, scale), total.delta)
 
@@ -223,9 +223,9 @@ def _calibrate(
 
     Returns None if no noise scale in range is enough.
 
-    - `split` names a mechanism and divides the budget `total` between finding labels and counting them.
+    - `split` names a mechanism and divides the budget `total` between finding groups and counting them.
     - `first` is the estimate from which the search starts.
-    - `bounds` has the query's k, public labels and limits per user.
+    - `bounds` has the query's k, public groups and limits per user.
     - `confidence` is the probability with which the stated error bounds hold.
     """
     scale = smallest_noise_scale(_price(split, bounds, total, _certify_price), first, float_below(total.epsilon))
@@ -242,7 +242,7 @@ def _build_plan(
 
     - `split` is the division of the budget `total` from which `mechanism` was built; it names the plan.
     - `epsilon` is the cost of one release at the budget's delta.
-    - `bounds` has the query's k, public labels and limits per user.
+    - `bounds` has the query's k, public groups and limits per user.
     - `confidence` is the probability with which the stated error bounds hold.
     """
     preview = _preview_error(mechanism, bounds, confidence)
@@ -285,7 +285,7 @@ def _preview_error(mechanism: Mechanism, bounds: Bounds, confidence: Fraction) -
 def _merit(preview: ErrorEstimate, total: Total) -> float:
     """Return the error of a plan as one number, by which plans are compared: smaller is better.
 
-    It is the lead over its rivals that a label needs to be released, plus ten times the mean error of a count. The
+    It is the lead over its rivals that a group needs to be released, plus ten times the mean error of a count. The
     second term is left out if the budget `total` asks for no counts. `preview` is the plan's expected error.
     """
     error = 0.0 if total.counts is CountNoise.NONE else preview.expected_error or 0.0
@@ -293,7 +293,7 @@ def _merit(preview: ErrorEstimate, total: Total) -> float:
 
 
 def reach_of(preview: ErrorEstimate) -> int:
-    """Return by how much a label's count must exceed its rivals, or a threshold, for the label to be released.
+    """Return by how much a group's count must exceed its rivals, or a threshold, for the group to be released.
 
     The result, in units of a count, is the larger one of the fields `detectable` and `shortfall` of `preview`, the
     expected error of the release. It is enough with the probability `preview.confidence`.
@@ -304,8 +304,8 @@ def reach_of(preview: ErrorEstimate) -> int:
 def _build_mechanism(split: BudgetSplit, bounds: Bounds, total: Total, scale: Fraction) -> Mechanism:
     """Return the mechanism that the budget split `split` names, with the noise scale `scale`.
 
-    `split` divides the budget `total` between finding labels and counting them. `bounds` has the query's k, public
-    labels and limits per user. `scale` is in units of the most that one user adds to a count.
+    `split` divides the budget `total` between finding groups and counting them. `bounds` has the query's k, public
+    groups and limits per user. `scale` is in units of the most that one user adds to a count.
     """
     changed = bounds.changeable or 0
     failure = total.delta * Fraction(split.share)
@@ -342,9 +342,9 @@ def _build_mechanism(split: BudgetSplit, bounds: Bounds, total: Total, scale: Fr
 def _with_counts(
     discovery: KnownGumbel | UnknownGumbel, split: BudgetSplit, bounds: Bounds, scale: Fraction
 ) -> KnownGumbel | UnknownGumbel | TwoPhaseTopK:
-    """Return the mechanism `discovery`, which picks labels, followed by noisy counts if `split` has counts.
+    """Return the mechanism `discovery`, which picks groups, followed by noisy counts if `split` has counts.
 
-    The noise scale of the counts is `split.ratio` times `scale`. `bounds` has the query's k, public labels and limits
+    The noise scale of the counts is `split.ratio` times `scale`. `bounds` has the query's k, public groups and limits
     per user.
     """
     noise = Fraction(f"{split.ratio:.4g}") * scale
@@ -401,7 +401,7 @@ def _confidence_in_words(choice: Choice, bounds: Bounds, total: Total) -> str:
     """Return a phrase about the confidence of the plan `choice`: how surely items are found and intervals hold.
 
     If noisy counts choose the items, intervals hold only on average over the list. `bounds` has the query's k, public
-    labels and limits per user. `total` is the query's budget.
+    groups and limits per user. `total` is the query's budget.
     """
     sure = f"{float(choice.preview.confidence):.0%}"
     match choice.mechanism:
@@ -420,7 +420,7 @@ def _no_noise(tried: list[BudgetSplit], bounds: Bounds, total: Total) -> str:
     """Return the error message that no noise in range meets the budget `total` for a query.
 
     If it can be estimated, the message also says which epsilon would be enough with the largest noise. `tried` are the
-    budget splits that were tried. `bounds` has the query's k, public labels and limits per user.
+    budget splits that were tried. `bounds` has the query's k, public groups and limits per user.
     """
     least = math.inf
     for split in tried:

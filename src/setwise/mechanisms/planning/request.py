@@ -32,7 +32,7 @@ class CountNoise(StrEnum):
 class MechanismName(StrEnum):
     """Names of the mechanisms that can answer a histogram or top-k query.
 
-    Gumbel mechanisms first pick labels and then, if counts are wanted, count the picked labels.
+    Gumbel mechanisms pick groups first and then, if counts are wanted, release noisy counts of the picked groups.
     """
 
     KNOWN_LAPLACE = "known_laplace"
@@ -48,12 +48,12 @@ class MechanismName(StrEnum):
 class Bounds:
     """A histogram query, or with `k` a top-k query, and the bounds on what one user contributes to it.
 
-    - `contributions` is the most labels towards which a user counts (None: any number; only for a top k or a known
+    - `contributions` is the most groups towards which a user counts (None: any number; only for a top k or a known
       domain).
-    - `per_item` is the most that a user adds to one label.
-    - `domain` lists the labels if they are public; None if they are private.
-    - `limit`: only this many private labels, those with the highest counts, take part (None: the default number).
-    - `weighable` says that the table tells users apart, so that private labels can be found by sums of users'
+    - `per_item` is the most that a user adds to one group.
+    - `domain` lists the groups if they are public; None if they are private.
+    - `limit`: only this many private groups, those with the highest counts, take part (None: the default number).
+    - `weighable` says that the table tells users apart, so that private groups can be found by sums of users'
       weights.
 
     Raises: `InvalidParameter` for values out of range, an empty domain, a limit next to a domain, or k above the
@@ -87,7 +87,7 @@ class Bounds:
     def changeable(self) -> int | None:
         """Number of counts that one user can change; None if nothing bounds this number.
 
-        It is the smaller one of the contribution bound (the most labels to which one user adds) and the size of the
+        It is the smaller one of the contribution bound (the most groups to which one user adds) and the size of the
         public domain.
         """
         limits = [self.contributions, None if self.domain is None else len(self.domain)]
@@ -95,25 +95,25 @@ class Bounds:
 
     @property
     def search_limit(self) -> int:
-        """The number of labels that take part if the labels are private: those with the highest counts.
+        """The number of groups that take part if the groups are private: those with the highest counts.
 
-        It is `limit`, or the default number if `limit` is None. Only these labels can be released, so that the database
+        It is `limit`, or the default number if `limit` is None. Only these groups can be released, so that the database
         need not return all counts.
         """
         return self.limit or max(LIMIT, self.k or 1)
 
     @property
     def rivals(self) -> int:
-        """The number of labels that compete for release.
+        """The number of groups that compete for release.
 
-        It is the size of the public domain, or `search_limit` for private labels.
+        It is the size of the public domain, or `search_limit` for private groups.
         """
         return self.search_limit if self.domain is None else len(self.domain)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, init=False)
 class Total:
-    """The (epsilon, delta) budget of one query, which the planner splits between finding labels and counting them.
+    """The (epsilon, delta) budget of one query, which the planner splits between finding groups and counting them.
 
     - `delta` may be 0 over a known domain, if the mechanism needs no delta.
     - `counts` is the noise on released counts; BEST lets the planner choose it.
