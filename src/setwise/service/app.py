@@ -52,8 +52,8 @@ def create_app(settings: Settings, *, service: Service | None = None) -> FastAPI
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         """Run the background tasks and the PostgreSQL listener of `app` while the application runs.
 
-        The tasks write the heartbeats of running queries and do scheduled work. At the shutdown, the replica's
-        databases and pools (`parts` of the enclosing call) are closed.
+        The tasks write the heartbeats of running queries and do scheduled work. At the shutdown, the databases and
+        pools of the replica are closed.
         """
         running = [asyncio.create_task(parts.runner.beat()), asyncio.create_task(parts.upkeep.run())]
         async with postgres_door(parts) as address:
@@ -155,8 +155,8 @@ def describe(app: FastAPI) -> dict[str, Any]:
 def _problems(permission: Permission, operation: dict[str, Any]) -> list[int]:
     """Return the HTTP error statuses that an API operation can respond with, in rising order, for the OpenAPI document.
 
-    They follow from the route's `permission` (whom the route admits, and the errors that only this route has), and from
-    whether `operation`, the operation's entry in that document, has a request body or parameters.
+    They follow from `permission`, which says whom the route admits and which errors only this route has, and from
+    `operation`, the route's entry in the document, which shows whether requests have a body or parameters.
     """
     statuses = {503, *permission.problems}
     match permission.access:

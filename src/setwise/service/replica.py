@@ -48,8 +48,8 @@ _SMALLER_QUESTION = "ask for fewer items or contributions, a larger delta, or na
 class Service:
     """The stores, pools and settings of one replica; routes and pages get it from the application by `service_of`.
 
-    - `threads`, `rendering`: run short work with the database, and the work of making large responses
-    - `unsent`: limits how many large responses one person may have that are not sent yet
+    - `threads`, `rendering`: the threads for short work with the database, and those that make large responses
+    - `unsent`: limits how many large responses to one person may be waiting to be sent
     - `probe`: tests whether the database answers
     - `metrics`: the counters and gauges for Prometheus
     - `authenticator`: identifies callers by token or cookie
@@ -109,8 +109,8 @@ class Service:
 def open_service(settings: Settings, *, clock: Clock = time.time) -> Service:
     """Open the databases and start the pools that `settings` name, and return the replica's parts.
 
-    `clock` returns the time in seconds since 1970. Earlier versions registered datasets without recording in the ledger
-    which tables they read; this is recorded now.
+    `clock` returns the time in seconds since 1970. If the ledger does not say which tables a dataset reads, because an
+    earlier version registered the dataset, this is recorded in the ledger now.
     """
     ledger = Ledger.open(settings.ledger)
     database = open_database(settings.ledger)

@@ -100,10 +100,10 @@ class _Server(uvicorn.Server):
     """
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start the server on `sockets`, then lengthen the kernel's queue of connections of each socket.
+        """Start the server on `sockets`, then lengthen the kernel's queue of new connections of each socket.
 
-        Uvicorn itself sets the length of the queue to `_AT_ONCE`. If `sockets` is None, uvicorn opens a socket, whose
-        queue is not lengthened.
+        Uvicorn listens with a queue of only `_AT_ONCE` connections, because asyncio also accepts as many per iteration
+        of the event loop. If `sockets` is None, uvicorn opens a socket, whose queue is not lengthened.
         """
         await super().startup(sockets)
         for listening in sockets or ():

@@ -58,8 +58,8 @@ def log_request(method: str, route: str, status: int, seconds: float) -> None:
 class RequestIds:
     """ASGI middleware that gives every request an id, which is in its log lines and in its response.
 
-    The id is that of the request's header X-Request-Id if it is a plain word and does not look like a token, and
-    otherwise a random id.
+    The id is taken from the request's header X-Request-Id if the header is a plain word and does not look like a token.
+    Otherwise the id is random.
     """
 
     def __init__(self, app: ASGIApp) -> None:

@@ -93,9 +93,9 @@ class Upkeep:
     def _sign(self) -> None:
         """Sign a head of the ledger, which is a record of where each account's hash chain ends.
 
-        Does nothing without a signing key, or if this was done within the last `head_hours` hours. First the ledger is
-        compared with the last head, which is kept in a file outside the database. If another replica has signed a head
-        within that time, that head is only copied to the file.
+        Does nothing without a signing key, or if a head was signed within the last `head_hours` hours. First the ledger
+        is compared with the last head, which is kept in a file outside the database. If another replica has signed a
+        head in that time, no further head is signed, and the other replica's head is copied to the file.
         """
         seconds, now = 3600.0 * self._settings.head_hours, self._clock()
         if self._key is None or self._last_head is None or now < self._signed_at + seconds:

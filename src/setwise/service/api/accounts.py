@@ -326,8 +326,8 @@ def _check_names(service: Service, body: SetwiseAccountBody | FilterAccountBody)
 def _open(service: Service, terms: Terms, steward: str) -> AccountStatus:
     """Open an account on `terms` in the ledger of the replica `service`, and return its status.
 
-    `steward` is the name of the person who opens it, which the audit log records. The account gets its dataset's unit
-    of privacy (a user, or a part of a user such as a user's day) in place of `terms.unit`.
+    The unit of privacy (a user, or a part of a user such as a user's day) is the dataset's, and `terms.unit` is
+    ignored. `steward` is the name of the person who opens the account, for the audit log.
     """
     protecting = replace(terms, unit=service.datasets.get(terms.dataset).unit)
     with at_field("name"):

@@ -67,8 +67,10 @@ def _import(service: Service, body: CatalogBody, steward: str) -> CatalogRecord:
 
     `steward` is the person who registers them. All tables are checked before the first is registered. The check raises
     `InvalidParameter`, `UnsuitableTable` or `UnknownColumn` for a table that cannot be registered, and `NameTaken` if a
-    dataset of that name has another definition. Raises `BadRequest` if datasets on the same table would have different
-    caps; tables before it then stay registered.
+    dataset of that name has another definition.
+
+    Registering a table raises `BadRequest` if datasets on the same table would then have different caps. Tables that
+    were registered before it stay registered.
     """
     with at_field("text"):
         catalog = parse_catalog(body.text, reads_files=False)
@@ -141,8 +143,8 @@ def _dataset(service: Service, catalog: Catalog, name: str) -> Dataset:
 def _declares_same(known: Dataset, imported: Dataset) -> bool:
     """Return whether the registered dataset `known` has the same definition as `imported`, a table of a catalog.
 
-    A catalog has one bound on a user's rows. It is compared with the `rows_per_user` of the registered dataset, or with
-    its `per_item` if it has no `rows_per_user`.
+    A table of a catalog has at most one bound on the rows of a user, but `known` may have two, `rows_per_user` and
+    `per_item`. The bound of the catalog is compared with `rows_per_user` or, if `known` has none, with `per_item`.
     """
     rows = known.rows_per_user or known.per_item
     # Earlier versions stored a `per_item` of 1 for tables that declare no such bound; these keep their 1.

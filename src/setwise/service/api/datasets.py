@@ -137,11 +137,12 @@ class DatasetBody(Body):
 class CapBody(Body):
     """A cap: the budget (epsilon, delta) that all accounts on a dataset may spend together.
 
-    - `rule`: how prices of mechanism uses add up: "zcdp" adds zCDP parameters, and "wallet" adds what `keep` says
+    - `rule`: how prices of mechanism uses add up: "zcdp" adds zCDP parameters, and "wallet" adds the prices that `keep`
+      names
     - `failure_share`: the share of delta for outright failures (everything may be revealed); None is the rule's default
-    - `keep`: under the rule "wallet", what is added: mu squared, for any noise ("wallet"), or epsilons, for pure noise
-      only ("sum"). With "either" both are added, until a question can be paid in only one of the two ways; this closes
-      the other way for all accounts
+    - `keep`: the prices under the rule "wallet". With "wallet" they are in mu squared, for any noise. With "sum" they
+      are epsilons, and only mechanisms with a pure-DP guarantee can be paid. With "either" both are added, until a
+      question can be paid in only one of the two ways; this closes the other way for all accounts
     """
 
     epsilon: Epsilon

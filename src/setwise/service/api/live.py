@@ -47,7 +47,8 @@ class SeriesBody(Body):
       periods
     - `where`: a filter; only rows that satisfy it are counted
     - `domain`: the groups, if they are public
-    - `late_days`: how many days before its first unreleased period an update reads again, for rows that arrived late
+    - `late_days`: an update also reads the rows of this many days before its first unreleased period, because some of
+      these rows may have arrived late
     """
 
     name: Name
@@ -186,8 +187,9 @@ async def close_series(request: Request, series: SeriesName) -> SeriesRecord:
 def series_record(service: Service, series: LiveSeries) -> SeriesRecord:
     """Return the JSON record of a live `series`: what it counts, what it cost, and how precise its numbers are.
 
-    `within` is the half-width of the 95% interval of a running total at the last period, and `shown_from` the total
-    from which a private group is shown then. The replica `service` looks up the name of the dataset.
+    Two fields are about the running totals at the end of the last period. `within` is the half-width of their 95%
+    interval, and `shown_from` the noisy total above which a private group is shown (None if the groups are public).
+    Both are numbers of users. The replica `service` looks up the name of the dataset.
     """
     terms, totals = series.terms, series.totals
     return {

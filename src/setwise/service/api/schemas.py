@@ -341,8 +341,9 @@ class SqlBody(Body):
 
     The service parses the text into a query, and no engine gets the text itself.
 
-    - `contributions`: the most groups in which one user counts; None takes the bound of the SQL or of the dataset, and
-      "auto" finds a bound privately
+    - `contributions`: the most groups in which one user counts; "auto" finds a bound privately. None takes the bound
+      that the SQL states. If it states none, the dataset's bound applies; for private groups a smaller bound may be
+      found privately
     - `domain`: the public groups; None takes those that the dataset declares, and private groups if it declares none
     """
 
@@ -386,8 +387,8 @@ class TotalBody(Body):
 
     - `epsilon`: what the question spends or, if `within` is given, the most that it may spend
     - `within`: the largest half-width of the planned 95% interval; the question then spends the least epsilon that
-      reaches it. The half-width is in the unit of the statistic. For a quantile it is in ranks (numbers of users); for
-      a mean it is planned for 1,000 users
+      reaches it. The half-width is in the unit of the statistic, for a quantile in ranks (numbers of users). For a mean
+      a group of 1,000 users is assumed, because the error depends on their number, which is private
     - `delta`: only SQL may leave it out. It is then 0 with public groups. With private groups it is 1e-6, or a tenth of
       what the account sets aside for failures if that is less
     - `counts`: the kind of noise that is added to counts; left out, the planner chooses it

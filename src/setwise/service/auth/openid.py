@@ -412,7 +412,8 @@ class SignOn:
     def _end_access(self, subject: str) -> None:
         """Revoke all tokens and sessions of a person whose groups no longer have a role, and make them an analyst.
 
-        `subject` identifies the person at the provider. The audit log records the change.
+        So a former steward is no longer a steward. `subject` identifies the person at the provider. The audit log
+        records the change.
         """
         person = self._people.lost_groups(subject)
         if person is not None:

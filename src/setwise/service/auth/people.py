@@ -227,8 +227,9 @@ class People:
     def lost_groups(self, subject: str) -> Person | None:
         """Make a person an analyst, whatever their role was, and revoke all of the person's tokens.
 
-        It is called when none of the person's groups at the single sign-on provider has a role any more. `subject` is
-        the provider's id of the person. Returns the person, or None if nobody has that id.
+        It is called when none of the person's groups at the single sign-on provider has a role any more, so that a
+        former steward keeps no rights. `subject` is the provider's id of the person. Returns the person, or None if
+        nobody has that id.
         """
         ours = (schema.people.c.subject == subject) & PRESENT
         with self._database.writing() as connection:

@@ -175,7 +175,8 @@ class Accounts:
     def all_visible(self, identity: Identity, *, after: str = "", most: int | None = None) -> tuple[AccountStatus, ...]:
         """Return the status of each account that the person of `identity` may see, in the order of names.
 
-        Only accounts with names after `after` are returned, and at most `most` of them; None means all.
+        Only accounts whose names come after `after` are returned, and at most `most` accounts; with None there is no
+        limit.
         """
         analyst = None if identity.is_steward else identity.person.name
         return self._ledger.accounts(analyst=analyst, after=after, most=most)

@@ -68,9 +68,10 @@ class Buckets:
         bucket.left -= requests
 
     def _make_room(self, now: float) -> None:
-        """Drop the buckets that are full again, least recently used first, and check that there is room for one more.
+        """Drop buckets that are full again, and raise `TooManyRequests` if there is still no room for one more bucket.
 
-        `now` is the time in seconds of the monotonic clock. Raises `TooManyRequests` if there is still no room.
+        A bucket that is not full is kept. Otherwise a caller could fill the table with names and so get a fresh bucket.
+        `now` is the time in seconds of the monotonic clock.
         """
         # A bucket that is not full is never dropped; otherwise a caller could fill the table with names and so get a
         # fresh bucket.

@@ -115,10 +115,12 @@ class Reading:
 def odometer_readings(account: Account, charges: Iterable[Charge], period: str, last: float) -> list[Reading]:
     """Return values of the odometer of `account`, a bound on the epsilon of all answers so far, for the page's chart.
 
-    A value is computed after every charge of the period called `period`, such as "2026-11", or "" if the account has no
-    periods. If the period has more than 60 charges, values are computed only after about 60 of them, evenly spaced and
-    with the last one. `charges` are all charges of the account. `last` is the odometer after all charges; a computed
-    value that is larger is replaced by it.
+    There is one value for each charge of the calendar period `period`. If the period has more than 60 charges, there
+    are values for about 60 of them, evenly spaced and with the last one.
+
+    - `charges`: all charges of the account
+    - `period`: the name of the period, such as "2026-11"; "" if the account has no periods
+    - `last`: the odometer after all charges. It replaces any value that is larger, because an odometer never falls
     """
     present = [charge for charge in charges if charge.period == period]
     step = max(1, -(-len(present) // _POINTS))

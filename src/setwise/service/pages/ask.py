@@ -78,9 +78,9 @@ def _kinds_of_questions() -> list[tuple[str, str]]:
 
 
 def _kinds_with_fields() -> dict[str, str]:
-    """Return for each group of form fields the kinds of questions, such as "top-k", for which the form shows the group.
+    """Return a dict from each group of form fields to the kinds of questions for which the form shows these fields.
 
-    The value of a group is one text, with blanks between the kinds. The groups are:
+    The kinds are one text with blanks between them, such as "top-k histogram". The groups are:
 
     - `ranked`: the fields item and value, for a top k or a histogram
     - `measured`: the column that a statistic aggregates
@@ -380,7 +380,7 @@ async def explore_curve(
 ) -> Response:
     """Return one curve of the page that compares composition bounds, as JSON: overall epsilons at about ten x values.
 
-    - `which`: the curve, which is a composition bound or one kind of noise
+    - `which`: the curve, which is a composition bound or one kind of noisy counts
     - `k`: how many mechanisms are composed, each with this `epsilon`
     - `delta`: the delta of the overall epsilon
     - `share`: the share of bounded-range mechanisms, from 0 to 1

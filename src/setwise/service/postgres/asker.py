@@ -1,6 +1,7 @@
 """Answers the SQL statements of one client of PostgreSQL's protocol.
 
-The statements pass the same checks, charges, padded response times and limits as questions over REST.
+The statements pass the same checks, charges and limits as questions over REST. Their response times are padded in the
+same way, which hides how long the engine read private rows.
 """
 
 import asyncio
@@ -186,9 +187,9 @@ class ServiceAsker:
     async def _key(self, question: Question) -> str:
         """Return the idempotency key under which a question of a PostgreSQL client is asked.
 
-        The key is the same as long as the question's text, its budget and the version of the table are the same, but at
-        most for `fresh_hours` hours after the question was first asked (a steward sets that number for the account).
-        While the key is the same, asking again returns the stored answer and charges nothing.
+        The question gets the same key again if its text, its budget and the version of the table are the same, for at
+        most `fresh_hours` hours after it was first asked (a steward sets this number for the account). Asking again
+        under the same key returns the stored answer and charges nothing.
         """
         service, account = self._service, self._connected.account.name
         question_budget = await service.threads.run(service.question_budgets.of, account)

@@ -301,9 +301,10 @@ def _rewrite_node(node: exp.Expr, constants: Mapping[str, str]) -> exp.Expr:
 
 
 def name_as_postgresql_does(projection: exp.Expr) -> exp.Expr:
-    """Return the expression `projection` of a SELECT with the name that PostgreSQL would give its column as its alias.
+    """Return the expression `projection` of a SELECT with an alias: the column name that PostgreSQL would choose.
 
-    That is the name of the function or column, or ?column? for any other expression. An alias that exists is kept.
+    PostgreSQL chooses the name of the function or column, and ?column? for any other expression. An alias that exists
+    is kept.
     """
     if isinstance(projection, exp.Alias | exp.Star | exp.Column):
         if isinstance(projection, exp.Column) and not projection.find(exp.Star):
@@ -379,7 +380,7 @@ def _is_integer(node: exp.Expr) -> bool:
 def _query_of_array(node: exp.Expr | None) -> exp.Expr | None:
     """Return the query inside `node` as a syntax node in parentheses, if `node` is ARRAY(SELECT ...); None otherwise.
 
-    `node` is the operand of ANY or ALL, for which DuckDB takes a query but not an array made of a query.
+    `node` is the operand of ANY or ALL. PostgreSQL accepts ANY(ARRAY(SELECT ...)), and DuckDB only ANY(SELECT ...).
     """
     inner = node.this if isinstance(node, exp.Paren) else node
     if isinstance(inner, exp.Array) and len(inner.expressions) == 1 and isinstance(inner.expressions[0], exp.Query):

@@ -67,7 +67,10 @@ class Limits:
 
 @dataclass(slots=True)
 class _Running:
-    """How to cancel a connection's statement: a CancelRequest with the number `secret` has the server call `cancel`."""
+    """How to cancel the statement of one connection.
+
+    If a client sends a CancelRequest with the number `secret`, the server calls `cancel`.
+    """
 
     secret: int
     cancel: Callable[[], Awaitable[None]]
@@ -476,8 +479,8 @@ class _Connection:
     async def _describe(self, session: PostgresSession, message: messages.Describe) -> None:
         """Send the result columns of the prepared statement, portal or cursor that the Describe `message` names.
 
-        A portal (a statement with its parameters) of `session` is run to learn its columns, and its result kept for
-        Execute. The name of a portal may also be that of a cursor made by DECLARE.
+        A portal (a statement with its parameters) is run to learn its columns, and its result is kept for Execute. If
+        `session` has no portal of that name, the name may be a cursor's, which DECLARE has made.
         """
         if message.kind == "S":
             prepared = session.prepared.get(message.name)

@@ -76,8 +76,8 @@ class Asker(Protocol):
 class Transaction(StrEnum):
     """The state of a session's transaction, as the client is told it: no transaction, an open one, or a failed one.
 
-    A failed transaction accepts only its end. ROLLBACK restores only the session's settings; a charge is not rolled
-    back.
+    A failed transaction accepts only ROLLBACK and COMMIT, and COMMIT rolls it back too. A rollback restores only the
+    session's settings; a charge is not rolled back.
     """
 
     NONE = "none"
@@ -308,9 +308,10 @@ class PostgresSession:
             return {}
 
     def keep_rows(self, rows: int) -> None:
-        """Raise `Rejected` if `rows` more rows are too many to keep beside those of the cursors and portals.
+        """Raise `Rejected` if the connection would keep too many rows in memory with `rows` more.
 
-        If the connection keeps no rows yet, any number is allowed, so that every single result can be read.
+        A connection keeps the rows of its open cursors and portals. If it keeps no rows yet, any number is allowed, so
+        that every single result can be read.
         """
         row_count = sum(len(cursor.result.rows) for cursor in self.cursors.values())
         for portal in self.portals.values():

@@ -126,11 +126,11 @@ class Engines:
         return schema
 
     def pin(self, dataset: Dataset, versions: Mapping[str, str] | None = None) -> Dataset:
-        """Return `dataset` with the version to read added to the name of each table, as in `events@7`.
+        """Return `dataset` with the version to read added to the path or URL of each table, as in `events@7`.
 
         All steps of one question then read the same rows. `versions` maps names of tables to the versions to read; None
-        takes the current versions. The name of a table stays as it is if the table has no versions, or if it was
-        registered together with a version. Raises `EngineFailed` if a current version cannot be found out.
+        takes the current versions. A path or URL stays as it is if the table has no versions, or if it was registered
+        together with a version. Raises `EngineFailed` if a current version cannot be found out.
         """
         if dataset.engine is not EngineKind.DUCKDB or dataset.is_pinned:
             return dataset
@@ -521,8 +521,9 @@ class Engines:
 def _content_state(located: str) -> str | None:
     """Return a text that differs whenever the rows of the table at the path or URL `located` may differ.
 
-    Returns None if rows could change while the text stays unchanged, as in a file that was written just now. Raises
-    `UnsuitableTable` or `OSError` if there is no such table.
+    Returns None if rows could change while the text stays unchanged. This is so for a file that was written just now,
+    because a second write may get the same modification time. Raises `UnsuitableTable` or `OSError` if there is no such
+    table.
     """
     # A database's log is another file, so the database's own file may stay unchanged while its rows change.
     if "::" in located:

@@ -78,8 +78,9 @@ def most_numbers(aggregation: Aggregation, limit: int | None) -> int | None:
 def _cells(measure: Measure) -> int:
     """Return the most numbers that an exact result (before noise) can have for `measure` in one group.
 
-    In general there are 2: the sum of the users' numbers, and a count. If the engine counts users by value, there is
-    one count for each possible value, or for each of the bins whose ends double.
+    A measure adds up one number per user, so there are usually 2: this sum, and a count. If the engine instead counts
+    how many users have each value, there is one count for each possible value. In a private search for clipping bounds,
+    there is one count for each of a fixed list of bins.
     """
     if measure.doubling:
         return 2 * DOUBLINGS + 1

@@ -1,7 +1,8 @@
 """From a request to a preview or an answer: checks who may ask a question, plans and charges it, and runs its query.
 
-A question passes these steps once each: `Question` (the parsed request body), `CheckedQuestion` (with its account,
-dataset, and parsed SQL and filter), `ExecutablePlan` (the mechanism and its cost), and the text of the stored answer.
+A question becomes, one after the other: a `Question` (the parsed request body), a `CheckedQuestion` (with its account,
+dataset, and parsed SQL and filter), an `ExecutablePlan` (the mechanism and its cost), and the text of the stored
+answer.
 """
 
 import json
@@ -148,7 +149,9 @@ class CheckedQuestion:
     def _is_planned_unfiltered(self) -> bool:
         """Whether `to_plan` leaves the filter out of the plan, so that one cached plan serves all filters.
 
-        True for a question with a single query that has a filter and states all bounds.
+        True for a question with a single query that has a filter and needs no private search for bounds (clipping
+        bounds, or the most groups of a user). A search has a query of its own, to which the filter could not be added
+        later.
         """
         # Bounds that are left out are first searched for privately, and the plan of this search has a query of its own,
         # to which `complete_plan` could not add the filter.
@@ -338,10 +341,11 @@ class QuestionService:
             return None
 
     def _pin(self, dataset: Dataset, account: str, key: str | None) -> Dataset:
-        """Return the dataset with the versions of its lake tables that the charge of `account` under `key` recorded.
+        """Return `dataset` with the versions of its lake tables that a question reads.
 
-        Lake tables are Delta and Iceberg tables. The versions are the current ones if there is no such charge, or if
-        `key` is None. A retry thus answers about the rows that were paid for.
+        Lake tables are Delta and Iceberg tables. If `account` was charged under the idempotency `key`, the versions are
+        those that the charge recorded, so that a retry reads the rows that were paid for. Otherwise they are the
+        current versions.
         """
         current = self._engines.pin(dataset)
         if key is None or current == dataset:
@@ -367,10 +371,10 @@ class QuestionService:
         return request_text(identity, part.query, budget, part.schema, part.where)
 
     def _versions(self, dataset: Dataset) -> dict[str, str]:
-        """Return the versions of lake tables and objects that `dataset` reads, by the names of the tables.
+        """Return the versions of lake tables and stored objects that `dataset` reads, by the names of the tables.
 
-        Lake tables are Delta and Iceberg tables. `_pin` has added these versions to the names of the tables, as in
-        `events@7`.
+        Lake tables are Delta and Iceberg tables. `_pin` has added a version to the path or URL of each of these tables,
+        as in `events@7`.
         """
         registered = self._datasets.get(dataset.name)
         pinned = {dataset.name: dataset.table} | dict(dataset.public)

@@ -205,8 +205,8 @@ class Jobs:
         """Return the queries of the person `person`, newest first.
 
         With `after`, only queries older than the query `after` are returned. At most `most` queries are returned. The
-        list also ends once the requests and answers in it have `most_bytes` characters together, because a single
-        answer may have ten megabytes.
+        list also ends after the query with which the requests and answers in it reach `most_bytes` characters in total,
+        because a single answer may have ten megabytes.
         """
         created_at, id_ = schema.jobs.c.created_at, schema.jobs.c.id
         query = select(id_).where(schema.jobs.c.person == person)

@@ -1,7 +1,7 @@
 """Runs queries in threads: a limited number at once, with heartbeats, a time limit and cancellation.
 
-An analyst can observe the end of a query that has read data only at padded times (`QueryTiming`). Padded times are 1,
-2, 4, ... times a fixed step after the request.
+If a query has read data, an analyst sees it end only at a padded time: 1, 2, 4, ... times a fixed step after the
+request (`QueryTiming`). The time at which the engine finishes would reveal something about private rows.
 """
 
 import asyncio
@@ -187,7 +187,7 @@ class QueryTiming:
             self._slots.release()
 
     def wait_for_padded_time(self) -> None:
-        """Release the engine slot (the right to read a table) and sleep until the next padded time, if data was read.
+        """Release the engine slot (the right to read a table) and, if data was read, sleep until the next padded time.
 
         Padded times are 1, 2, 4, 8, ... times the step after the request. Answers and failures both leave at a padded
         time, so that an analyst learns only between which two of them the engine finished.
@@ -216,8 +216,10 @@ class QueryTiming:
 class SqlSelect:
     """A question in SQL as a request states it: the text of one SELECT, a contribution bound and public groups.
 
-    `contributions` is the most groups in which one user counts; "auto" finds this bound privately, and None takes the
-    bound of the SQL or of the dataset. `domain` lists the public groups, or is None.
+    - `contributions`: the most groups in which one user counts; "auto" finds this bound privately. None takes the bound
+      that the SQL states. If it states none, the dataset's bound applies; for private groups a smaller bound may be
+      found privately
+    - `domain`: the public groups; None takes those that the dataset declares, and private groups if it declares none
     """
 
     text: str
@@ -368,9 +370,9 @@ class Runner:
     async def answered(self, running: RunningQuery) -> Job:
         """Wait until the query `running` has ended, and return its database row (`Job`).
 
-        Waits at most `wait_seconds`, a setting, and then returns the row of the query that still runs, so that the
-        caller can poll. A query that is not charged yet has no row to poll, so it is awaited until it is charged or
-        refused. Raises the error of a refused query.
+        After `wait_seconds`, a setting, the row of the query that still runs is returned, so that the caller can poll.
+        A query that is not charged yet has no row, so it is awaited until it is charged or refused. Raises the error of
+        a refused query.
         """
         loop = asyncio.get_running_loop()
         until = loop.time() + self._settings.wait_seconds

@@ -66,8 +66,9 @@ class TableReader:
     - `timing`: the query's engine slot (the right to read a table) and its cancellation
     - `joins`: the public tables (tables without users) that SQL joins to the dataset
     - `derivation`: the steps by which SQL computes each user's rows
-    - `results`: a cache of exact results (before noise); only results that `account` has paid for are used. None reads
-      the table each time
+    - `account`: the account that pays for the query
+    - `results`: a cache of exact results (before noise), from which a query takes only results of its own account; if
+      it is None, every call reads the table
 
     The query borrows no engine while it waits for its engine slot, so that waiting queries hold no connections.
     """

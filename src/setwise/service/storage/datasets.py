@@ -37,8 +37,9 @@ class Dataset:
     - `unit`: the unit of privacy that is protected: "user", or "user,day" for each day of a user by itself
     - `is_pinned`: whether `Engines.pin` has looked up the versions of the tables; no part of the definition
 
-    A question without bounds gets `contributions` and `per_item`, and no question may state larger ones. If they are
-    None, counts of rows in SQL find theirs privately.
+    A question that states no bounds gets `contributions` and `per_item`, and no question may state larger bounds. In
+    SQL over private groups, `contributions` may instead be the upper limit of a bound that is found privately. If
+    `per_item` and `rows_per_user` are None, counts of rows in SQL find their bound privately.
 
     Raises `InvalidParameter` for a wrong field.
     """

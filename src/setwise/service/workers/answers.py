@@ -237,7 +237,8 @@ class AnswerParts:
 
     - `answer`: the answer with its first 1000 items
     - `count`: the number of all items
-    - `bars`, `bar_count`, `measure`: the first bars of the first chart, the number of its bars, and what they show
+    - `bars`, `bar_count`, `measure`: the first bars of the first chart, the number of all bars of that chart, and what
+      the bars show
     - `charts`: a name and the first bars for each statistic; several quantiles share one chart
     - `over_time`: True if the labels of the bars are times
     - `columns`, `row_count`: the columns of the table with its first 1000 rows (see `table_columns`), and the number of

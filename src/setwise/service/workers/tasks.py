@@ -232,10 +232,10 @@ class CertifyBudget:
 
     - `name`, `analyst`, `dataset`: the account's name, the person who may spend from it, and the dataset to ask about
     - `period`: the calendar period after which the budget is renewed, or None
-    - `rule`: how prices of mechanism uses add up: in mu squared ("wallet"), as zCDP parameters ("zcdp"), or as whole
-      numbers of units that a list of uses defines ("menu")
-    - `menu`: that list; an account under the rule "menu" accepts only mechanism uses that are no worse than one of
-      these
+    - `rule`: how prices of mechanism uses add up: in mu squared ("wallet"), as zCDP parameters ("zcdp"), or as fixed
+      costs in whole units ("menu")
+    - `menu`: under the rule "menu", the mechanism uses that get a fixed cost; the account accepts only uses that are no
+      worse than one of these. Empty under the other rules
     - `failure_share`: the share of delta for outright failures, in which everything may be revealed; None is the rule's
       default
     """
@@ -317,8 +317,9 @@ _POINTS = 10
 class Curve(StrEnum):
     """The curves of overall epsilon on the page that compares composition bounds.
 
-    Four are bounds for bounded-range and pure-DP mechanisms together (paper, batch, ordered, setwise); the other three
-    show the overall epsilon if all mechanisms add the same kind of noise (pure, laplace, gaussian).
+    Four are bounds for bounded-range and pure-DP mechanisms together (paper, batch, ordered, setwise). The other three
+    are for as many noisy counts: counts of which only the pure-DP epsilon is known (pure), counts with Laplace noise
+    (laplace), and counts with Gaussian noise (gaussian).
     """
 
     PAPER = "paper"
@@ -419,7 +420,8 @@ def _epsilon_bracket(which: Curve, mixture: Mixture) -> tuple[float, float]:
     """Return certified (lower, upper) bounds on the overall epsilon of the mechanisms in `mixture`, at its delta.
 
     `which` is the curve. A curve of a composition bound (paper, batch, ordered, setwise) composes the mechanisms as
-    they are; a curve of one kind of noise (pure, laplace, gaussian) composes as many mechanisms of that kind instead.
+    they are. Any other curve (pure, laplace, gaussian) composes as many noisy counts of that kind instead. The bound of
+    the paper has no lower end, for which 0 is returned.
     """
     scale = 1.0 / mixture.epsilon
     match which:
