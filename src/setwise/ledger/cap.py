@@ -85,7 +85,8 @@ class SharedCap:
         - `slice_units` are the units (2^60 in a full balance) in the slice now, per balance name.
         - `rule` says which of the cap's balances pay.
 
-        The cap's row is locked until the transaction of `connection` ends.
+        Nothing is moved here. The cap's row is locked until the transaction of `connection` ends, so that the units
+        stay available.
         """
         return self.totals.refill(uses, slice_units, self._free(locked_spent_of(connection, self.holder)), rule)
 
@@ -119,8 +120,8 @@ class SharedCap:
 
         - `account` is the number of the record that opened the account, and `name` the account's name.
         - `at` is the timestamp of the entry, in microseconds since 1970.
-        - `wanted` are the units that the cap needs, per balance name; a full balance has 2^60. Of each named balance,
-          these units or half of the slice are moved, whichever is more. None moves the whole slice.
+        - `wanted` are the units that the cap needs, per balance name; a full balance has 2^60. At least half of the
+          slice is moved even if less is needed, so that the cap need not ask again soon. None moves the whole slice.
         """
 
         def amounts(slice_units: Mapping[str, int]) -> dict[str, int]:
@@ -146,8 +147,9 @@ class SharedCap:
     def collect(self, account: int, name: str, uses: Sequence[Use], at: int) -> None:
         """Move units that other accounts have reserved back to the cap, so that one account can pay for `uses`.
 
-        The cap is the joint budget of a dataset's accounts. If only one of its two balances (mu squared and sum of
-        epsilons) can pay, the other is first dropped for good. Nothing happens if even the whole cap cannot pay.
+        The cap is the joint budget of a dataset's accounts. It pays from two balances (mu squared and a sum of
+        epsilons). If only one of them can pay for `uses`, the other is first dropped for good. Nothing happens if the
+        cap cannot pay even with all reserved units.
         - `account` is the number of the record that opened the paying account, and `name` its name.
         - `uses` are privacy guarantees with counts.
         - `at` is the timestamp of the entries, in microseconds since 1970.

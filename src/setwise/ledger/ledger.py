@@ -162,8 +162,8 @@ class Ledger:
 
         - `rule` "wallet" pays from a Gaussian budget (mu squared), or while largest losses add up to at most epsilon.
         - `rule` "zcdp" adds up zCDP parameters. It pays for less, but also for guarantees that are known only as zCDP.
-        - `rule` "menu" pays only for what a guarantee in `menu` (pure DP or bounded-range) covers. It pays for more
-          uses of a few known sizes.
+        - `rule` "menu" pays only for uses that lose no more privacy than a guarantee in `menu` (pure DP or
+          bounded-range). For a few known sizes of uses, it pays for more of them than "wallet".
         - `failure_share` is the share of delta for outright failures (which may reveal everything); None: a default.
         - `period`, `analyst`, `dataset` and `unit` are as in `open_setwise`.
         Theorem: WhitehouseRaRoWu23 for zCDP, docs/optimal-composition.md, Theorem 7, for wallets, and "Menu accounts".
@@ -323,7 +323,7 @@ class Ledger:
         apart: str = "",
         unit: str = USER,
     ) -> None:
-        """Record which data a dataset name reads; names that read the same data share a cap and a joint promise.
+        """Record which data a dataset name reads. Names that read the same data share one cap and one joint promise.
 
         - `reads` are texts that identify the data, such as resolved paths and inodes, or a server with a table.
         - `within` are the folders that contain the data: a name that reads one of these folders reads this data too.
@@ -333,8 +333,8 @@ class Ledger:
         - `unit` is the unit of privacy that all accounts on the dataset protect, such as "user" or "user,day".
 
         Only digests of `reads`, `within` and `definition` are stored. Repeating a registration changes nothing.
-        Raises `BadRequest` if names that read the same data would then have accounts that do not draw on one cap, or
-        would protect different units of privacy.
+        Raises `BadRequest` if names that read the same data would then have accounts that do not draw on one cap (the
+        joint budget of a dataset's accounts), or would protect different units of privacy.
         """
         with self._store.writing() as connection:
             register_dataset(
@@ -517,7 +517,7 @@ class Ledger:
 
         A cap is the joint budget of a dataset's accounts. An account is idle if it has no entry in the time `idle`
         before now. Calling this is never necessary: a cap that runs short collects reserved parts by itself.
-        Raises `InvalidParameter` if the dataset has no cap of which accounts reserve parts.
+        Raises `InvalidParameter` if the dataset has no cap, or a zCDP cap, of which nothing is ever reserved.
         """
         latest = microseconds(self._clock.now() - idle)
         with self._store.reading() as connection:

@@ -126,11 +126,11 @@ class CapTotals:
         }
 
     def rule_of(self, units: int) -> Rule:
-        """Return which balances of the cap (a dataset's joint budget) still pay.
+        """Return which balances of the cap (a dataset's joint budget) still pay: "wallet" (mu squared), "sum", or both.
 
-        They are "wallet" (mu squared), "sum" (of epsilons), or both. `units` are the units spent of the balance "rule",
-        which records which balance ended: 0 none, 2 the sum, 3 the wallet. A cap that was set to pay from one balance
-        only (`keep`) ignores them.
+        A cap begins with both and can drop one of them for good. `units` are the units spent of the balance "rule",
+        which records this: 0 for both, 2 if the sum of epsilons was dropped, 3 if the wallet was. `units` are ignored
+        for a cap that was set to pay from one balance only (`keep`).
         """
         # If the cap began with one of the two balances, nothing can be dropped, and `units` are ignored.
         match self.keep:
@@ -169,9 +169,9 @@ class CapTotals:
         """Return whether `price` is a valid payment for `uses` from a slice that had `slice_units` units.
 
         A slice is the part of the cap (a dataset's joint budget) that is reserved for one account. A use costs the more
-        of the wallet (mu squared) the less remains after it. So a price is valid if it is the price at some remaining
-        balance, and at least that balance remains in the slice after the payment. The price may differ from that by the
-        rounding of another platform.
+        of the wallet (mu squared) the less remains after it. So a payment is valid if it is the price for some
+        remaining balance, except for rounding on another platform, and if the slice still has at least that balance
+        after it.
 
         `uses` are privacy guarantees with counts. `price` and `slice_units` have units (2^60 in a full balance) per
         balance name, and `rule` says which of the cap's balances pay.
@@ -190,11 +190,12 @@ class CapTotals:
         )
 
     def pays_well(self, uses: Sequence[Use], price: Mapping[str, int]) -> bool:
-        """Return whether the `price` of `uses` in an account's slice is at most 2% above their price in the whole cap.
+        """Return whether the `price` of `uses` in an account's slice is at most 2% above the lowest price in the cap.
 
-        If it is more, the slice is refilled first. A slice is the part of the cap (a dataset's joint budget) that is
-        reserved for one account. `uses` are privacy guarantees with counts. `price` has units (2^60 in a full balance)
-        per balance name; only those of the wallet (mu squared) are compared.
+        A slice is the part of the cap (a dataset's joint budget) that is reserved for one account. A smaller slice pays
+        more; if it is more than 2%, the caller refills the slice first. The lowest price is that in a full cap. `uses`
+        are privacy guarantees with counts. `price` has units (2^60 in a full balance) per balance name, of which only
+        those of the wallet (mu squared) are compared.
         """
         return price.get(WALLET, 0) <= self._costs(uses).well
 
@@ -209,8 +210,9 @@ class CapTotals:
           full balance has 2^60 units.
         - `rule` says which of the cap's balances pay.
 
-        A 16th of the cap's free units is added, so that not every charge needs a refill. Fewer units than needed are
-        returned if fewer are free; `pay` then says whether they suffice.
+        The result is what the slice lacks to pay at most 2% more than the lowest price, and a 16th of the free units,
+        so that not every charge needs a refill. If that is more than is free, the result is what is free, and the slice
+        may still be too small; the caller finds out with `pay`.
         """
         wanted = self.needs(uses, rule)
         if WALLET in wanted:
@@ -287,11 +289,11 @@ class CapTotals:
         return _costs_of(self, tuple(uses))
 
     def worth(self, amounts: Mapping[str, int]) -> Spent:
-        """Return the failure probability of all that the cap (joint budget) has paid for, beside a placeholder for rho.
+        """Return the failure probability of all that the cap (joint budget) has paid for, rounded up, as a `Spent`.
 
-        The probability is rounded up. `amounts` has the units (2^60 in a full balance) spent, per balance name. A cap
-        does not record the zCDP rho; `rho_drawn` in status.py computes it. The placeholder is 0 if the cap's Gaussian
-        wallet paid nothing, and infinity otherwise.
+        The rho of the result means nothing: it is 0 if the cap's Gaussian wallet paid nothing, and infinity otherwise,
+        because a cap does not record the zCDP rho (`rho_drawn` in status.py computes it). `amounts` has the units (2^60
+        in a full balance) spent, per balance name.
         """
         return Spent(math.inf if amounts[WALLET] else 0.0, worth_above(amounts[FAILURE], self.failure))
 
@@ -333,7 +335,7 @@ class CapTotals:
         return {Rule.BOTH: (WALLET, SUM), Rule.WALLET: (WALLET,), Rule.SUM: (SUM,)}[self.rule_of(amounts[RULE])]
 
     def spent_as(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
-        """Return two guarantees that together reveal at least as much as all that the cap (joint budget) has paid.
+        """Return guarantees whose composition bounds the privacy loss of all that the cap (joint budget) has paid.
 
         The first is Gaussian noise of the spent mu^2, or pure DP of the spent epsilons if only the sum of epsilons
         still pays. The second is (0, delta)-DP of the spent failure probability. `amounts` has the units spent, per
@@ -432,8 +434,8 @@ def _cost(uses: tuple[Use, ...], level: float) -> Fraction | None:
 def _platform_dependent_price(use: Use) -> Fraction:
     """Return the highest price (in mu^2) of `use` in a Gaussian wallet, or 0 if its price is fixed or infinite.
 
-    It is the price of a use that empties the wallet. Prices that depend on the balance are computed with functions that
-    platforms round differently, and the accepted difference is a share of this price.
+    Prices that depend on the balance are computed with functions that platforms round differently. Verification accepts
+    a difference up to a share of this price. The price is highest for a use that empties the wallet.
     """
     # Other prices are computed with functions that platforms round differently; the accepted difference is a share of
     # this price.

@@ -42,9 +42,9 @@ class AccountStatus:
 
     - `terms` has the promise and the whole budget.
     - `period` names the budget period, and is empty without periods.
-    - `left` and `spent` are the remaining and the spent budget as privacy guarantees, with counts. Without registered
-      guarantees, `left` is the largest that can still be paid, and `spent` reveals at least as much as all that was
-      drawn (but is empty once a menu account no longer knows its sum).
+    - `left` and `spent` are the remaining and the spent budget as privacy guarantees, with counts. For a budget of
+      units, `left` has the largest guarantees that can still be paid, and `spent` bounds the loss of all charges (but
+      is empty once a menu account no longer knows its sum).
     - `share_left` is the remaining share of the budget, from 0 to 1.
     - `charges` is the number of charges since the opening, in all periods.
     - `state` is "open", "frozen" or "closed".
@@ -152,8 +152,9 @@ class AccountStatus:
     def path_odometer(self) -> CertifiedBound:
         """A bracket whose upper end the privacy loss of the answers never exceeds, except with probability delta.
 
-        This is a stronger statement than that of `odometer`, which is only a stopping rule, so the upper end can be
-        larger. It bounds everything paid for in the period.
+        The bracket is about everything paid for in the period. Its upper end can be larger than that of `odometer`,
+        which makes the weaker statement that answers are (epsilon, delta)-DP if questions stop before a fixed epsilon
+        is exceeded.
         """
         return pathwise_odometer(self.terms, self.drawn, self.worth, self.largest)
 
@@ -161,9 +162,9 @@ class AccountStatus:
     def epsilon_left(self) -> float | None:
         """The largest epsilon of one further question that the account can pay for, rounded down.
 
-        The question is one with Gaussian noise if the account pays from a wallet (a budget in mu squared), or one with
-        pure DP if more remains of the sum of epsilons. The dataset's joint budget (cap) may still refuse it. None for
-        an account of guarantees that were registered at its opening.
+        It is the larger of two: that of a question with Gaussian noise that uses up the wallet (a budget in mu
+        squared), and what remains of the sum of epsilons, which pays for pure DP. The dataset's joint budget (cap) may
+        still refuse the question. None for an account of guarantees that were registered at its opening.
         """
         if self.terms.uses:
             return None
@@ -177,7 +178,8 @@ class AccountStatus:
         """The largest epsilon of one further question with Laplace noise that the account can pay for, rounded down.
 
         It can be smaller than `epsilon_left`, because Laplace noise costs more from a wallet (a budget in mu squared)
-        than Gaussian noise of the same epsilon. None unless the account has a wallet that is not empty.
+        than Gaussian noise of the same epsilon. None for an account of guarantees that were registered at its opening,
+        and for an account without a wallet or with an empty one.
         """
         sigmas = [use.guarantee.sigma for use in self.left if isinstance(use.guarantee, Gaussian)]
         if self.terms.uses or not isinstance(self.terms.totals, WalletTotals) or not sigmas:
@@ -305,9 +307,9 @@ def _epsilon_left(terms: Terms, remaining_uses: tuple[Use, ...], share_left: flo
 
     It is at most the promised epsilon, and 0 if nothing remains.
     - `terms` has the account's promise.
-    - `remaining_uses` are the remaining budget as privacy guarantees; the first is the mechanism that the question
-      runs.
-    - `share_left` is the remaining share of the budget, from 0 to 1.
+    - `remaining_uses` are the remaining budget as privacy guarantees. The first of them that is not a mere failure
+      probability is the mechanism of the question.
+    - `share_left` is the remaining share of the budget, from 0 to 1; at 1 the result is the promised epsilon.
     """
     mechanisms = [use for use in remaining_uses if not isinstance(use.guarantee, ApproxDP)]
     if not mechanisms:

@@ -369,9 +369,10 @@ def setwise_terms(
 
 
 def _wallet_beside(mu: float, failure: float) -> WalletTotals | None:
-    """Return the Gaussian wallet of this `mu` that an account has beside its registered uses, or None if mu is 0.
+    """Return the Gaussian wallet (a budget in mu squared) that an account has besides its registered uses.
 
-    `failure` bounds the probability that any use paid from the wallet fails outright, which may reveal everything.
+    The wallet's size is the square of `mu`; the result is None if `mu` is 0. `failure` bounds the probability that any
+    use paid from the wallet fails outright, which may reveal everything.
 
     Raises `InvalidParameter` for a failure probability without a wallet.
     """

@@ -164,11 +164,12 @@ class ChainCheck:
         chain.period = max(chain.period, entry.contents.period)
 
     def _check_sense(self, entry: Entry, movements: list[Movement]) -> None:
-        """Record the faults of what `entry` says: broken rules of its kind, wrong balance changes, and wrong prices.
+        """Check the contents of `entry` by the rules of its kind, and its balance changes; record the faults found.
 
         The kinds are charges, settlements (answers of charges), releases (answers to one part of a question) and moves
-        of reserved budget. `movements` are the balance changes that the database has for the entry. The units that the
-        entry should have spent are added to the tally, the sum of units spent per balance.
+        of reserved budget. `movements` are the balance changes that the database has for the entry. They must equal the
+        changes that follow from the contents, such as the price of a charge. The units that the entry should have spent
+        are added to the tally, which has the sum of units spent per balance.
         """
         contents = entry.contents
         try:
@@ -274,8 +275,8 @@ class ChainCheck:
     def _expected_movements(self, entry: Entry, movements: Sequence[Movement]) -> list[Movement]:
         """Return the balance changes that `entry` should have, given the entries before it.
 
-        `movements` are the changes that the database has. Only a charge that is paid from the account's reserved part
-        of the dataset's joint budget needs them, to see from which balances it was paid.
+        `movements` are the changes that the database has. They matter only for a charge that was also paid from a slice
+        (the account's reserved part of the dataset's joint budget), because they show from which balances it was paid.
         """
         contents = entry.contents
         if contents.kind == "charge" and isinstance(self._cap, CapTotals):

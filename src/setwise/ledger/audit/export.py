@@ -129,8 +129,9 @@ class _Account:
     def moves(self, contents: Contents, spent: Mapping[str, int], moved: Mapping[str, int] | None) -> list[Movement]:
         """Return the balance changes of the entry `contents`, for an early export that does not list all of them.
 
-        `spent` are the units spent before the entry, and `moved` the changes of the account's own balances, both per
-        balance name. `moved` is None if the export does not list them. Changes that are not listed are computed.
+        `moved` has the changes of the account's own balances that the export lists, or None if it lists none. All other
+        changes are computed from the contents and from `spent`, the units spent before the entry. Both arguments have
+        units per balance name.
         """
         if contents.kind != "charge":
             return entry_movements(self.holder, self.terms, self.cap, contents, spent)
@@ -159,8 +160,8 @@ class _Account:
     def _limit_to_balance(self, move: Movement, uses: Sequence[Use], spent: Mapping[str, int]) -> Movement:
         """Return the balance change `move`, reduced to the remaining balance if it exceeds that only by rounding.
 
-        `uses` are the privacy guarantees, with counts, that the change pays for. `spent` has the units spent before,
-        per balance name.
+        This machine may compute a slightly larger price than the machine that accepted the charge. `uses` are the
+        privacy guarantees, with counts, that the change pays for. `spent` has the units spent before, per balance name.
         """
         totals = self.terms.totals
         if move.balance_name != WALLET or not isinstance(totals, WalletTotals):
@@ -342,8 +343,8 @@ class Restoration:
     def _priced_moves(self, account: _Account, contents: Contents, moved: dict[str, int] | None) -> list[Movement]:
         """Return the balance changes of the entry `contents` of `account`, for an early export that does not list all.
 
-        `moved` has the changes of the account's own balances in units per balance name, or is None if the export does
-        not list them.
+        `moved` has the changes of the account's own balances that the export lists, in units per balance name, or None
+        if it lists none. The other changes are computed.
         """
         price_key = (contents.account, contents.kind, contents.uses, contents.period)
         if _is_priced(account.terms):

@@ -413,9 +413,10 @@ def _check_balances(connection: Connection, tally: Tally, terms: dict[int, Terms
 
 
 def _check_strays(connection: Connection, terms: dict[int, Terms]) -> Iterator[Fault]:
-    """Yield a fault for every account or cap number that has rows in a table but was never opened.
+    """Yield a fault for every account or cap (joint budget) that has rows in a table although it was never opened.
 
-    `terms` has the terms of all opened accounts and caps (joint budgets of accounts), by these numbers.
+    Tables refer to an account or cap by the number of the record that opened it. `terms` has the terms of all opened
+    accounts and caps, by this number.
     """
     account_ids = {holder for holder, account_terms in terms.items() if account_terms.kind != "cap"}
     for table, column in ((accounts, "holder"), (entries, "holder"), (movements, "account"), (lines, "holder")):
