@@ -134,7 +134,7 @@ class Engine(ABC):
     """One open table (or join) of one database engine, which bounds users' contributions where the data is stored.
 
     - `_schema` has the columns of the table, as they are stored.
-    - `_manifest` describes a prepared dataset (random ranks of users' items). None for other tables.
+    - `_manifest` describes a prepared dataset (a stored random ranking of each user's groups). None for other tables.
     - `_origin` is the path or table name by which later changes of the rows are noticed. None if they cannot be
       noticed, as for joins and tables in memory.
 
@@ -153,7 +153,7 @@ class Engine(ABC):
     def describe(self) -> Schema:
         """Return the table's columns (name, kind and SQL type), read from the engine's metadata and never from rows.
 
-        For a prepared dataset (random ranks of users' items) these are the user, item and value columns of its source.
+        For a prepared dataset, these are the user, item and value columns of the table that it was prepared from.
         """
         return self._schema if self._manifest is None else self._manifest.schema()
 
@@ -169,8 +169,8 @@ class Engine(ABC):
         """Raise if the table's metadata shows that `aggregation` cannot be answered; called before budget is charged.
 
         Raises: `UnknownColumn` or `UnsuitableTable` if a column is missing or has the wrong type, if the table was
-        redefined after it was opened, or if a prepared dataset (random ranks of users' items) is out of date or was
-        made for other aggregations.
+        redefined after it was opened, or if it is a prepared dataset that is out of date or was made for other
+        aggregations.
         """
         self._check_definition()
         if self._manifest is None:
@@ -367,7 +367,7 @@ class SqlEngineQuery(ABC):
 
     - `relation` is the SQL text, in `dialect`, of the table to read.
     - `schema` has the columns of the table.
-    - `manifest` describes a prepared dataset (random ranks of users' items). None for other tables.
+    - `manifest` describes a prepared dataset (a stored random ranking of each user's groups). None for other tables.
     """
 
     def __init__(

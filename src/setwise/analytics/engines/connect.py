@@ -221,7 +221,7 @@ _WILDCARDS = frozenset("*?[")
 class Location:
     """Where a table is: its `name` ("" for a table in memory), and the local `files` that hold its rows.
 
-    `prepared` says that the table is a prepared dataset (random ranks of users' items, stored in advance). Its `files`
+    `prepared` says that the table is a prepared dataset (a stored random ranking of each user's groups). Its `files`
     include the files that it was prepared from.
     """
 
@@ -263,7 +263,7 @@ def location_of(source: Source, engine: str = "duckdb", table: str | None = None
     files = _files(path)
     prepared = read_prepared(Path(path)) if Path(path).is_dir() else None
     if prepared is not None:
-        # a prepared dataset (random ranks of users' items) has the name of the table it was prepared from
+        # a prepared dataset has the name of the table it was prepared from
         origin = location_of(prepared.origin)
         return Location(name=origin.name, files=files + origin.files, prepared=True)
     return Location(name=_last_part(table) if table else _name_of(path, engine), files=files)

@@ -205,9 +205,10 @@ def _bad_names_message(names: tuple[str, ...], form: CsvFormat) -> str:
 
 
 def _start_of(file: BinaryIO, lines: int) -> bytes:
-    """Return the first bytes of `file`: at least `lines` lines, or the whole file if it has fewer lines.
+    """Return the first bytes of `file`, which hold at least `lines` lines, or the whole file if it has fewer lines.
 
-    Reading stops once `LONGEST_HEADER` bytes are read, at most 8 KiB later, even if they have fewer lines.
+    A file without line ends could be of any size, so reading also stops when `LONGEST_HEADER` bytes or slightly more
+    (at most 8 KiB) are read. The result then has fewer lines.
     """
     start = b""
     while len(start) < LONGEST_HEADER and start.count(b"\n") < lines and (read := file.read(2**13)):

@@ -186,7 +186,8 @@ class Records:
         """Skip a line that is too long to be held in memory; return the bytes that were read from `file` after it.
 
         `begun` are the bytes of the line read so far; `ahead` is a second reader of the same file. If a well-formed
-        record begins with the line, the whole record is skipped and b"" is returned.
+        record begins with the line, the whole record is skipped, and the result is b"" because `file` then stands at
+        its end.
         """
         end = self._end(begun, file, ahead)
         if end is not None:

@@ -109,7 +109,7 @@ class DerivedTable:
     def _named_columns(self) -> set[str]:
         """Return the names of the columns, of the source table or computed, that occur in the analyst's SQL statement.
 
-        The column c of a joined table t, which is called "t.c", is included if the statement has the name c.
+        A statement may name the column "t.c" of a joined table t as c alone, so the name c includes every such column.
         """
         names = {*self.source.names, *(name for step in self.derivation.steps for name in names_added(step))}
         ties = {name for step in self.derivation.steps if isinstance(step, AddWindows) for name in step.ties}
@@ -222,8 +222,9 @@ _SOURCE_ROWS = "source_rows"
 def _visible(step: Step, observed: set[str], schema: Schema) -> Schema:
     """Return the columns of `schema`, the table before `step`, that the step passes on: all, or those in `observed`.
 
-    Only `observed` columns (read by this step or a later one) are passed on if `step` sorts rows that are equal in an
-    ORDER BY by all of their columns. The order of rows that differ only in other columns then changes no result.
+    All are passed on unless `step` breaks ties: it sorts rows that are equal in an ORDER BY by all other columns that
+    are passed on. Then only `observed` columns (read by this step or a later one) are passed on, so that rows which tie
+    in them can stand in any order without changing a result.
     """
     if not _sorts_ties(step):
         return schema
@@ -542,7 +543,7 @@ def _value_column(name: str, argument: RowExpression | None, value: Value, schem
     """Return the `Column` called `name`, typed for `dialect`, of the results of an aggregate or window function.
 
     `argument` is the function's argument (None if it has none). `value` has the function's SQL and the type of its
-    result. MAX and other functions that return one of the dates or times of a column of `schema` keep its precision.
+    result. If the values are dates or times of a column of `schema`, as those of MAX are, they keep its exact type.
     """
     if isinstance(argument, ColumnValue):
         column = schema.column(argument.name)
@@ -580,8 +581,9 @@ def _aggregate(aggregate: UserAggregate, schema: Schema, dialect: Dialect, over:
 def _user_sum(function: UserFunction, value: Value, dialect: Dialect, over: str) -> Value:
     """Return SQL of `dialect` for SUM or AVG (`function`) over the rows of one user; `value` has the argument's SQL.
 
-    Integers are summed exactly; a SUM of 2^53 or beyond is null. Other numbers are clipped to -2^42 .. 2^42, rounded to
-    multiples of 2^-20 and then summed exactly. `over` is the SQL text of an OVER clause, or "".
+    Integers are summed exactly, but a SUM whose absolute value is 2^53 or more is null. Other numbers are clipped to
+    -2^42 .. 2^42 and rounded to multiples of 2^-20, so that their sum is exact and does not depend on the order of
+    rows. `over` is the SQL text of an OVER clause, or "".
     """
     if value.kind is Kind.INTEGER:
         total, unit = f"{dialect.total(value.sql, None)}{over}", ""

@@ -103,7 +103,7 @@ class Dialect(ABC):
         return self._cast(number, Kind.FLOAT)
 
     def null_if(self, value: str, *others: str) -> str:
-        """Return a SQL expression equal to the SQL expression `value`, but null if that equals one of `others`.
+        """Return a SQL expression equal to the SQL expression `value`, but null if `value` equals one of `others`.
 
         `value` occurs only once in the result, so that nested expressions stay short.
         """
@@ -116,7 +116,10 @@ class Dialect(ABC):
         return self.null_at_ends(f"GREATEST(LEAST({number}, {real_constant(end)}), {real_constant(-end)})", end)
 
     def null_at_ends(self, number: str, end: float) -> str:
-        """Return a SQL expression equal to the SQL expression `number`, but null if that is exactly `end` or -`end`."""
+        """Return a SQL expression equal to the SQL number `number`, but null if the number is exactly `end` or -`end`.
+
+        `number` has been clipped to -`end` .. `end`, so these two values stand for all numbers beyond the ends.
+        """
         return self.null_if(number, real_constant(end), real_constant(-end))
 
     def text(self, value: str) -> str:
@@ -290,11 +293,11 @@ class Dialect(ABC):
         return f"{function}({value})" if function == "FIRST_VALUE" else f"{function}({value}, {rows})"
 
     def tie_order(self, column: Column) -> tuple[str, ...]:
-        """Return SQL sort keys for `column`, by which rows are sorted that are equal in a statement's own ORDER BY.
+        """Return SQL sort keys for `column`, which sort the rows that are equal in a statement's own ORDER BY.
 
-        The keys of two values are equal only if no SQL statement can tell the values apart. Null differs from every
-        value, and texts are compared by their bytes. If statements cannot compute with the column's type
-        (`Kind.OTHER`), the only key is whether the value is null.
+        The keys of two values are equal only if no SQL statement can tell the values apart, so that the order of rows
+        changes no result. Null differs from every value, and texts are compared by their bytes. If statements cannot
+        compute with the column's type (`Kind.OTHER`), the only key is whether the value is null.
         """
         name = self.name(column.name)
         is_null = f"CASE WHEN {name} IS NULL THEN 0 ELSE 1 END"

@@ -46,7 +46,8 @@ class Join:
     - `where` is a condition over the columns of the joined table. Only rows that satisfy it are joined.
     - `match_column` names a column of the result that is 1 in rows with a match, and null in others. None adds no such
       column.
-    - `once` joins every earlier row at most once, and adds no column but `match_column`.
+    - `once` joins every earlier row at most once, even if several rows match, and adds no column but `match_column`. So
+      the join only tests whether a match exists.
     - `alias` is the name of the joined table in the result, if it is not `table`.
     """
 
@@ -113,7 +114,7 @@ class Relation:
     """A table or join on a database server: its SQL `text` after FROM, and its columns (`schema`).
 
     - `rows` is the approximate number of rows, or None if metadata does not state it.
-    - `manifest` describes a prepared dataset (random ranks of users' items). None for other tables.
+    - `manifest` describes a prepared dataset (a stored random ranking of each user's groups). None for other tables.
     - `origin` is the name under which a table can be found again. None for joins and derived tables.
     """
 
@@ -387,8 +388,8 @@ class ServerJoin:
         """Look up every table on the server, and return the join as one relation.
 
         `find_table` returns the relation of a table by its name, and `dialect` writes the SQL of the server.
-        Raises: `UnsuitableTable` if one of the tables is a prepared dataset (random ranks of users' items, without
-        rows), `InvalidParameter` or `UnknownColumn` if the join is not allowed.
+        Raises: `UnsuitableTable` if one of the tables is a prepared dataset, which has a random ranking of users'
+        groups but no rows of users; `InvalidParameter` or `UnknownColumn` if the join is not allowed.
         """
         relations = [find_table(each.table) for each in self.tables]
         if any(each.manifest is not None for each in relations):

@@ -41,7 +41,7 @@ TAKES_NO_FILTER = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """Description of a prepared dataset, which stores in advance the random ranks of users' items.
+    """Description of a prepared dataset, which stores a random ranking of each user's items (groups) for later queries.
 
     - `user` and `item` are the columns of the source that were read.
     - `value` is the column that is summed, or None if the dataset counts rows.
@@ -62,15 +62,15 @@ class Manifest:
     source_version: str = ""
 
     def schema(self) -> Schema:
-        """Return the columns that queries may name: user, item and, if the prepared dataset stores sums, value.
+        """Return the columns that queries of the prepared dataset may name: user, item and, if it stores sums, value.
 
-        A prepared dataset stores random ranks of users' items. The schema's `version` is that of the source.
+        The schema's `version` is that of the source.
         """
         columns = (self.user, self.item) if self.value is None else (self.user, self.item, self.value)
         return Schema(columns, version=self.source_version, prepared=True)
 
     def check(self, aggregation: Aggregation) -> None:
-        """Raise unless this prepared dataset, which stores random ranks of users' items, can answer `aggregation`.
+        """Raise unless the prepared dataset that this manifest describes can answer `aggregation`.
 
         Raises: `InvalidFilter` if `aggregation` has a filter. `UnsuitableTable` if it reads other columns, has another
         label for missing items, or has measures (numbers other than the counts or sums that the dataset stores).
@@ -105,8 +105,8 @@ class Manifest:
     def in_comment(cls, comment: str | None) -> "Manifest | None":
         """Return the manifest in `comment`, the comment of a server's table, or None if the comment has no manifest.
 
-        Only a prepared dataset (random ranks of users' items, stored in advance) has one; its comment begins with
-        `MARK`. `comment` is None if the table has no comment.
+        Only the comment of a prepared dataset has a manifest; it begins with `MARK`. `comment` is None if the table has
+        no comment.
         """
         return cls.read(comment.removeprefix(MARK)) if comment and comment.startswith(MARK) else None
 
@@ -134,16 +134,16 @@ class Manifest:
 def read_prepared(directory: Path) -> Manifest | None:
     """Return the manifest of the prepared dataset in `directory`; None if the directory holds no prepared dataset.
 
-    A prepared dataset stores random ranks of users' items; its manifest describes it.
+    A prepared dataset stores a random ranking of each user's groups; its manifest describes it.
     """
     manifest = directory / MANIFEST_NAME
     return Manifest.read(manifest.read_text()) if manifest.is_file() else None
 
 
 def check_destination(path: Path) -> None:
-    """Raise `InvalidParameter` if `path` exists but holds no prepared dataset (random ranks of users' items).
+    """Raise `InvalidParameter` if `path` exists but holds no prepared dataset.
 
-    Only a prepared dataset may be replaced by a new one.
+    A new prepared dataset (a stored random ranking of each user's groups) may replace an older one, but nothing else.
     """
     if path.exists() and not (path / MANIFEST_NAME).is_file():
         raise not_replaceable(path)
@@ -152,7 +152,7 @@ def check_destination(path: Path) -> None:
 def not_replaceable(destination: str | Path) -> InvalidParameter:
     """Return the error for a `destination` that must not be overwritten, because it exists and is no prepared dataset.
 
-    A prepared dataset stores random ranks of users' items.
+    A prepared dataset stores a random ranking of each user's groups.
     """
     return InvalidParameter(f"{destination} exists and is not a prepared dataset: name another destination")
 
@@ -160,8 +160,8 @@ def not_replaceable(destination: str | Path) -> InvalidParameter:
 def write_prepared(destination: Path, parts: "Iterable[pa.RecordBatchReader]", manifest: Manifest) -> None:
     """Write `parts`, the rows of a prepared dataset, and its `manifest` to the directory `destination`.
 
-    A prepared dataset stores random ranks of users' items. Only the operating system's current user can read the
-    directory.
+    A prepared dataset stores a random ranking of each user's groups, one Arrow reader per part of the users. Only the
+    operating system's current user can read the directory.
 
     Raises: `EngineFailed` if the files cannot be written, `InvalidParameter` if `destination` exists and is not a
     prepared dataset.

@@ -244,8 +244,9 @@ def _plain_number(text: str, functions: TextFunctions, grammar: CellGrammar) -> 
 def _year_first(text: str, functions: TextFunctions, grammar: CellGrammar) -> str:
     """Return a SQL expression that rewrites a date, or date and time, so that it begins with the date as 2024-01-02.
 
-    `text` is the SQL expression of a text cell, and `functions` are the engine's SQL templates. Cells that are not
-    dates in `grammar.date_format` stay unchanged, or become null if this format begins with the year.
+    `text` is the SQL expression of a text cell, and `functions` are the engine's SQL templates. A cell that is not a
+    date in `grammar.date_format` stays unchanged, because dates as 2024-01-02 are also read. But it becomes null if
+    `date_format` begins with the year.
     """
     if grammar.date_format is None:
         return text

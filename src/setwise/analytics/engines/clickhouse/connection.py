@@ -95,8 +95,8 @@ class ClickHouseConnection:
     def insert_json(self, table: str, columns: Sequence[str], lines: Sequence[str], token: str | None = None) -> None:
         """Insert rows into `table`, one for each JSON object in `lines`; return when the rows are stored.
 
-        `columns` are the column names that the objects have. If `token` is not None, and rows with this token were
-        inserted before, ClickHouse ignores the insertion.
+        `columns` are the column names that the objects have. `token` makes a retry safe: ClickHouse ignores the
+        insertion if rows with the same token were inserted before. None inserts the rows in any case.
 
         Raises: `EngineFailed` if ClickHouse raises an error.
         """

@@ -1,6 +1,6 @@
 """Lookup of tables and views in ClickHouse's catalogue, and storage of prepared datasets.
 
-A prepared dataset (random ranks of users' items, stored in advance) is a MergeTree table; its comment is the manifest.
+A prepared dataset (a stored random ranking of each user's groups) is a MergeTree table; its comment is the manifest.
 """
 
 import hashlib
@@ -79,11 +79,13 @@ class _Definition:
 
     - `engine` is the table engine, such as MergeTree, and `engine_text` the engine with its arguments.
     - `rows` is the number of rows, or None if unknown.
-    - `comment` is the table's comment. A prepared dataset (random ranks of users' items) has its description there.
+    - `comment` is the table's comment. In a prepared dataset (a stored random ranking of each user's groups) it holds
+      the description of the dataset.
     - `select` is the SELECT statement of a view, or "" for a table.
     - `current_database` is the database in which ClickHouse looks up a table that is named without its database.
     - `columns` are the columns by name.
-    - `converted` says whether rows stored in an earlier type of a column are converted while they are read.
+    - `converted` says whether ClickHouse converts rows while it reads them, because they were stored when a column had
+      another type.
     """
 
     engine: str
@@ -120,7 +122,7 @@ class ClickHouseCatalogue:
         """Return the `Relation` (SQL text and columns) of a table, or of a view that shows plain columns of a table.
 
         `table` is its name with or without a database. Columns that ClickHouse may compute while it reads rows are left
-        out.
+        out, because the computation could fail on a row and so reveal that the row exists.
 
         Raises: `UnsuitableTable` if there is no such table or view, or if one row could make reading it fail.
         """
@@ -310,7 +312,7 @@ def table_fingerprint(ask: Ask, table: str) -> str:
 
 
 def store_table(ask: Ask, table: str, prepared: str, parameters: dict[str, object], manifest: Manifest) -> None:
-    """Store a prepared dataset (random ranks of users' items): create `table` from the SQL statement `prepared`.
+    """Create the prepared dataset `table` (a random ranking of each user's groups) from the SQL statement `prepared`.
 
     An earlier prepared dataset of that name is replaced. `ask` runs a SQL statement, `parameters` are those of
     `prepared`, and `manifest`, the description of the dataset, becomes the table's comment.

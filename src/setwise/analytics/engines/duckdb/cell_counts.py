@@ -237,9 +237,9 @@ def _guess_types(
 ) -> dict[str, Kind]:
     """Return a guess of the type of each text column: a type as which at least 90% of its sampled cells can be read.
 
-    The guess is text if there is no such type, and for codes such as 00111 and truth values that are all one word. The
-    sample is the first 20,000 rows of `table`, read through `connection`. `schema` has the columns, and `grammar` says
-    how cells are written.
+    The guess is text if there is no such type, for codes such as 00111, and for a column whose truth values are all
+    equal, because NO in every cell may be a country code. The sample is the first 20,000 rows of `table`, read through
+    `connection`. `schema` has the columns, and `grammar` says how cells are written.
     """
     texts = [column.name for column in schema if column.kind is Kind.TEXT]
     kinds: list[Kind] = [kind for kind in CONVERTIBLE if kind is not Kind.TEXT]
@@ -280,8 +280,8 @@ def _is_code(table: DuckDBTable, connection: "duckdb.DuckDBPyConnection", name: 
     """Return whether the digits in the text column `name` are codes, such as 00111, rather than numbers.
 
     Codes are integers beyond 64 bits, or begin with zeros that a number would lose. But a column with both 7 and 007
-    has numbers. Only the first 20,000 rows of `table` are read, through `connection`. `grammar` says how cells are
-    written.
+    has numbers, because as text they would be two values. Only the first 20,000 rows of `table` are read, through
+    `connection`. `grammar` says how cells are written.
     """
     cell, number = filled_cell(quoted(name), grammar), _read(quoted(name), Kind.INTEGER, grammar)
     beyond, zeros, texts, numbers = _aggregate_row(

@@ -86,7 +86,7 @@ class DuckDBEngine(Engine):
       bytes that may be written there (None: half of the free space).
     - `progress` is called with the share of work done, from 0 to 1, while a query runs.
     - `salts` returns the secret numbers by which users' items are chosen at random.
-    - `manifest` describes a prepared dataset (random ranks of users' items). None for other tables.
+    - `manifest` describes a prepared dataset (a stored random ranking of each user's groups). None for other tables.
     """
 
     @without_driver_error

@@ -86,9 +86,9 @@ def run_shell(
 def check_shell(
     statement: str, tables: Mapping[str, Mapping[str, type]], public: "Mapping[str, pa.Table] | None" = None
 ) -> None:
-    """Raise `InvalidParameter` if the SQL `statement` cannot run, as `run_shell` would: it is tried over empty tables.
+    """Raise `InvalidParameter` if the SQL `statement` fails over empty tables, because `run_shell` would also fail.
 
-    `tables` maps the names of these tables to their columns, and each column to its Python type. `public` has the
+    `tables` maps the names of the empty tables to their columns, and each column to its Python type. `public` has the
     public tables, with their rows, by the names that the statement uses; None means no public tables.
     """
     with _kept_instance() as cursor:

@@ -40,7 +40,7 @@ def open_tables(request: OpenRequest) -> DuckDBEngine:
     """Return a DuckDB engine that reads the tables that `request` names.
 
     The tables are joined, filtered, grouped per user and given computed columns as `request` says. A single path can
-    also hold a prepared dataset (random ranks of users' items), which the engine then reads.
+    also hold a prepared dataset (a stored random ranking of each user's groups), which the engine then reads.
     """
     tables = request.convert_tables(lambda table: duckdb_table(table.source, table.table, table.types, table.csv))
     table = JoinedTable(tables, request.joins, request.user) if request.joins else tables[0].table

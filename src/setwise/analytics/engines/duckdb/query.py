@@ -71,7 +71,7 @@ class DuckDBEngineQuery(SqlEngineQuery):
     """One `aggregation` of `table`, which has about `rows` rows, on a DuckDB `cursor` of its own.
 
     - `schema` has the table's columns.
-    - `manifest` describes a prepared dataset (random ranks of users' items). None for other tables.
+    - `manifest` describes a prepared dataset (a stored random ranking of each user's groups). None for other tables.
     - `parts` is the number of parts into which the users are split, so that the statement of each part fits in memory.
     - `salt` is the secret number by which users' items are chosen at random.
     - `hashes` remembers which text columns have no hash collisions.
@@ -112,8 +112,8 @@ class DuckDBEngineQuery(SqlEngineQuery):
     def rank(self) -> "Iterator[pa.RecordBatchReader]":
         """Yield the rows (item, n, rank, users) of a prepared dataset: one Arrow reader for each part of the users.
 
-        A prepared dataset stores random ranks of users' items (groups). A row says that `users` users have the item at
-        this random rank and add n to it.
+        A prepared dataset stores a random ranking of each user's items (groups). A row says that `users` users have the
+        item at position `rank` of their ranking, and each add n to its count.
         """
         for part in range(self._parts):
             self._begin_statement(part)
@@ -271,10 +271,10 @@ class DuckDBEngineQuery(SqlEngineQuery):
         return bounding.rows_rarely_repeat(sampled, pairs, summed)
 
     def _membership(self, labels: Sequence[str], columns: Sequence[Column], rows: Sequence[tuple[Cell, ...]]) -> str:
-        """Register the tuples of labels `rows` with the cursor; return the SQL condition that `labels` are one of them.
+        """Register the label tuples `rows` with the cursor; return a SQL condition that a row's labels are one of them.
 
-        `labels` are SQL expressions of a row's labels, and `columns` their columns. A label column g0, g1, ... that
-        holds hashes (because `_codes` is set) is compared with the hashes of the texts in `rows`.
+        `labels` are SQL expressions of the labels of a row, and `columns` their columns. A label column g0, g1, ...
+        that holds hashes (because `_codes` is set) is compared with the hashes of the texts in `rows`.
         """
         import pyarrow as pa
 

@@ -38,7 +38,7 @@ def file_source(path: str) -> DataIdentity:
     """Return the identity of the data at `path`: a file, folder, glob, or table of a database file (`FILE::TABLE`).
 
     A link has the identity of the file that it leads to, and all versions of a lake table have one identity. A prepared
-    dataset (random ranks of users' items) has the identity of its source.
+    dataset (a stored random ranking of each user's groups) has the identity of its source.
 
     Raises: `UnsuitableTable` if there is no such file.
     """

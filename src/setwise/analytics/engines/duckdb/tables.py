@@ -450,13 +450,14 @@ class SqliteTable(DuckDBTable):
     def _columns_below(
         self, source: sqlite3.Connection, views: Mapping[str, str | None], schema: str, name: str
     ) -> dict[str, Kind] | None:
-        """Return the columns of the table or view `name`, with types by name; None if there is no such table or view.
+        """Return {column name: type} of the table or view `name`; None if there is no such table or view.
 
         - `source` is the connection to the file.
         - `views` maps the name of each table to None, and the name of each view to its SQL.
         - `schema` is the schema that a view's SQL states for `name`. It must be empty or main.
 
-        All columns get the type integer, because SQLite can compare any constant with any column.
+        Every type is given as integer, because types do not matter here: SQLite can compare any constant with any
+        column.
         Raises: `UnsuitableTable` for a view that computes anything.
         """
         statement = next((text for each, text in views.items() if each.lower() == name.lower()), "")

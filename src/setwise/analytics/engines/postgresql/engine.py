@@ -91,8 +91,8 @@ class PostgresqlEngine(Engine):
     def relations(self) -> tuple[str, ...]:
         """Return the schema-qualified names of the tables that this engine reads; for a view, also of those below it.
 
-        The names show whether two engines read the same data. A prepared dataset (random ranks of users' items) has the
-        names of the table that it was prepared from. The result is empty for a join.
+        The names show whether two engines read the same data. A prepared dataset (a stored random ranking of each
+        user's groups) has the names of the table that it was prepared from. The result is empty for a join.
         """
         origin = self._origin if self._manifest is None else self._manifest.origin
         if origin is None:
@@ -217,8 +217,8 @@ class PostgresqlEngineQuery(SqlEngineQuery):
     def prepared_statement(self) -> tuple[str, dict[str, object]]:
         """Return the SQL statement for a prepared dataset's rows (item, n, rank, users), and its parameters by name.
 
-        A prepared dataset stores random ranks of users' items. The statement draws its secret salt itself, unless the
-        salt is given for tests.
+        A row says that `users` users have `item` at position `rank` of their random order, and each add n to its count.
+        The statement draws its secret salt itself, unless the salt is given for tests.
         """
         statement, values = super().prepared_statement()
         return f"{self._secret} {statement}", values

@@ -85,16 +85,17 @@ _COUNTED = """
 def stored_manifest(connection: psycopg.Connection[Any], name: str) -> Manifest | None:
     """Return the manifest in the comment of the table `name`, read through `connection`, or None if there is none.
 
-    A manifest describes a prepared dataset (random ranks of users' items, stored in advance); other tables have none.
+    A manifest describes a prepared dataset (a stored random ranking of each user's groups); other tables have none.
     """
     row = connection.execute(_COMMENT, {"name": name}).fetchone()
     return Manifest.in_comment(None if row is None else row[0])
 
 
 def table_fingerprint(connection: psycopg.Connection[Any], table: str, name: str) -> str:
-    """Return a digest that changes when the rows of a PostgreSQL table change, at most some seconds later.
+    """Return a digest that changes when the rows of a PostgreSQL table change.
 
-    `table` is the table's name for messages, and `name` its quoted form.
+    The digest may lag by some seconds, because the server updates its statistics late. `table` is the table's name for
+    messages, and `name` its quoted form.
 
     Raises: `UnsuitableTable` if it is not a plain table, because changes could not be noticed.
     """
@@ -110,7 +111,7 @@ def table_fingerprint(connection: psycopg.Connection[Any], table: str, name: str
 def store_table(
     connection: psycopg.Connection[Any], name: str, prepared: str, parameters: dict[str, object], manifest: Manifest
 ) -> None:
-    """Store a prepared dataset (random ranks of users' items): create the table `name` from the SQL `prepared`.
+    """Create the prepared dataset `name` (a stored random ranking of each user's groups) from the SQL text `prepared`.
 
     An earlier prepared dataset of that name is replaced. `name` is quoted, `parameters` are those of `prepared`, and
     `manifest`, the description of the dataset, becomes the table's comment.

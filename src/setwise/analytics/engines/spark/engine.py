@@ -289,8 +289,8 @@ class SharedSession:
 def _default_driver_memory() -> Iterator[None]:
     """Context manager: a Spark driver that is started in its `with` block may use a quarter of the machine's memory.
 
-    It sets the environment variable SPARK_DRIVER_MEMORY to that, or to 1 GiB if that is more, unless the operator has
-    set the variable. Spark's own configuration overrides it.
+    It sets the environment variable SPARK_DRIVER_MEMORY to a quarter of the memory, but at least 1 GiB. If the operator
+    has set the variable, it stays as it is. Spark's own configuration overrides the variable.
     """
     if "SPARK_DRIVER_MEMORY" in os.environ:
         yield
@@ -338,7 +338,8 @@ def open_tables(request: OpenRequest) -> SparkEngine:
 def _spark_source(table: TableSource) -> SparkSource:
     """Return `table` as a `SparkSource`, with the types and CSV options of the description file beside its files.
 
-    Types of `table` override the file's. If there is no such file, or `table` sets a CSV option, `table` alone counts.
+    Types that `table` states override those of the file. The file is ignored if `table` states a CSV option, and may be
+    missing; then the source has only the types and options of `table`.
     """
     types, csv = apply_description(table.source, table.types, table.csv)
     return SparkSource(source=table.source, types=types, csv=csv)
@@ -348,9 +349,9 @@ def _spark_source(table: TableSource) -> SparkSource:
 def _session_for(source: SparkSource, master: str | None) -> Iterator[tuple[SparkSession, Callable[[], None] | None]]:
     """Context manager that yields (session, release): the Spark session for `source`, and a function to release it.
 
-    `release` is None if the session belongs to the caller, as that of a data frame does. `master` is the Spark master
-    at which to start a session, or None. The session is released if the `with` block raises, and otherwise by the
-    caller.
+    `release` is None if the session belongs to the caller, as the session of a data frame does. `master` is the Spark
+    master at which to start a session, or None. The session is released here if the `with` block raises; otherwise the
+    caller must release it.
     """
     if isinstance(source.source, DataFrame):
         yield source.source.sparkSession, None

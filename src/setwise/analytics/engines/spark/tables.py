@@ -1,6 +1,6 @@
 """Tables that Spark can read: files wherever its session finds them, catalogue tables, and its own data frames.
 
-A prepared dataset (random ranks of users' items, stored in advance) is a catalogue table. The manifest, which describes
+A prepared dataset (a stored random ranking of each user's groups) is a catalogue table. The manifest, which describes
 the dataset, is stored as a property of the table.
 """
 
@@ -53,7 +53,7 @@ class SparkTable:
       columns.
     - `named` is the path or table name under which the session finds the source again. None for a frame, a join or a
       derived table.
-    - `manifest` describes a prepared dataset (random ranks of users' items). None for other tables.
+    - `manifest` describes a prepared dataset (a stored random ranking of each user's groups). None for other tables.
     - `bytes_of` is a frame whose size in bytes stands for that of `frame`, which Spark cannot estimate for a join. None
       if Spark can estimate it.
     """
@@ -164,8 +164,8 @@ def joined_tables(
 
     `joins` are the joins of the other tables, in order, and `user` is the user column.
 
-    Raises: `UnsuitableTable` for a prepared dataset (random ranks of users' items, without rows), `InvalidParameter` or
-    `UnknownColumn` for a join that is not allowed.
+    Raises: `UnsuitableTable` for a prepared dataset, which has a random ranking of users' groups but no rows of users;
+    `InvalidParameter` or `UnknownColumn` for a join that is not allowed.
     """
     opened: list[SparkTable] = []
     parts: list[JoinInput] = []
@@ -312,8 +312,8 @@ def frame_fingerprint(frame: DataFrame, source: str) -> str:
 def stored_manifest(frame: DataFrame, source: str) -> Manifest | None:
     """Return the manifest stored with the catalogue table `source`; None if the table is not a prepared dataset.
 
-    A prepared dataset stores random ranks of users' items; its manifest describes it. `frame` is any frame of the Spark
-    session in which the table is looked up.
+    A prepared dataset stores a random ranking of each user's groups; its manifest describes it. `frame` is any frame of
+    the Spark session in which the table is looked up.
     """
     if is_path(source):
         return None
@@ -324,7 +324,7 @@ def stored_manifest(frame: DataFrame, source: str) -> Manifest | None:
 
 
 def store_frame(prepared: DataFrame, destination: str, manifest: Manifest) -> None:
-    """Store a prepared dataset (random ranks of users' items): write `prepared` to the catalogue table `destination`.
+    """Store `prepared`, a random ranking of users' groups, as the prepared dataset `destination`, a catalogue table.
 
     An earlier prepared dataset of that name is replaced. `manifest`, the description of the dataset, becomes a property
     of the table.
