@@ -412,12 +412,11 @@ class Composition:
 
 
 def _sets_without_small_kinds(uses: tuple[Use, ...]) -> Iterator[tuple[Use, ...]]:
-    """Yield `uses` without the smallest kind of use, and then without the two smallest kinds, as far as these are
-    small.
+    """Yield `uses` without the smallest kind of use, and then without the two smallest kinds, if these are small.
 
-    A kind is all uses with the same guarantee. It is small if its uses cost little together, and the two kinds are
-    small if they cost little together. The caller compares the bound for all uses with the bounds for these sets, so
-    that a small further use does not lower it.
+    A kind is all uses with the same guarantee, and kinds are small if their uses cost little together. The caller
+    compares the bound for all uses with the bounds for the yielded sets, so that a small further use does not lower the
+    bound.
     """
     # The size of a kind is its number of uses times rho + max(xi, 0), where the guarantee implies (xi, rho)-zCDP. Kinds
     # of equal size are ordered by the text of the guarantee. At most `_MOST_PARTS` sets are yielded, and the kinds left

@@ -200,7 +200,7 @@ def _costs(items: Sequence[MenuItem], epsilon: float, delta: float) -> tuple[tup
 def _largest_budget(items: tuple[tuple[MenuItem, int], ...], epsilon: float, delta: float) -> int:
     """Return the largest budget, in units, for which every way to spend it on menu items is (epsilon, delta)-DP.
 
-    `items` are the guarantees on the menu, each with its cost in units.
+    `items` are the guarantees on the menu, each with its cost in units. Budgets up to `CONFIG.most_levels` are tried.
 
     Theorem: docs/optimal-composition.md, "Menu accounts".
     """

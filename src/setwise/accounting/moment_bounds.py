@@ -83,9 +83,9 @@ def _shifted(others: ClassifiedUses, shift: float) -> Bound:
     def answer(target: Target, width: float | None) -> Bracket:
         """Return the bracket [0, upper end] for the delta or epsilon of `target`, for all uses together.
 
-        All uses are linear uses, which have fixed dominating pairs, and further uses, whose total loss is at most
-        `shift`. `width` is the wanted width of the bracket of the linear uses alone, relative to its upper end, or None
-        for the default.
+        The uses are `others`, which have fixed dominating pairs, and further uses whose total loss is at most `shift`.
+        `width` is the wanted width of the bracket of `others` alone, relative to its upper end, or None for the
+        default.
 
         Raises: `Unattainable` if `target` asks for the delta at an epsilon that is not above `shift`.
         """

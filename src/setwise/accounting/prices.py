@@ -191,9 +191,9 @@ def integer_gaussian_price(sigma: float, sensitivity: int, remaining: float, mis
 
     - `sigma` is the noise parameter.
     - `sensitivity` is the most by which one user changes the number that gets the noise.
-    - `remaining` is the mu squared that the use leaves in the budget.
-    - `missing`, for truncated noise, bounds the probability that untruncated noise falls outside of the outcomes that
-      both of two neighbouring tables can produce.
+    - `remaining` is the mu squared that the use leaves in the budget; the more remains, the lower the price may be.
+    - `missing` is for truncated noise: a bound on the probability that untruncated noise falls outside of the outcomes
+      that both of two neighbouring tables can produce. It is 0 for noise that is not truncated.
 
     Theorem: docs/optimal-composition.md, Theorem 11 (integer Gaussian).
     """

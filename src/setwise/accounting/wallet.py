@@ -40,7 +40,7 @@ class Wallet:
     - `size` is the mu squared from which uses are paid.
     - `failure_limit` bounds the sum of the probabilities of outright failure (in which everything may be revealed).
     - `loss_limit`: a use that `size` cannot pay for is still admitted if the largest losses of all uses, itself
-      included, add up to at most this.
+      included, add up to at most this, because basic composition then keeps the promise.
 
     The object has the limits; the ledger keeps the remaining balances.
 
@@ -95,8 +95,8 @@ class Wallet:
 def wallet_shortage(uses: Sequence[Use], remaining: float) -> str:
     """Return a text that says why the balance mu^2 = `remaining` cannot pay for `uses`.
 
-    `remaining` is the balance of a Gaussian wallet (a budget of mu squared). The text also says which Gaussian noise
-    the balance could pay for.
+    `remaining` is the balance of a Gaussian wallet (a budget of mu squared). The text says that the uses cost too much
+    and which Gaussian noise would fit, or that nothing is left, or that a use has no price in mu squared.
     """
     cost = math.fsum(use.count * use.guarantee.price(0.0) for use in uses)
     if cost == math.inf:

@@ -210,9 +210,10 @@ def _sums(noise: KnownNoise, count: int) -> _Sums | None:
 
 
 def loss_unit(noise: KnownNoise) -> float:
-    """Return a number, the unit, of which all losses of `noise` that have positive probability are whole multiples.
+    """Return the unit of `noise`: a number of which all its losses of positive probability are whole multiples.
 
-    The result is 0 if no single loss has positive probability, as for a Gaussian.
+    The result is 0 if no single loss has positive probability, as for a Gaussian. The two losses of a `TwoPointLaw`
+    have no common unit; the result is then the larger loss.
     """
     # A `TwoPointLaw` is an exception: its two losses have no common unit, so the larger loss is returned.
     match noise:
@@ -251,10 +252,10 @@ def on_lattice(noise: KnownNoise, step: float) -> bool:
 
 
 def variance_and_continuous_mass(noise: KnownNoise) -> tuple[float, float]:
-    """Return the variance of the loss of one use of `noise`, and the probability of its continuous part.
+    """Return (approximate variance of the loss of one use of `noise`, probability that its loss is continuous).
 
-    The variance is approximate. Losses of the continuous part are rounded on every lattice; other losses can be lattice
-    points. All losses of integer Gaussian noise are treated as continuous, because there are so many of them.
+    A continuous loss is rounded on every lattice, while a loss of positive probability can be a lattice point, which
+    needs no rounding. All losses of integer Gaussian noise count as continuous, because there are so many of them.
     """
     # Other losses are multiples of `loss_unit`.
     match noise:

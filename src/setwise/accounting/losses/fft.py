@@ -62,8 +62,9 @@ class Window:
     """The interval of total losses, from `left` to `right`, in which a sum of losses is computed by Fourier transform.
 
     - `tilts`: the transform is computed once with each; a tilt weights a loss L by exp(tilt L).
-    - `left_tilt` is the tilt under which the mean of the total loss is `left`.
-    - `right_tilt` is the tilt under which the mean of the total loss is `right`.
+    - `left_tilt` and `right_tilt` are exponents with which Chernoff's bound limits the probability left and right of
+      the interval. The bound is close because the total loss has the mean `left` under `left_tilt`, and `right` under
+      `right_tilt`.
     """
 
     # With `left_tilt` and `right_tilt`, Chernoff's bound limits the probability outside of the window.
@@ -79,8 +80,9 @@ def window(saddle: Saddle, tilt: float, *, whole: bool) -> Window:
     """Return the interval of total losses outside of which little probability remains when losses are tilted by `tilt`.
 
     A tilt weights the probability of a loss L by exp(tilt L). `saddle` is the total loss on a coarse lattice (equally
-    spaced losses). `whole` says that the caller needs all losses, and not only those from about the tilted mean
-    upwards.
+    spaced losses). If `whole` is True, the interval also contains the losses that are likely without a tilt. Otherwise
+    it begins a few standard deviations below the mean under `tilt`, which suffices for deltas at epsilons near this
+    mean.
     """
     # If `whole` is False, the Fourier transform is computed under `tilt` alone. If `whole` is True, the interval also
     # contains the losses that are likely without a tilt. The transform is then computed under half of `tilt` and under
@@ -144,7 +146,8 @@ def sums(parts: Sequence[EqualLosses], window: Window, *, from_above: bool) -> A
         - `further` is the exponent in Chernoff's bound. Any number above 0 is valid for the right end, and below 0 for
           the left end.
         - `end` is the end of the window, as a loss.
-        - `tilt` and `height`: the probability of each value s of S is weighted by exp(tilt s - height).
+        - `tilt` and `height`: the result is for probabilities weighted by exp(tilt s - height) at each value s of S.
+          With 0 and 0 they are not weighted.
         """
         # The bound is E[exp(`further` S)] exp(-`further` * `end`), for the weighted probability.
         exponent = cumulant(parts, further) - height - (further - tilt) * end

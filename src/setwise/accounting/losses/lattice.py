@@ -151,7 +151,10 @@ class LossPair:
 
 
 def from_cells(step: float, first: int, p: Floats, q: Floats, infinite: float, relative_error: float) -> LossLattice:
-    """Return a lattice whose delta is at least the delta of a privacy loss, given masses between lattice points.
+    """Return a lattice whose delta is at least that of a privacy loss, from the probabilities between lattice points.
+
+    The probability between two lattice points is split between them, so that the probability and the likelihood ratio
+    are preserved. This can only raise delta.
 
     - `p[i]` and `q[i]` are the probabilities, on one and the other of two neighbouring tables, of the losses between
       (first + i) step and (first + i + 1) step.
@@ -174,7 +177,9 @@ def from_cells(step: float, first: int, p: Floats, q: Floats, infinite: float, r
 
 
 def from_bins(step: float, first: int, p: Floats, q: Floats, infinite: float, relative_error: float) -> LossLattice:
-    """Return a lattice whose delta is at most the delta of a privacy loss, given masses around lattice points.
+    """Return a lattice whose delta is at most that of a privacy loss, from the probabilities around lattice points.
+
+    All losses nearest to one lattice point become one loss, which is rounded down. This can only lower delta.
 
     - `p[i]` and `q[i]` are the probabilities, on one and the other of two neighbouring tables, of the losses within
       half a step of (first + i) step.
@@ -276,9 +281,9 @@ class LatticeTail:
         return self.relative_error + (3 * last + exponents + 64) * UNIT
 
     def slack(self, size: _Number) -> _Number:
-        """Return a bound on the rounding error of loss - epsilon, for losses of this lattice and epsilons up to `size`.
+        """Return a bound on the rounding error of loss - epsilon, for losses of this lattice.
 
-        `size` is the largest absolute value of an epsilon.
+        `size` is the largest absolute value of an epsilon. Bounds on delta allow for this error.
         """
         return 8 * UNIT * (abs(self.top) + self.step * (self.mass.size - 1) + size)
 
@@ -458,10 +463,10 @@ class Atoms:
         )
 
     def average(self, inner: Loss, x: float) -> Bracket:
-        """Return a bracket for the delta, at epsilon `x`, of mechanisms with this privacy loss together with others.
+        """Return a bracket for the delta at epsilon `x` of two sets of mechanisms together.
 
-        `inner` is the privacy loss of the other mechanisms. The delta is E[delta_inner(x - L)], where delta_inner is
-        the delta of `inner` as a function of epsilon, and L is distributed like this object.
+        The first mechanisms have this privacy loss L, and the others have the privacy loss `inner`. The delta is E[d(x
+        - L)], where d is the delta of `inner` as a function of epsilon.
         """
         # Positions are rounded, and next to the largest loss that matters. So the upper end is read a little further
         # left and the lower end a little further right.

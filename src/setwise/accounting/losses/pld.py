@@ -160,8 +160,9 @@ class LatticeSum:
     def _epsilon_near(self, delta: float, saddle: Saddle, tilt: float) -> Bracket:
         """Return a bracket for the smallest epsilon with a delta of at most `delta`, computed on one lattice.
 
-        `saddle` is the total loss L on a coarse lattice. The bracket is narrowest if that epsilon is near the mean of L
-        when its probabilities are weighted by exp(`tilt` L).
+        `saddle` is the total loss L on a coarse lattice, from which the range of losses to compute is chosen. The
+        bracket is narrowest if that epsilon is near the mean of L under the tilt, the weight exp(`tilt` L) on
+        probabilities.
         """
         # The range of losses is chosen from `saddle`. A lattice is a set of equally spaced losses.
         upper, lower = self.tails(saddle, tilt)
@@ -195,7 +196,7 @@ class LatticeSum:
     def tails(self, saddle: Saddle, tilt: float, *, whole: bool = False) -> tuple[LatticeTail, LatticeTail]:
         """Return the total privacy loss as two tables, which give an upper and a lower bound on delta at any epsilon.
 
-        - `saddle` is the total loss L on a coarse lattice.
+        - `saddle` is the total loss L on a coarse lattice, from which the range of losses to compute is chosen.
         - `tilt`: the tables are most accurate near the mean of L when probabilities are weighted by exp(tilt L).
         - `whole`: if True, the tables cover all likely losses, and not only those from about that mean upwards.
         """
@@ -225,7 +226,7 @@ class LatticeSum:
     def atoms(self, saddle: Saddle, tilt: float, *, whole: bool) -> tuple[Atoms, Atoms]:
         """Return two distributions of the total privacy loss, for an upper and for a lower bound on delta.
 
-        - `saddle` is the total loss L on a coarse lattice.
+        - `saddle` is the total loss L on a coarse lattice, from which the range of losses to compute is chosen.
         - `tilt`: the result is most accurate near the mean of L when probabilities are weighted by exp(tilt L).
         - `whole`: if False, losses far below that mean are left out too; if True, only losses of negligible effect are
           left out.
@@ -312,9 +313,10 @@ class LatticeSum:
     def step(self, coarser: float = 1.0) -> float:
         """Return the step of the lattice to which losses are rounded: small enough for the tolerance.
 
-        If possible, the step is such that losses of positive probability are lattice points, which need no rounding.
-        `coarser` is 1 for the upper bound on delta. It is above 1 for the lower bound, which may be less accurate
-        because no promise depends on it.
+        If possible, losses of positive probability are lattice points, which need no rounding. `coarser` is 1 for the
+        upper bound on delta and above 1 for the lower bound. The step for the lower bound may be `coarser` times as
+        large, because no promise depends on that bound. Where losses of positive probability cannot all be lattice
+        points, it is smaller than the step for the upper bound instead, because rounding down is less accurate.
         """
         # The unit of a use is a number of which all losses of the use are multiples; continuous losses have no unit. If
         # a useful step divides the units of all uses, losses with a unit are not rounded. The step is then at most

@@ -72,16 +72,17 @@ class EqualLosses:
 def cumulant(parts: Sequence[EqualLosses], tilt: float) -> float:
     """Return log E[exp(tilt x)], where x is the sum of the privacy losses of all `parts`.
 
-    Each part is a number of equal independent losses, whose distribution is a lattice. The constant `shift` of a
-    lattice is not subtracted from its losses here.
+    Each part is a number of equal independent losses, whose distribution is a lattice. A lattice may have a constant
+    `shift`, to be subtracted from its losses; this function ignores it.
     """
     return math.fsum(part.count * _cumulant(part.lattice, tilt) for part in parts)
 
 
 def _cumulant(lattice: LossLattice, tilt: float) -> float:
-    """Return log E[exp(tilt x)], where x is the privacy loss of `lattice` without subtracting the lattice's `shift`.
+    """Return log E[exp(tilt x)], where x is the privacy loss of `lattice`.
 
-    The lattice has the probabilities of equally spaced losses, from which `shift` is normally subtracted.
+    The lattice has the probabilities of equally spaced losses. Its constant `shift`, to be subtracted from every loss,
+    is ignored here.
     """
     exponent = multiples(tilt * lattice.step, lattice.first, lattice.mass.size)
     with np.errstate(divide="ignore"):
@@ -145,9 +146,10 @@ class _LossArrays:
 
 @dataclass(frozen=True)
 class Saddle:
-    """The total privacy loss of many uses on a coarse lattice, from which exponential tilts are chosen; no bound.
+    """An approximation of the total privacy loss of many uses, on a coarse lattice, from which tilts are chosen.
 
-    A tilt weights the probability of a loss L by exp(tilt L), which moves the mean to the losses that decide delta.
+    A tilt weights the probability of a loss L by exp(tilt L), which moves the mean to the losses that decide delta. No
+    bound is read from this approximation.
 
     - `parts` are losses on lattices (sets of equally spaced losses).
     - `ranges` are bounded-range uses as (epsilon, count).
@@ -166,10 +168,10 @@ class Saddle:
 
     @cached_property
     def support(self) -> tuple[float, float]:
-        """Smallest and largest possible total privacy loss, as a pair, with a margin for other lattices of losses.
+        """The smallest and the largest possible total privacy loss, as a pair, widened by a margin.
 
-        The same losses may be rounded to lattices up to `CONFIG.beyond` times as coarse as these. With a margin of that
-        many lattice steps per loss, the pair also bounds their total.
+        With the margin, the pair also bounds the total of the same losses on other lattices. These may be up to
+        `CONFIG.beyond` times as coarse as the lattices here; the margin is that many lattice steps per loss.
         """
         nodes = [(part.count * part.lattice.step, part.lattice.first, part.lattice.mass.size) for part in self.parts]
         least = math.fsum(steps * (first - CONFIG.beyond) for steps, first, _ in nodes)
@@ -193,9 +195,10 @@ class Saddle:
         return height, mean, variance
 
     def for_loss(self, loss: float) -> float:
-        """Return the exponential tilt, of either sign, under which the total privacy loss has a mean near `loss`.
+        """Return the exponential tilt under which the total privacy loss has a mean near `loss`.
 
-        A tilt weights the probability of a loss L by exp(tilt L).
+        A tilt weights the probability of a loss L by exp(tilt L). It is negative if `loss` is below the mean without a
+        tilt.
         """
 
         def residual(tilt: float) -> tuple[float, float]:
@@ -265,10 +268,10 @@ class Saddle:
         )
 
     def _log_chernoff_excess(self, tilt: float, variance: float) -> float:
-        """Return log(C / d): the logarithm of Chernoff's bound C divided by the estimated delta d, both at epsilon = m.
+        """Return log(C / d), where C is Chernoff's bound on delta at the epsilon m, and d an estimate of this delta.
 
-        m and `variance` are the mean and variance of the loss under the `tilt`, the weight exp(tilt L) on each loss L.
-        Subtracting the result turns Chernoff's bound, which is quick to compute, into an estimate of delta.
+        C is quick to compute, so callers subtract the result from log C to estimate log delta. m and `variance` are the
+        mean and variance of the loss under the `tilt`, the weight exp(tilt L) on each loss L.
         """
         # Chernoff's bound is C = E[exp(tilt L)] exp(-tilt m). The quotient d / C is the tilted average of exp(-tilt x)
         # - exp(-(tilt + 1) x) over losses m + x with x > 0. For a normal loss this average has a closed form. If the
@@ -387,10 +390,8 @@ def _with_few_values(noise: KnownNoise) -> KnownNoise:
 def _newton(residual: Callable[[float], tuple[float, float]], tilt: float) -> float | None:
     """Return the tilt at which a function of the tilt is 0, by a few Newton steps from `tilt`.
 
-    The result is None if the steps do not converge.
-
-    A tilt weights the probability of a loss L by exp(tilt L). `residual` maps a tilt to a pair: the value of the
-    function, and minus its derivative.
+    A tilt weights the probability of a loss L by exp(tilt L). `residual` maps a tilt to the value of the function and
+    minus its derivative. The result is None if the steps do not converge.
     """
     for _ in range(CONFIG.newton_steps):
         value, slope = residual(tilt)

@@ -152,9 +152,9 @@ class BatchMixture:
         In a batch, all mechanisms are chosen up front; each bounded-range mechanism of epsilon a is a randomized
         response with losses t and t - a.
 
-        - `tilt`: the losses of the other mechanisms may be rounded to a lattice. They are most accurate near the mean
-          that the loss L has if it is weighted by exp(tilt L).
-        - `width` is the wanted relative width of a bracket; a smaller one needs a finer lattice. None takes the
+        - `tilt`: the losses L of the other mechanisms may be rounded to a lattice. The result is then most accurate
+          near their mean under the tilt, the weight exp(tilt L).
+        - `width` is the wanted relative width of a bracket; a smaller width needs a finer lattice. None takes the
           default.
         """
         # The losses of the mechanisms with fixed dominating pairs are summed once: exactly if they can be enumerated,
@@ -170,13 +170,14 @@ class BatchMixture:
         return _Responses(self.groups, *beside.tails(coarse_saddle(self.linear), tilt, whole=True))
 
     def _in_boxes(self, responses: "_Responses", epsilon: float, tilt: float) -> "_Responses":
-        """Return a simpler batch with at least this batch's delta, and with at most `CONFIG.most_fixed` epsilons.
+        """Return a simpler batch that has at least this batch's delta, and at most `CONFIG.most_fixed` epsilons.
 
-        In a batch, all mechanisms are chosen up front. Fewer epsilons have fewer joint outcomes to sum over.
+        In a batch, all mechanisms are chosen up front. Branch and bound is faster with fewer epsilons, because fewer
+        joint outcomes must be summed over.
 
         - `responses` computes the delta of this batch.
         - `epsilon`: the replacement is accurate at about this overall epsilon.
-        - `tilt` is the rate at which delta falls there: losses L are weighted by exp(tilt L).
+        - `tilt` is the rate at which delta is expected to fall there: losses L are weighted by exp(tilt L).
         """
         # Branch and bound over boxes of parameters would take too long with more epsilons. The groups (bounded-range
         # mechanisms of one epsilon) that add most to the variance of the loss are kept. The other groups and the
@@ -211,7 +212,7 @@ def batch_mixture(
 
 @dataclass(frozen=True, slots=True)
 class _FromAbove:
-    """Makes an upper bound on a privacy profile usable where a `Loss` is expected, an object that can tell delta."""
+    """An upper bound on a privacy profile (delta as a function of epsilon), in the form of a `Loss`."""
 
     profile: Profile
 
@@ -227,10 +228,11 @@ class _FromAbove:
 class _Responses:
     """The delta of a batch of randomized responses and other mechanisms, as a function of the responses' parameters t.
 
-    - `groups` are the randomized responses as (epsilon, count), with the losses t and t - epsilon; a group has one t.
-    - `above` is a loss that stands for the other mechanisms, with at least their delta.
-    - `below` is a loss that stands for the other mechanisms, with at most their delta.
-    - `atoms` are further losses of other mechanisms, which were enumerated.
+    - `groups` are the randomized responses as (epsilon, count). All responses of a group have the same t, and their
+      losses are t and t - epsilon.
+    - `above` and `below` are losses that stand for the other mechanisms: delta with `above` is at least the true delta,
+      and with `below` at most.
+    - `atoms` are enumerated losses of other mechanisms, which `above` and `below` do not include.
     """
 
     groups: tuple[Group, ...]

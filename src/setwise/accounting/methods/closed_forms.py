@@ -181,14 +181,17 @@ class BatchBoundedRange:
     def _branch_and_bound(
         self, x: float, points: Floats, evaluate: Callable[[float], Bracket], peak: float, floor: float
     ) -> float:
-        """Return an upper bound on delta at overall epsilon `x`, over all t that are not evaluated one by one.
+        """Return an upper bound on delta at overall epsilon `x`, over those parameters t that are not evaluated singly.
 
-        - t is the parameter that all randomized responses of the batch (chosen up front) share.
+        All randomized responses of the batch (chosen up front) have the same parameter t. The search splits the
+        interval of t into ever smaller blocks. It evaluates the `points` of a block if they are few, and otherwise
+        keeps a bound for the whole block.
+
         - `points` are all t at which delta can have a local maximum.
         - `evaluate` returns the bracket for delta at one t, and stores it for the caller.
         - `peak` is the t with the largest delta found so far, and `floor` a lower bound on that delta.
 
-        The result is 0 if all t were evaluated one by one.
+        The result is 0 if every block was evaluated.
         """
         # A response has the losses t and t - epsilon. The interval of t is cut into blocks, and the block with the
         # largest bound is split first. If few `points` are in a block, `evaluate` is called with each of them, and the
@@ -292,9 +295,9 @@ class ThreeMechanisms:
     def x(self, t: float, g: float) -> float:
         """Return x(t) of the paper's lem:xyz, a part of the optimal delta of three mechanisms.
 
-        It is the part from outcomes in which the privacy loss of the DP mechanism is epsilon, if t <= g <= t + epsilon;
-        `y` is this part for larger t. `g` is the overall epsilon, and `t` the parameter of the bounded-range mechanism
-        that is used first. The closed forms for delta are maxima and sums of x, y and z.
+        It is the part for outcomes in which the privacy loss of the DP mechanism is epsilon; it applies if t <= g <= t
+        + epsilon, and `y` replaces it for t >= g. `g` is the overall epsilon, and `t` the parameter of the
+        bounded-range mechanism that is used first. The optimal delta is a maximum or sum of x, y and z.
         """
         # The closed forms for delta are maxima and sums of x, y and z.
         q, e = self._q(t), self.epsilon
@@ -303,9 +306,9 @@ class ThreeMechanisms:
     def y(self, t: float, g: float) -> float:
         """Return y(t) of the paper's lem:xyz, a part of the optimal delta of three mechanisms.
 
-        It is the part from outcomes in which the privacy loss of the DP mechanism is epsilon, if t >= g; `x` is this
-        part for smaller t. `g` is the overall epsilon, and `t` the parameter of the bounded-range mechanism that is
-        used first. The closed forms for delta are maxima and sums of x, y and z.
+        It is the part for outcomes in which the privacy loss of the DP mechanism is epsilon; it applies if t >= g, and
+        `x` replaces it for t <= g. `g` is the overall epsilon, and `t` the parameter of the bounded-range mechanism
+        that is used first. The optimal delta is a maximum or sum of x, y and z.
         """
         # The closed forms for delta are maxima and sums of x, y and z.
         q, e = self._q(t), self.epsilon
@@ -314,9 +317,9 @@ class ThreeMechanisms:
     def z(self, t: float, g: float) -> float:
         """Return z(t) of the paper's lem:xyz, a part of the optimal delta of three mechanisms.
 
-        It is the part from outcomes in which the privacy loss of the DP mechanism is -epsilon, if t >= g. `g` is the
-        overall epsilon, and `t` the parameter of the bounded-range mechanism that is used first. The closed forms for
-        delta are maxima and sums of x, y and z.
+        It is the part for outcomes in which the privacy loss of the DP mechanism is -epsilon; it applies if t >= g. `g`
+        is the overall epsilon, and `t` the parameter of the bounded-range mechanism that is used first. The optimal
+        delta is a maximum or sum of x, y and z.
         """
         return (1 - self._keep) * self._q(t) * self._one_left(self.epsilon + (g - t) / 2)
 
@@ -380,10 +383,10 @@ def _check(g: float) -> None:
 
 
 def three_in_order(uses: Sequence[Use]) -> Callable[[float], Bracket] | None:
-    """Return delta as a function of epsilon for one pure DP and two bounded-range uses in order, with equal epsilon.
+    """Return delta as a function of epsilon, for one pure DP and two bounded-range uses in the order of `uses`.
 
-    The uses are made in the given order, and the analyst chooses each mechanism after seeing earlier answers. Returns
-    None if `uses` are not one pure DP and two bounded-range uses of the same epsilon.
+    The analyst chooses each mechanism after seeing earlier answers. Returns None if `uses` are not one pure DP and two
+    bounded-range uses, all three with the same epsilon, because only then is a closed form known.
     """
     kinds = [use.guarantee for use in uses for _ in range(min(use.count, 4))]
     epsilons = {g.epsilon for g in kinds if isinstance(g, PureDP | BoundedRange)}

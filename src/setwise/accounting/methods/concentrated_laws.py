@@ -91,10 +91,11 @@ def _one_direction(law: TwoPointLaw, xi: float, rho: float, cells: int) -> bool:
 
 
 def largest_law(xi: float, rho: float, high: float) -> TwoPointLaw | None:
-    """Return a two-valued loss with the larger value `high` that is certified to be (xi, rho)-zCDP.
+    """Return the two-valued loss with larger value `high` that is about the worst of those that satisfy (xi, rho)-zCDP.
 
-    Its probability of `high` is nearly the largest possible. The lower loss decides that probability: the further below
-    0 it is, the larger the probability. Returns None if no loss could be certified.
+    Worst means the largest probability of `high`. The smaller value decides that probability: the further below 0 it
+    is, the larger the probability. The result is certified to satisfy (xi, rho)-zCDP, or None if no loss could be
+    certified.
     """
     lower_loss = _search_lower_loss(xi, rho, high)
     for share in _BACK_OFF if lower_loss is not None else ():
@@ -137,16 +138,15 @@ def _search_lower_loss(xi: float, rho: float, high: float) -> float | None:
 def best_high(xi: float, rho: float, value: Callable[[TwoPointLaw], float], usual: float) -> TwoPointLaw | None:
     """Return a certified (xi, rho)-zCDP loss with two values for which the function `value` is about largest.
 
-    `value` maps a two-valued loss to the number to maximise, such as its delta at some epsilon. The larger of the two
-    losses is searched from 0.4 to 1.6 times `usual`. Returns None if no loss could be certified.
+    `value` maps a two-valued loss to the number to maximise, such as its delta at some epsilon. `usual` is an estimate
+    of the best larger value; values from 0.4 to 1.6 times it are tried. Returns None if no loss could be certified.
     """
 
     def at(high: float) -> float:
-        """Return the number to maximise for the loss with two values whose larger one is `high`.
+        """Return `value`, the function to maximise, of a two-valued loss whose larger value is `high`.
 
-        It is -infinity if zCDP allows no such loss.
-
-        The smaller value is about the lowest that zCDP allows. The enclosing call's function `value` gives the number.
+        The smaller value is about the lowest that zCDP allows. The result is -infinity if zCDP allows no loss with this
+        larger value.
         """
         # The lower value of the loss is about the lowest that zCDP allows. It is not certified, because this function
         # serves only to choose `high`; `largest_law` certifies the loss that is returned in the end.

@@ -50,8 +50,10 @@ MOST_ATOMS = 1_000_000
 class ExactLinear:
     """The exact total privacy loss of uses with fixed dominating pairs, from which delta is computed at any epsilon.
 
-    - `outer` has the enumerated losses of all uses but one group of equal uses.
-    - `inner` is the loss of that group, as an object that gives delta at any epsilon; None if there are no uses.
+    One group of equal uses is kept apart, because its losses then need not be combined with all others one by one.
+
+    - `outer` has the enumerated losses of all other uses.
+    - `inner` is the loss of the group, as an object that gives delta at any epsilon; None if there are no uses.
     - `failure` is a bracket for the probability of outright failure (in which everything may be revealed).
     """
 
@@ -94,8 +96,9 @@ def exact_linear(
 ) -> ExactLinear | None:
     """Return the exact composition of `uses`, pairs (noise, count), or None if their losses cannot be enumerated.
 
-    `most` limits the number of losses, apart from those of one group of equal uses. `failure` is a bracket for the
-    probability of outright failure (in which everything may be revealed).
+    `most` limits the number of enumerated losses. One group of equal uses does not count, because its losses are kept
+    apart (see `ExactLinear`). `failure` is a bracket for the probability of outright failure (in which everything may
+    be revealed).
 
     Requires: Gaussians are merged into one.
     Theorem: the optimal composition of pure DP (thm:opt_DPCOMP) for one epsilon, MurtaghVa16 for several and for
