@@ -1,4 +1,4 @@
-"""Quantiles as cells of a grid, picked by the exponential mechanism; a cell is an interval of values.
+"""Quantiles as cells of a grid, picked by the exponential mechanism; a cell stands for one possible result.
 
 One quantile costs one bounded-range use, and m quantiles of the same values cost about log2(m) uses.
 """

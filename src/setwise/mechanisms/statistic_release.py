@@ -26,7 +26,8 @@ class GroupTable:
 
     - `totals`: the sum of the measure over the group.
     - `numbers`: how many users (or rows) of the group have a value of the measure.
-    - `cells`, for quantiles: an array with how many users of the group add 0, how many add 1, and so on.
+    - `cells`, for quantiles: an array with the number of values in each cell of the grid of possible results. If users
+      divide a weight among their rows, it has the units of weight instead.
     """
 
     users: Histogram
@@ -35,10 +36,10 @@ class GroupTable:
     cells: tuple[Mapping[Label, NDArray[np.int64]], ...]
 
     def cells_of(self, place: int, label: Label, length: int) -> NDArray[np.int64]:
-        """Return how many users add 0, 1, ..., `length` - 1 to the group `label`, in the measure with index `place`.
+        """Return the number of values in each of the `length` cells of a quantile's grid, in the group `label`.
 
-        A measure is a column of whole numbers that users add to groups. The result is all zeros if the group has no
-        value.
+        `place` is the index of the quantile's measure. If users divide a weight among their rows, the result has the
+        units of weight in each cell. All are zero if the group has no value.
         """
         return self.cells[place].get(label, np.zeros(length, dtype=np.int64))
 
@@ -81,9 +82,10 @@ class GroupReading:
         return _values_of(self.table.numbers[self.offsets[place] + measure], self.labels)
 
     def cells(self, place: int, length: int) -> list[NDArray[np.int64]]:
-        """Return one array per group: how many users add 0, 1, ..., `length` - 1 to the group.
+        """Return, for every group, the number of values in each of the `length` cells of a quantile's grid.
 
-        `place` is the index of the statistic, which reads one column of whole numbers that users add to groups.
+        `place` is the index of the quantile among all statistics. If users divide a weight among their rows, the arrays
+        have the units of weight in each cell.
         """
         return [self.table.cells_of(self.offsets[place], label, length) for label in self.labels]
 

@@ -103,8 +103,8 @@ def line(
 ) -> None:
     """Draw a curve through the points (x, y) in the panel `axes`; `label` is its entry in the legend.
 
-    `stroke` has its colour, line style and marker. With `every`, only every `every`-th point gets the marker; with None
-    every point does.
+    `stroke` has its colour, line style and marker. `every` = n puts the marker at every n-th point; None at every
+    point.
     """
     axes.plot(
         x,
@@ -131,14 +131,14 @@ def band(
     """Draw certified brackets over `x`: a line at the upper ends `high`, and the area below it filled down to `low`.
 
     `low` are the lower ends. `axes` is the panel to draw in, `stroke` the colour and style of the line, and `label` the
-    entry in the legend. Only every `every`-th point gets a marker; None: every point.
+    entry in the legend. `every` = n puts a marker at every n-th point; None at every point.
     """
     axes.fill_between(x, low, high, color=stroke.color, alpha=0.35, linewidth=0)
     line(axes, x, high, stroke, label, every)
 
 
 def legend_below(picture: "Picture", axes: "Axes", columns: int) -> None:
-    """Put one legend, with the curves of the panel `axes`, below all panels of `picture`, in `columns` columns."""
+    """Put a legend with the curves of the panel `axes` below all panels of `picture`, in `columns` columns."""
     handles, labels = axes.get_legend_handles_labels()
     picture.legend(handles, labels, loc="outside lower center", ncols=columns, fontsize=8.5, frameon=False)
 

@@ -21,9 +21,9 @@ def compute(progress: Progress, counts: tuple[int, ...] = COUNTS) -> Table:
     The columns are:
 
     - the paper's bound
-    - the optimum of as many pure-DP mechanisms
+    - the optimum of the same number of pure-DP mechanisms of the same epsilon
     - the optimum of mechanisms chosen up front
-    - the certified bracket of the optimum of an adaptively chosen order
+    - the certified bracket of the optimum if the analyst chooses the mechanisms after earlier answers
 
     `progress` is called with the share of rows done.
     """

@@ -132,7 +132,7 @@ def claims(table: Table) -> tuple[Claim, ...]:
 
 
 def draw(table: Table) -> "chart.Picture":
-    """Return a picture of by how much the order of three mechanisms changes delta, as a difference and as a ratio.
+    """Return a picture of how much delta depends on the order of three mechanisms, as a difference and as a ratio.
 
     The order pure DP, bounded range, bounded range is compared with the order in which the pure-DP mechanism is second.
     `table` is a result of `compute`.

@@ -92,9 +92,9 @@ def compute(progress: Progress, sensitivities: tuple[int, ...] = SENSITIVITIES) 
     """Return the table of thresholds, with one row for each l0-sensitivity (number of counts that one user changes).
 
     `sensitivities` lists the l0-sensitivities. The columns have the paper's truncated Gaussian noise, its Laplace noise
-    as published and as corrected, and the truncated Gaussian and Laplace mechanisms of this library. In all but the two
-    of the paper's Laplace noise, noise and threshold get half of delta each. `progress` is called with the share of
-    rows done.
+    as published and as corrected, and the truncated Gaussian and Laplace mechanisms of this library. Noise and
+    threshold get half of delta each, except in the columns of the paper's Laplace noise, where all of delta is for the
+    threshold. `progress` is called with the share of rows done.
     """
     rows: list[dict[str, Cell]] = []
     for done, count in enumerate(sensitivities):

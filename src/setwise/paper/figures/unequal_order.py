@@ -56,7 +56,7 @@ class Orders:
 
     @property
     def worst(self) -> Order:
-        """The fixed order with the largest delta, compared by the lower ends of the certified brackets of delta."""
+        """The fixed order with the largest delta. The lower ends of the certified brackets are compared."""
         return max(self.fixed, key=lambda order: self.fixed[order].lower)
 
     @property
@@ -88,7 +88,7 @@ def all_orders(parameters: Sequence[float], g: float) -> Orders:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """Counts over many sets of `size` epsilons: how often the ascending order is not the worst, and by how much.
+    """Results over many sets of `size` epsilons: how often the ascending order is not the worst, and by how much.
 
     A case is a set of epsilons of bounded-range mechanisms, with an overall epsilon.
 
