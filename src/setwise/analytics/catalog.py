@@ -131,8 +131,8 @@ def read_catalog(path: str | Path) -> Catalog:
 def parse_catalog(text: str, folder: Path | None = None, *, reads_files: bool = True) -> Catalog:
     """Return the catalog that the TOML text `text` states; relative sources are taken from `folder` unless it is None.
 
-    With `reads_files` False, public group keys must be listed in `text` itself, not in a file that it names: a service
-    must not open such a file.
+    With `reads_files` False, public group keys must be listed in `text` itself. A service passes False, because a
+    catalog that was sent to it must not make it open files.
     Raises: `InvalidParameter`, saying what is wrong, if the text is not a catalog.
     """
     try:

@@ -50,14 +50,15 @@ from setwise.mechanisms.weighted_rounds import DiscoveredCounts, Discovery, Grou
 
 
 class RoundReader(Protocol):
-    """Reads the exact numbers to which each round of a search for private groups adds noise.
+    """Reads the exact weights of private groups (groups whose keys are not public) for one search for such groups.
 
-    Private groups are groups whose keys are not public. The numbers are a sum over users for every group that is not
-    found yet. A user with n such groups adds a weight proportional to 1 / sqrt(n) to each of them.
+    In each round (a noisy pass over the table), the search adds noise to the weight of every group that is not found
+    yet. A user who is in n of these groups adds a weight proportional to 1 / sqrt(n) to each, so that users with many
+    groups do not need more noise.
     """
 
     def read(self, found_labels: Sequence[Label]) -> GroupWeights:
-        """Return the exact sum of users' weights in every group that is not in `found_labels`.
+        """Return the exact weight, a sum over users, of every group whose label is not in `found_labels`.
 
         `found_labels` are the labels of the groups that earlier rounds (noisy passes) of the search released.
         """
@@ -68,14 +69,14 @@ class Reader(Protocol):
     """The interface through which a question reads rows: an engine, or an object that borrows an engine from a pool."""
 
     def histogram(self, aggregation: Aggregation) -> Histogram:
-        """Return every group with a positive exact count.
+        """Return the exact count of every group whose count is positive; no noise is added here.
 
         `aggregation` names the columns, and bounds how much one user adds, and to how many groups.
         """
         ...
 
     def top(self, aggregation: Aggregation, most: int) -> Histogram:
-        """Return the `most` groups with the highest exact counts, highest first; labels break ties in code point order.
+        """Return the `most` groups with the highest exact counts, highest first; equal counts are ordered by label.
 
         `aggregation` names the columns, and bounds how much one user adds, and to how many groups.
         """
@@ -232,7 +233,7 @@ def _charge_and_settle(
     - The result is (text of the stored answer, whether it was stored before).
     - `uses` are the mechanisms to be run, as guarantees with counts.
     - `request` is the text that identifies the request.
-    - `searches` forgets at the end what was drawn.
+    - `searches` remembers what was drawn for this charge; it may forget that once the outcome is stored.
     Raises: `AnswerWithheld` if the stored outcome is a refusal; the other errors of `execute`.
     """
     receipt = payer.charge(uses, key=key, request=request)
@@ -254,8 +255,8 @@ def _run_to_outcome(receipt: Receipt, compute: ComputeAnswer) -> tuple[str, tupl
 
     The text is the answer or a refusal. The refund has the mechanisms that were charged but not run, as guarantees with
     counts.
-    Raises: errors of an engine, and nothing else. Private rows may have caused any other error, so it becomes a
-    refusal.
+    Raises: errors of an engine, and nothing else. Any other error may depend on private rows, so a refusal is stored in
+    place of its message.
     """
     engines = _EngineFailures()
     try:
@@ -470,8 +471,8 @@ def _with_found_bounds(
 ) -> PrivateAnswer:
     """Return `answer` with the bounds `drawn` that a search found, and with the cost of search and answer together.
 
-    `planned` is the plan of the question as it was asked, and `bounded` its query with the found bounds. Texts in the
-    answer then say what these bounds leave out.
+    `planned` is the plan of the question as it was asked, and `bounded` its query with the found bounds. The texts of
+    the result say how much these bounds leave out.
     """
     shown_bounds = bounds_in_answer(bounded, planned.query, drawn)
     listed = ", ".join(

@@ -31,7 +31,7 @@ class FileSession(Session):
     """A session on a CSV file that reads a text column as numbers, times or truth values if a question needs these.
 
     Only columns without a declared type are converted, and never the user column.
-    - `open_with` opens the table with types for more columns.
+    - `open_with` takes types for further columns, and returns a session that reads these columns as these types.
     - `declared_types` are the types that were declared.
     - `words` are the keyword arguments of `Session`.
     """
@@ -101,11 +101,11 @@ class FileSession(Session):
                 types |= {name: kind for name, kind in new.items() if name is not None}
 
     def _may_read(self, name: str | None, before: Kind | None, kind: Kind) -> bool:
-        """Return whether a question may read the column `name` as `kind`.
+        """Return whether a question may read the column `name` as `kind`, to be planned after earlier attempts failed.
 
-        - Never for the user column, a column with a declared type, or None, which stands for a column that no file has.
-        - Always if no earlier attempt at the same question has set a type (`before` is None).
-        - Otherwise only from float to integer, so that repeated attempts come to an end.
+        - It may not if `name` is the user column, a column with a declared type, or None (a column that no file has).
+        - `before` is the kind that an earlier attempt at the same question set, or None. A kind that was set may only
+          change from float to integer, so that the attempts come to an end.
         """
         is_free = name is not None and name not in self._fixed
         return is_free and (before is None or (before, kind) == (Kind.FLOAT, Kind.INTEGER))
@@ -132,7 +132,8 @@ class FileSession(Session):
     def _read_as(self, types: Mapping[str, Kind]) -> Session:
         """Return a session on this table that reads further columns as `types`, a mapping from columns to types.
 
-        Equal `types` return the same session. Both sessions add up what they spend, for their joint privacy cost.
+        Equal `types` return the same session. All sessions on the table add up what they spend, so that each can state
+        their joint privacy cost.
         """
         wanted = frozenset(types.items())
         if wanted not in self._by_types:

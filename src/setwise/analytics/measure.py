@@ -11,19 +11,19 @@ class Measure:
     The number x is computed from the user's rows in the group. It is one of these:
 
     - the number of rows, if `column` is None;
-    - the number of rows where the column is not null, with `counted`;
-    - the mean of the column, with `averaged`;
-    - the least (-1) or greatest (1) value of the column, with `extreme`;
-    - the number of groups that the user has, with `groups`;
+    - the number of rows where the column is not null, if `counted`;
+    - the mean of the column, if `averaged`;
+    - the least value of the column if `extreme` is -1, or the greatest if `extreme` is 1;
+    - the number of groups that the user has, if `groups`;
     - otherwise the sum of the column.
 
     The engine returns for each group the sum over users. A user whose values are all null or not numbers adds nothing.
     The other fields change this:
 
     - `rows`: every value is clipped by itself. A user with n values adds (mean - origin) / step times min(n, `rows`),
-      and the engine returns the sum of these factors in place of the number of users.
-    - `squared`: a value is replaced by most * (2 y^2 - 1), where y = (value - origin) / (most * step) is between -1 and
-      1.
+      and the engine returns the sum of min(n, `rows`) over users in place of the number of users.
+    - `squared`, for variances: a value is replaced by most * (2 y^2 - 1), where y = (value - origin) / (most * step) is
+      between -1 and 1.
     - `doubling`: the user adds the index of x among bins whose ends double (`DoublingBounds`).
     - `peak`: the user adds to each group the greatest number x of all their groups.
     - `in_cells`: the engine returns for each whole number (a cell) how many users add it, instead of the sum.

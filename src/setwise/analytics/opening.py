@@ -311,7 +311,7 @@ def _unit_steps(user: str, unit: str, account: AccountPayer | None, schema: Sche
     - `unit` is the unit of privacy; if it is the whole user, the result is empty.
     - `account` is the account that pays, or None.
     - `schema` has the columns of the table.
-    Raises: `InvalidParameter` if the `account` protects another unit, or the table has no such units.
+    Raises: `InvalidParameter` if the `account` protects another unit, or if the columns cannot form such units.
     """
     if account is not None:
         check_payer_unit(account.unit, unit, schema)

@@ -1,6 +1,7 @@
-"""Payers: what a question is charged to (a ledger account or an in-memory one-off budget), and budget suggestions.
+"""Payers: the objects that questions are charged to, and suggestions of smaller budgets.
 
-When the balance of an account is too small for a question, `suggest_budget` suggests a smaller budget.
+A payer is an account of a ledger, or an in-memory payer of questions that bring their own budget. When the balance of
+an account is too small for a question, `suggest_budget` suggests a smaller budget.
 """
 
 import math
@@ -58,11 +59,11 @@ class AccountPayer(Payer, Protocol):
         ...
 
     def warning(self, uses: Sequence[Use]) -> str | None:
-        """Return a warning if paying for `uses` would end a way of paying for all accounts on the dataset, or None.
+        """Return a warning if charging `uses` would disable one of two ways to pay, for all accounts on the dataset.
 
-        `uses` are mechanisms, as guarantees with counts. The accounts share a joint budget, which pays from a Gaussian
-        budget (mu squared) or from a sum of epsilons. A charge that only one of the two can pay ends the other. Nothing
-        is charged.
+        The accounts on a dataset share a joint budget, which pays from a Gaussian budget (mu squared) or from a sum of
+        epsilons. A charge that only one of the two can pay disables the other for good. The result is None if none is
+        disabled. `uses` are mechanisms, as guarantees with counts. Nothing is charged.
         """
         ...
 
@@ -146,7 +147,7 @@ class _Charge:
 
 @dataclass(frozen=True, slots=True)
 class _QuestionPayer:
-    """A payer that charges one question to `payer`, which keeps the charges of all questions of a session in memory.
+    """The payer of one question: it passes the charge on to `payer`, which keeps the charges of a session in memory.
 
     `total` is the question's (epsilon, delta). It is recorded with the charge and not before, so that a request that
     fails before its charge leaves no trace.
@@ -179,13 +180,14 @@ split of the budget, so the largest share may be too much."""
 def suggest_budget(
     total: Total, needed: Sequence[Use], account: AccountPayer, fits: Callable[[Total], bool], *, in_json: bool = False
 ) -> str | None:
-    """Return in words budgets close to `total` that `account` can still pay for, or None if none is found.
+    """Return a phrase with budgets close to `total` that `account` can still pay for, or None if none is found.
 
-    `needed` are the mechanisms that were planned for `total`, as guarantees with counts. `fits` plans another budget
-    and says whether the account can pay for it. The text names the largest epsilon that is found, rounded down to two
-    digits. It then names the parameters that ask for Gaussian noise, written as keyword arguments of Python, or as JSON
-    fields if `in_json`. An account that pays from a budget in mu squared can pay for more of that noise than of Laplace
-    noise with the same (epsilon, delta).
+    The phrase names the largest smaller epsilon that is found, with two digits, and the parameters that ask for
+    Gaussian noise. Of this noise, an account that pays in mu squared can pay for more than of Laplace noise with the
+    same (epsilon, delta).
+    - `needed` are the mechanisms that were planned for `total`, as guarantees with counts.
+    - `fits` plans another budget and says whether the account can pay for it.
+    - The parameters are written as keyword arguments of Python, or as JSON fields if `in_json`.
     """
 
     def is_payable(other: Total) -> bool:

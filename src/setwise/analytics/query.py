@@ -150,7 +150,8 @@ class Query:
         """Return the query for the `k` items with the most users, the most rows, or the highest sum.
 
         - `item` is the column whose values are the items, or several columns.
-        - `per_item` alone ranks by rows, at most `per_item` of each user. Without it, items are ranked by users.
+        - Items are ranked by users if `per_item` and `value` are None. With `per_item` alone they are ranked by rows,
+          at most `per_item` of each user.
         - `value` is an integer column to rank by its sum; one user adds 0 to `per_item` (None: the dataset's bound, or
           1).
         - `grouping` are the keyword arguments of `Grouping`.
@@ -165,7 +166,8 @@ class Query:
         """Return the query for the number of users of each value of `item`, or its number of rows, or its sum.
 
         - `item` is a column or several columns.
-        - `per_item` alone counts rows, at most `per_item` of each user. Without it, users are counted.
+        - Users are counted if `per_item` and `value` are None. With `per_item` alone rows are counted, at most
+          `per_item` of each user.
         - `value` is an integer column to be summed; one user adds 0 to `per_item` (None: the dataset's bound, or 1).
         - `grouping` are the keyword arguments of `Grouping`.
         """
@@ -228,10 +230,10 @@ class Query:
         """Return the query for the mean over users of each user's own mean of the column `value`.
 
         - The users' means are clipped to `low` .. `high`, or to bounds that are found privately with `bounds="auto"`.
-        - `step`: what a user adds is rounded to a multiple of it; None is a thousandth of the distance between the
-          bounds.
-        - `per_user` asks for the mean over rows instead; each value is clipped, and at most `per_user` rows of a user
-          count.
+        - `step` is the rounding step: each user's mean is rounded to a multiple of it. None is a thousandth of the
+          distance between the bounds.
+        - `per_user` asks for the mean over rows instead. Each value is then clipped, and a user with more than
+          `per_user` rows has the weight of `per_user` rows.
         - `item` asks for one mean for each value of a column, or of several columns.
         - `grouping` are the keyword arguments of `Grouping`.
         """
@@ -253,9 +255,9 @@ class Query:
     ) -> "Query":
         """Return the query for quantiles of the column `value`: the values below which the shares `at` of the rows lie.
 
-        All users have equal weight, divided evenly among a user's rows.
-        - `low`, `high` and `step` are the grid from which a quantile is selected. With `bounds="auto"` a private search
-          finds `low` and `high`, which then stay None. A `step` of None takes the default.
+        All users have equal weight; the weight of a user is divided evenly among the user's rows.
+        - A quantile is selected from low, low + step, .., high. With `bounds="auto"` a private search finds `low` and
+          `high`, which then stay None. A `step` of None takes the default.
         - `item` is a column, or several, for quantiles of each of its values; None: of all rows.
         - `grouping` are the keyword arguments of `Grouping`.
 

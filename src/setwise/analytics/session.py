@@ -321,8 +321,8 @@ class Session(Askable):
         """Return a session on the rows of this table joined to `table`, one of its `public` or `private` tables.
 
         - `using` names the columns that must be equal in both tables; for a private table, only the user column.
-        - `keeps_all` keeps rows without a match.
-        Both sessions add up what they spend, so `guarantee` of either has the joint cost of the questions to both.
+        - `keeps_all` also keeps rows of this table without a match, with nulls, as LEFT JOIN does. Both sessions add up
+          what they spend, so `guarantee` of either has the joint cost of the questions to both.
         """
         columns = (using,) if isinstance(using, str) else tuple(using)
         keys = tuple(Key(column=column, joined=column) for column in columns)
@@ -488,7 +488,7 @@ class Session(Askable):
         where: str | None = None,
         null_item: Cell | None = None,
     ) -> None:
-        """Store each user's items in a random order, so that later questions are fast.
+        """Store each user's items in a random order, so that later questions need not choose items of each user again.
 
         - `destination` is a directory for files, or a table's name for other engines; `setwise.open` opens it like any
           source until the original table changes.
@@ -546,8 +546,8 @@ class Session(Askable):
     def spent(self) -> tuple[Use, ...]:
         """The mechanisms that all questions so far were charged for, as privacy guarantees with counts.
 
-        If an account pays, this is what the account has spent in its budget period, also by other sessions. An account
-        with a budget states its spending as one or two guarantees that reveal at least as much.
+        If an account pays, this is what the account has spent in its budget period, also by other sessions. Spending
+        from a budget is stated as one or two guarantees that reveal at least as much.
         """
         if self._account is not None:
             return self._account.status().spent
@@ -589,7 +589,7 @@ class Session(Askable):
         return min(odometer, self._added_up(Interaction.ADAPTIVE, delta / 2), key=lambda each: each.upper)
 
     def _added_up(self, claimed: Interaction, delta: float) -> CertifiedBound:
-        """Return the sum of the questions' epsilons as a certified bound; infinity if their deltas exceed `delta`.
+        """Return the sum of the questions' epsilons as a certified bound; infinity if the deltas sum to over `delta`.
 
         `claimed` is the interaction (what the analyst chose after seeing answers) that the bound states; the sum holds
         for every interaction.

@@ -168,7 +168,7 @@ def public_values(sources: Mapping[str, Source]) -> PublicValue:
 def check_planned(statement: Statement, session: StatementSession) -> None:
     """Raise an error if some SELECT of `statement` over the private rows of `session` cannot be planned.
 
-    A message about a mistake proposes a corrected statement only if no error is raised here. Nothing is charged or
+    It checks a corrected statement, which an error message may propose only if it could be asked. Nothing is charged or
     read. Each SELECT is planned by itself with epsilon = 10, which is large enough for most.
     """
     statement = statement.filled(finds_bounds=True)

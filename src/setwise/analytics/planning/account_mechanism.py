@@ -145,8 +145,8 @@ _UNIT = LaplaceCounts(scale=Fraction(1))
 def _shared_noise(guarantee: Guarantee) -> Counts:
     """Return noise that satisfies `guarantee` for a sensitivity of 1; each statistic multiplies it by its sensitivity.
 
-    A Laplace scale is enlarged by one part in 2^52, because scale * sensitivity is later rounded to a float, and the
-    rounding may lower it by one part in 2^53.
+    A Laplace scale is enlarged by one part in 2^52. Later scale * sensitivity is rounded to a float, which may lower it
+    by one part in 2^53, so without the margin the noise could be too small.
     Raises: `InvalidParameter` unless the guarantee is pure DP or Gaussian.
     """
     match guarantee:
@@ -267,9 +267,10 @@ def _in_notation(guarantee: Guarantee) -> str:
 
 
 def check_planned(uses: tuple[Use, ...], status: AccountStatus) -> None:
-    """Raise unless the account of `status` registered the guarantees in `uses`, the runs planned for a question.
+    """Raise unless the account of `status` can pay for guarantees such as `uses`, the runs planned for a question.
 
-    An account with a budget needs no registered guarantees; its balance is checked when it is charged.
+    An account without a budget can pay only for guarantees that it registered. The balance of an account with a budget
+    is not checked here, but when the account is charged.
     Raises: `InvalidParameter` if a guarantee was not registered; `BudgetExhausted` if it was registered too few times.
     """
     registered = {use.guarantee for use in status.terms.uses}

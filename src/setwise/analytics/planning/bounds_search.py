@@ -185,8 +185,9 @@ class Search:
     def _noise_of_row(self, contributions: int) -> float:
         """Estimate by how much the answer's noise grows if the limit on a user's rows in a group grows by 1.
 
-        The search weighs this noise against the rows that the limit leaves out. These are known in one group only, so
-        the noise of all groups is divided accordingly. `contributions` is the most groups in which one user counts.
+        The search compares this noise with the rows that the limit leaves out, but it knows these only for the group in
+        which each user has the most rows. The noise of all groups is therefore divided by a guess of how many groups a
+        limit affects. `contributions` is the most groups in which one user counts.
         """
         # The rows that a bound leaves out are known in one group only, the one in which a user has the most. In all
         # groups together it leaves out 1 to `contributions` times as many, so the noise is divided by the midpoint.
@@ -195,7 +196,7 @@ class Search:
 
     @property
     def _group_count(self) -> int:
-        """The number of groups that the query asks for, by which the noise of one group's count is multiplied.
+        """The number of groups in the answer: the total noise is this number times the noise of one group's count.
 
         - `k` for a top k.
         - The number of public groups; if groups are private, `READ_GROUPS`, the number that an analyst is expected to
@@ -206,10 +207,10 @@ class Search:
         return 1 if query.item is None else query.k or (READ_GROUPS if query.domain is None else len(query.domain))
 
     def _noise_at(self, bound: int) -> float:
-        """Estimate the sum of the noise scales of all groups' counts, if a user counts in at most `bound` groups.
+        """Estimate the total noise of the answer, the sum of the noise scales of all counts, for the limit `bound`.
 
-        Its unit is (user, group) pairs, so the search for a limit compares it with the number of pairs that the limit
-        leaves out.
+        `bound` is the most groups in which a user counts. The unit is (user, group) pairs, so that the search can
+        compare the noise with the number of pairs that the limit leaves out.
         """
         # The noise of a count is proportional to `bound` with Laplace noise, and to its square root with Gaussian
         # noise.
@@ -220,8 +221,9 @@ class Search:
     def bounded_query(self, found_bounds: FoundBounds, schema: Schema, steps: int) -> Query:
         """Return the search's query with its open bounds replaced by those in `found_bounds`, the result of the search.
 
-        `steps` limits the cost of the found bounds. A sum of integers has a rounding step of at least 1 / `steps` of
-        its larger absolute bound, and a count includes at most `steps` rows of each user. `schema` describes the table.
+        `steps` limits one user's part, so that noise for it can be sampled: the larger absolute bound of a sum of
+        integers is at most `steps` rounding steps, and a count includes at most `steps` rows of each user. `schema`
+        describes the table.
         """
         bounds = dict(zip(self.measures, found_bounds.bounds, strict=True))
         rows = zip(self.row_measures, found_bounds.rows, strict=True)
@@ -286,9 +288,9 @@ def has_open_bounds(query: Query) -> bool:
 def budgeted_query(query: Query, steps: int) -> Query:
     """Return `query` with its open bounds replaced by bounds that cost at least as much as any that a search can find.
 
-    So if the returned query is within the budget, the query with the found bounds is, too. `steps` limits the bounds
-    that the search can find: the upper bound of a sum is at most `steps` of its rounding steps, and a count includes at
-    most `steps` rows of each user.
+    If the returned query is within the budget, then so is the query with the bounds that the search finds. `steps`
+    limits these bounds: the upper bound of a sum is at most `steps` of its rounding steps, and a count includes at most
+    `steps` rows of each user.
     """
     statistics = tuple(
         # The margin makes this noise scale at least that of any later plan: if it can be sampled, so can the later
@@ -371,8 +373,8 @@ def bounds_in_answer(query: Query, stated_query: Query, found_bounds: FoundBound
 def clipped_shares(query: Query, stated_query: Query, found_bounds: FoundBounds) -> dict[str, ClippedShare]:
     """Return, by the name of a statistic, the share of users whose values are clipped by bounds that a search found.
 
-    `stated_query` is the query as the analyst stated it, and `query` the query with the bounds in `found_bounds`. Each
-    share comes with an interval that contains the exact share with probability 95%.
+    `stated_query` is the query as the analyst stated it, and `query` the query with the bounds in `found_bounds`. The
+    shares are noisy. Each has an interval that contains the exact share with probability 95%.
     """
     measures = [measure for measure in _searched_measures(stated_query) if measure.doubling]
     ranges = dict(zip(measures, found_bounds.ranges, strict=True)) if found_bounds.ranges else {}
@@ -439,8 +441,8 @@ def _with_bounds_found(statistic: Statistic, low: Fraction, high: Fraction, sche
     """Return `statistic` with the bounds `low` and `high` that a private search found; a sum also gets a rounding step.
 
     - A count of rows includes at most `steps` rows of each user.
-    - The step of a sum is such that the larger absolute bound has at most `steps` rounding steps. It is at least 1 if
-      `schema` says that the column holds integers and that bound is at least 1.
+    - A sum of integers (says `schema`) whose larger absolute bound is at least 1 has the least step of at least 1 with
+      which this bound is at most `steps` steps. The step of any other sum is the larger bound / `COARSE_STEPS`.
     """
     if isinstance(statistic, Count):
         return statistic.with_bounds(low, min(high, Fraction(steps)))

@@ -39,10 +39,10 @@ def statistics_error(choice: StatisticsChoice) -> ErrorEstimate:
 def statistics_note(query: Query, confidence: Fraction, number: str, *, in_rounds: bool = False) -> str:
     """Return sentences about what the intervals in an answer to `query` promise, and which statistics have none.
 
-    An interval contains the number that the phrase `number` names, such as "the exact number", with probability
-    `confidence`. If groups are shown because their noisy number of users is high, this holds for these numbers only on
-    average over the groups. `in_rounds` is True if groups were found in another way, by rounds (noisy passes over the
-    table).
+    An interval contains the exact number with probability `confidence`; `number` is the phrase for that number. If
+    groups were chosen because their noisy numbers of users are high, the intervals of these numbers hold only on
+    average over the groups. `in_rounds` is True if separate noisy passes over the table chose the groups, so that each
+    interval holds.
     """
     sure = f"{float(confidence):.0%}"
     sentences = []

@@ -197,10 +197,10 @@ class ExecutablePlan:
                 return None
 
     def over(self, discovery: Discovery) -> "ExecutablePlan":
-        """Return the plan that counts the groups in `discovery`, or releases their statistics, and finds no others.
+        """Return the plan that counts the groups in `discovery`, or releases their statistics; it searches for none.
 
-        `discovery` has the groups that this plan found in rounds (noisy passes over the table). A plan that counts may
-        lower its limit on the number of groups per user, to about twice the average that the rounds estimated.
+        This plan found the groups in rounds (noisy passes over the table). The new plan, if it counts, may lower its
+        limit on the number of groups per user, to about twice the average that the rounds estimated.
         Raises: `InvalidParameter` if the plan does not find groups in rounds.
         """
         aggregation = replace(self.aggregation, domain=discovery.labels)
@@ -405,9 +405,9 @@ def _example_error(search: Search, user: str, schema: Schema, where: Filter | No
 def _plan_costliest(
     search: Search, user: str, schema: Schema, where: Filter | None, charge: Charge
 ) -> tuple[ExecutablePlan, int]:
-    """Return (plan, steps): a plan of the query with the costliest bounds that `search` can find, for the charge.
+    """Return (plan, steps): a plan of the query with the costliest bounds that `search` can find.
 
-    It shows that the query can be planned whatever the search finds; its own cost is not certified.
+    It is made before the charge, to show that the query can be planned with any bounds. Its own cost is not certified.
     - `steps` is the most rounding steps that the larger bound of a sum may have: `FINE_STEPS` if the budget allows that
       many, else `COARSE_STEPS`.
     - `user` is the user column, and `schema` has the table's columns.
@@ -512,8 +512,8 @@ _UNSIGNED = ("UBIGINT", "UInt64")
 def _is_weighable(query: Query, schema: Schema) -> bool:
     """Return whether the private groups of `query` can be found in rounds: several noisy passes over the table.
 
-    `schema` describes the table. They cannot if the query has no groups, if the table was written by `Session.prepare`
-    (whose rows do not name users), or if a group column holds unsigned 64-bit integers.
+    `schema` describes the table. They cannot if the query has no groups, if the rows do not name users (a table of
+    `Session.prepare`), or if a group column holds unsigned 64-bit integers (see `_UNSIGNED`).
     """
     columns = [group_of(text, schema).labels(schema) for text in query.groups]
     return bool(columns) and not schema.prepared and not any(column.native in _UNSIGNED for column in columns)

@@ -1,4 +1,4 @@
-"""Suggestions of parameters for questions about private groups, with which groups with fewer users appear as well."""
+"""Suggestions for questions about private groups: which parameters would also show groups with fewer users."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -17,10 +17,11 @@ _WORTHWHILE = 0.75
 
 
 def suggest_parameters(query: Query, total: Total, *, weighable: bool = False) -> str:
-    """Return a sentence that says how far an item's count must be above others to be shown, and how to lower that.
+    """Return a sentence on how large an item's count must be for the item to be shown, and how to show smaller items.
 
-    `total` is the budget of the `query`. `weighable` is True if groups can be found in rounds (several noisy passes
-    over the table). Returns "" if the items are public, if the answer has no detection threshold, or if planning fails.
+    The sentence states by how much the count must exceed the counts of items that are not shown. `total` is the budget
+    of the `query`. `weighable` is True if groups can be found in rounds (several noisy passes over the table). Returns
+    "" if the items are public, if the answer has no detection threshold, or if planning fails.
     """
     needed = _lead(query, total, weighable)
     if query.domain is not None or needed is None:

@@ -164,8 +164,8 @@ class Mean(BoundedStatistic):
     def is_unreliable(self, estimate: "Estimate", release: "StatisticRelease", users: float | None) -> bool:
         """Return whether noise may be as large as the mean, or as half of the distance between its bounds.
 
-        If the bounds lie on both sides of 0, only this distance decides. `estimate` is in units of the column;
-        `release` and `users` are not used.
+        If the bounds lie on both sides of 0, only this distance decides, because a mean near 0 can then be precise.
+        `estimate` is in units of the column; `release` and `users` are not used.
         """
         from setwise.mechanisms.release import noise_may_dominate
 

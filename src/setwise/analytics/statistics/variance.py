@@ -88,10 +88,9 @@ class Variance(BoundedStatistic):
 
     @property
     def _reach(self) -> int:
-        """The number of steps to which values are rounded in half the distance between the bounds: 2^16, or fewer.
+        """Half the distance between the bounds, in rounding steps: 2^16, or less if `per_user` exceeds 16.
 
-        There are fewer if `per_user` exceeds 16, so that one user adds at most 2^20 steps. For a larger sensitivity,
-        noise could not be sampled.
+        It is less then so that one user adds at most 2^20 steps. For a larger sensitivity, noise could not be sampled.
         """
         return max(1, min(_RESOLUTION, _MOST_UNITS // (self.per_user or 1)))
 

@@ -122,8 +122,9 @@ def _with_names(declared: CsvOptions, rows: Sequence[tuple[Row, int]]) -> CsvOpt
 def _is_header(first: Row, body: Sequence[Row]) -> bool:
     """Return whether the row `first` looks like the header of the rows `body` below it.
 
-    It does not if one of its cells occurs again below. Otherwise it does if it has at least as many names as values.
-    Values are numbers or dates; names are other cells with only values below them.
+    A cell of `first` is a value if it is a number or date. It is a name if it is neither, and all cells below it are
+    numbers or dates. The row is a header if it has at least as many names as values, and no cell occurs again below
+    itself.
     """
     names = values = 0
     for place, cell in enumerate(first):

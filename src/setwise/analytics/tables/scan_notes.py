@@ -133,8 +133,8 @@ class ScanNote:
     """A sentence (`text`) for the data holder about lines or cells of the table that a query skips or misreads.
 
     - `mostly_unreadable` says that so much is skipped or misread that the query should be refused.
-    - `comparison` is (column, condition) if the query takes a column of words for truth values, and can ask for the
-      condition instead. Otherwise None.
+    - `comparison` is (column, condition) if the query uses a text column, such as Ja and Nein, as truth values; the
+      query can use the condition instead. Otherwise None.
     - `copy_command` is a shell command that writes a readable copy of the file, or "". Its last word is the path of the
       copy.
     - `is_unsolved` is True if no remedy is known.
