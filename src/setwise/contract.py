@@ -385,8 +385,8 @@ class PlanRecord(TypedDict):
     - `why`: how the mechanism was chosen
     - `uses`, `epsilon`: the most mechanism uses that the question can spend, and their cost at `delta`
     - `expected_error`, `radius`: the mean absolute error, and a bound on the error with probability `confidence`
-    - `detectable`: by how much a group's count must exceed those of competing groups (0 for a fixed threshold) to be
-      found
+    - `detectable`: by how much a group's count must exceed those of competing groups to be found; with a fixed
+      threshold, the count that a group must have
     - `shortfall`: each pick of a top k has a count at most this number below the best group not picked yet
     - `alone`: the cost by itself, if an account pays and the question states its own budget; else None
     """

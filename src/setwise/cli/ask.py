@@ -127,10 +127,10 @@ def sql(**arguments: Any) -> None:  # noqa: ANN401 - each of its own type, as de
 
 
 def _read_catalog(path: str | None, text: str, user: str | None) -> "tuple[Catalog | None, str | None]":
-    """Return the catalog at `path`, a file that lists tables, and the user column for the SQL statement `text`.
+    """Return the catalog at `path` (a file that lists tables) and the user column for the SQL statement `text`.
 
-    The user column is `user` if that is given. Otherwise it is the one that the catalog declares for the first of its
-    tables that the statement names, or None. Returns (None, `user`) if `path` is None.
+    The user column is `user` if that is not None. Otherwise it is the user column of the first table in the statement
+    that the catalog lists, or None if it lists none of them. Returns (None, `user`) if `path` is None.
     """
     if path is None:
         return None, user

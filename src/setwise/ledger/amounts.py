@@ -590,9 +590,9 @@ def worth_above(units: int, total: float) -> float:
 
 
 def recorded_sum(units: int, total: float) -> float:
-    """Return the sum of the charges in a balance that only records them, rounded up; infinity if the sum is unknown.
+    """Return the sum of charges, rounded up, from a balance that records this sum but refuses no charge.
 
-    `units` are the units spent, and `total` is the amount of a full balance (2^60 units). The sum is unknown once the
-    balance is empty, because the balance accepts larger charges too.
+    `units` are the units spent, and `total` is the amount of a full balance (2^60 units). The result is infinity if the
+    balance is empty: the sum is then unknown, because a charge that is larger than the balance only empties it.
     """
     return worth_above(units, total) if units < UNITS else math.inf

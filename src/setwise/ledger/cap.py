@@ -1,8 +1,8 @@
 """The cap of a dataset, the joint budget of all its accounts: how accounts return and collect slices of it.
 
 A slice is the part of a cap's balances that is reserved for one account. `Account._pay_cap` in account.py takes a slice
-together with the charge that needs it. Every transaction here locks one account
-before it locks the cap, so that transactions cannot deadlock.
+together with the charge that needs it. Every transaction here locks one account before it locks the cap, so that
+transactions cannot deadlock.
 """
 
 from collections.abc import Callable, Mapping, Sequence

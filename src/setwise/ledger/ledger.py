@@ -306,8 +306,8 @@ class Ledger:
     def check_pays(self, *, account: str, dataset: str, known_as: str) -> None:
         """Raise `InvalidParameter` unless an account on `dataset` may pay for questions about the data `known_as`.
 
-        `account` is only the name for the error message. `dataset` is the dataset that the account is for (empty for
-        none), and `known_as` the name of the dataset that is asked about.
+        `dataset` is the dataset that the account was opened for (empty for none), and `known_as` the name of the
+        dataset that is asked about. `account` is the account's name, only for the message.
         """
         with self._store.reading() as connection:
             check_pays(connection, account=account, dataset=dataset, known_as=known_as)

@@ -116,11 +116,12 @@ class MenuTotals:
     def price(self, uses: Sequence[Use], spent: Mapping[str, int]) -> dict[str, int]:
         """Return the units that `uses` (privacy guarantees with counts) take from each balance, per balance name.
 
-        Each use costs as much as the cheapest item of the account's menu (its fixed list of guarantees) that covers the
-        use. `spent` has the units spent before. The balance "menu" is counted in the units of the menu; the others have
-        2^60 units.
+        Each use costs as much as the cheapest item of the account's menu (its fixed list of guarantees) whose guarantee
+        the use satisfies. `spent` has the units spent before. The balance "menu" is counted in the units of the menu;
+        the others have 2^60 units.
 
-        Theorem: docs/optimal-composition.md, "Menu accounts". Raises `InvalidParameter` for a use that no item covers.
+        Theorem: docs/optimal-composition.md, "Menu accounts". Raises `InvalidParameter` for a use that satisfies no
+        item.
         """
         rho, failure = zcdp_sums(uses)
         loss = total_loss((use.guarantee, use.count) for use in uses) or Fraction(0)

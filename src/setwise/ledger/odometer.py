@@ -58,8 +58,8 @@ def charge_guarantee(uses: tuple[Use, ...], delta: float | None) -> tuple[float,
     """Return an (epsilon, delta) that the `uses` of one charge satisfy together; None if none is known.
 
     `uses` are privacy guarantees with counts, and `delta` is the delta that the question was asked with (None if
-    unknown). The result has the smaller epsilon of two:
-    - a certified upper bound on the optimal epsilon of the uses, with `delta`.
+    unknown). Of two such pairs, the result is the one with the smaller epsilon:
+    - a certified upper bound on the optimal epsilon of the uses at `delta`, with `delta`.
     - the sum of their largest losses, with their probability of outright failure (in which everything may be revealed)
       as delta.
     """

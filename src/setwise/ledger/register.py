@@ -300,8 +300,8 @@ def check_pays(connection: Connection, *, account: str, dataset: str, known_as: 
     """Raise `InvalidParameter` unless an account on `dataset` may pay for questions about the data `known_as`.
 
     An account on a dataset pays for that dataset only, under any name of the same data. An account on no dataset
-    (`dataset` is empty) pays only for data on which the ledger has no account and no joint budget. `account` is the
-    account's name, for the message.
+    (`dataset` is empty) may not pay for data on which the ledger has accounts or a joint budget, because the joint
+    promise of these accounts would miss its charges. `account` is the account's name, for the message.
     """
     names = same_data(connection, known_as) if known_as else frozenset({known_as})
     if dataset and dataset not in names:

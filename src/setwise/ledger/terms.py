@@ -209,7 +209,7 @@ def _read_totals(record: dict[str, Any]) -> Totals | WalletTotals | MenuTotals |
 
 
 def line_of(use: Use) -> str:
-    """Return the name of the balance that holds the guarantee in `use`: its text without count, as "pure:0.1"."""
+    """Return the name of the balance that pays a registered guarantee: the text of `use` without count, "pure:0.1"."""
     return format_use(Use(use.guarantee))
 
 

@@ -337,11 +337,12 @@ class ChainCheck:
         )
 
     def _still_pays(self, entry: Entry, at: tuple[int, str, str], expected: int, amount: int) -> bool:
-        """Return whether `amount` units are enough for the charge `entry`, and equal its price except for rounding.
+        """Return whether `amount` units from the account's Gaussian wallet are a valid price of the charge `entry`.
 
-        Always False for a balance other than the account's Gaussian wallet (an amount of mu squared; 2^60 units when
-        full), because only its prices are rounded. `expected` are the units that this machine computes as price. `at`
-        identifies the balance that paid: (number of the account, period, balance name).
+        They are valid if they differ from `expected`, the units that this machine computes, only by rounding, and are
+        enough at this machine's prices. `at` identifies the balance that paid: (number of the account, period, balance
+        name). Always False for any other balance than the wallet (an amount of mu squared, 2^60 units when full),
+        because only prices in the wallet are rounded.
         """
         _, period, balance_name = at
         totals = self._terms.totals

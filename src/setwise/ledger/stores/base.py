@@ -31,9 +31,9 @@ class Movement:
 
 
 def write_moves(movements: Iterable[Movement]) -> str:
-    """Return the balance changes as a JSON list of [record number, period, balance name, amount], in the given order.
+    """Return the balance changes as a JSON list of [holder, period, balance name, amount], in the given order.
 
-    The record number is that of the record that opened the account or cap (a dataset's joint budget) with the balance.
+    `holder` is the number of the record that opened the account or cap (a dataset's joint budget) with the balance.
     """
     return canonical([[move.holder, move.period, move.balance_name, move.amount] for move in movements])
 

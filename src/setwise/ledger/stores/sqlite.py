@@ -159,7 +159,7 @@ class SqliteStore:
     def _append_together(self) -> None:
         """Append the first entries of the queue in one transaction, and wake the threads that wait for them.
 
-        Each of them gets its appended entry or its error. An entry that is refused does not prevent the others, but if
+        Each thread gets its appended entry or its error. An entry that is refused does not prevent the others, but if
         the transaction fails, all of them get an error. The caller must hold `_writer`, the lock for writing the file.
         """
         with self._queueing:
