@@ -113,7 +113,8 @@ class Filter:
     def check(self, schema: Schema) -> None:
         """Raise unless `schema` has the columns that the filter reads, unchanged since the filter was parsed.
 
-        Raises: `UnknownColumn` if `schema` lacks a column, `InvalidFilter` if a column has another kind or type in it.
+        Raises: `UnknownColumn` if `schema` lacks a column, `InvalidFilter` if a column of `schema` now has another kind
+        or type.
         """
         for column in self.columns():
             if schema.column(column.name) != column:

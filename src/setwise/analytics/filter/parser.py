@@ -45,7 +45,7 @@ KEYWORDS = frozenset({"and", "or", "not", "in", "between", "is", "null", "like",
 
 
 class TokenKind(StrEnum):
-    """The kinds of tokens in a filter's text; the value of each is what error messages call tokens of this kind."""
+    """The kinds of tokens in a filter's text; each value is the phrase for such a token in error messages."""
 
     WORD = "a keyword"
     NAME = "a column"

@@ -13,7 +13,7 @@ from setwise.mechanisms.release import Item
 
 
 class Axis(StrEnum):
-    """The kind of the labels of one group column: names, numbers, or points in time."""
+    """The kind of the group keys in one group column: names, numbers, or points in time."""
 
     NAMES = "names"
     NUMBERS = "numbers"
@@ -25,7 +25,7 @@ _NUMBERS = (Kind.INTEGER, Kind.FLOAT, Kind.DECIMAL)
 
 
 def axis_of(group: Group, schema: Schema, *, public: bool) -> Axis:
-    """Return whether the labels of the group column `group` are names, numbers or points in time.
+    """Return whether the group keys in the group column `group` are names, numbers or points in time.
 
     `schema` has the kind of the column. Numbers that the query does not list (`public` is False) are often identifiers,
     and are treated as names.
@@ -54,8 +54,9 @@ def columns_in_utc(groups: Sequence[Group], schema: Schema) -> tuple[str, ...]:
 def arrange_items(query: Query, axes: Sequence[Axis], items: Sequence[Item]) -> tuple[Item, ...]:
     """Return `items`, the items of the answer to `query`, in the order in which people read them.
 
-    A top k is left in the order of its ranks. Other items are sorted by numbers, times and months, ascending; names are
-    left in the order of `items`. `axes` has the kind of the labels of each group column.
+    The items of a top k keep the order of their ranks. Other items are sorted by numbers, times and months, ascending;
+    names keep the order that they have in `items`. `axes` says for each group column whether its keys are names,
+    numbers or times.
     """
     if query.k is not None or not items or any(len(_cells(item.label)) != len(axes) for item in items):
         return tuple(items)  # an answer without groups has one item, whose label is the name of a statistic
@@ -94,11 +95,11 @@ _MONTH_COLUMNS = ("month", "mon", "monat", "mois", "mes")
 
 
 def month_numbers(name: str, cells: Sequence[Cell]) -> dict[Cell, float]:
-    """Return the numbers by which `cells`, labels of the text column `name`, are sorted as months; {} if not months.
+    """Return for each of `cells` a number by which months are sorted in order of time; {} if the cells are not months.
 
-    The cells must all be a year and month such as 2026-1, an English name, or a number from 1 to 12. Numbers are months
-    only if the column's name says month, or if all twelve are labels. A year and month becomes 12 * year + month, and
-    any other month its number in the year.
+    `cells` are the group keys of the text column `name`. They are months if each is a year and month such as 2026-1, an
+    English name, or a number from 1 to 12. If there are numbers, the column's name must also say month, or all twelve
+    must occur. A year and month becomes 12 * year + month, and any other month its number in the year.
 
     >>> month_numbers("at", ["2026-10", "2026-9"])
     {'2026-10': 24322.0, '2026-9': 24321.0}
@@ -128,13 +129,12 @@ def month_numbers(name: str, cells: Sequence[Cell]) -> dict[Cell, float]:
 
 @dataclass(frozen=True, slots=True, order=True)
 class _Place:
-    """The sort key of one label within its group column; the fields are compared in order.
+    """The sort key of one group key within its group column; the fields are compared in order.
 
-    - `last` is True for a label that is not a number or time in a column of numbers or times, such as the label for
-      nulls.
+    - `last` is True for a key that is not a number or time in a column of numbers or times, such as the key for nulls.
     - `number` is the value of a number.
     - `text` is the text of a time.
-    - `first_place` is the index of the label in the order of first appearance, which sorts names.
+    - `first_place` is the index of the key in the order of first appearance, which sorts names.
     """
 
     last: bool

@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """One bar of a picture: the cells of its label (one for each group column), its value, and its interval or None.
+    """One bar of a picture, with its value, and its interval or None.
 
-    `unreliable` is True if noise may be as large as the value.
+    The cells of its label are the keys of its group, one for each group column. `unreliable` is True if noise may be as
+    large as the value.
     """
 
     cells: tuple[str, ...]
@@ -241,10 +242,10 @@ def _bars(chart: Chart, answer: "PrivateAnswer", notes: Sequence[str]) -> Pictur
 def _annotate(
     figure: "Figure", axes: "Axes", shown: Sequence[Bar], answer: "PrivateAnswer", notes: Sequence[str]
 ) -> None:
-    """Write notes below a picture, on omitted rows and on intervals, and the epsilon, delta and mechanism above it.
+    """Write the epsilon, delta and mechanism of `answer` above a picture, and notes below it.
 
-    `figure` and `axes` are matplotlib's, and `shown` are the bars in the picture. The notes are those of `answer`, then
-    the sentences `notes`. Epsilon, delta and mechanism are those of `answer`, too.
+    The notes say which rows are omitted and what the intervals promise; then come the notes of `answer`, and the
+    sentences `notes`. `figure` and `axes` are matplotlib's, and `shown` are the bars in the picture.
     """
     if any(bar.value is not None for bar in shown):
         sentences = (answer.left_out, answer.interval_note, average_of_all(answer, len(shown)), *notes)

@@ -177,9 +177,9 @@ def _groups_in_words(query: Query) -> str:
 
 
 def _difference(statistics: Sequence[Statistic]) -> str:
-    """Return a clause that says how bounds can change the numbers of `statistics`.
+    """Return a clause that says in which direction bounds can change the numbers of `statistics`.
 
-    It says that bounds can only lower a number, as with counts, or that they can lower or raise it.
+    Bounds can only lower some numbers, such as counts, and can lower or raise others, such as means.
     """
     lowered = [statistic.only_lowered for statistic in statistics]
     if all(lowered):
@@ -273,11 +273,11 @@ def found_shares_notes(
 
 
 def _share_note(counted: str, left_out: LeftOutShare) -> str:
-    """Return one sentence that says which share of `counted`, such as "rows of each user", a found bound leaves out.
+    """Return a sentence on the share of `counted`, such as "rows of each user", that a privately found bound drops.
 
-    The noisy share `left_out` considers only the first `left_out.of_first` groups or rows of each user. All groups or
-    rows beyond these are left out in any case, which the sentence says. If the interval of the share is too wide to be
-    useful, the sentence says that the share is not known.
+    The noisy share `left_out` is known only for the first `left_out.of_first` groups or rows of each user. The sentence
+    also says that all beyond these are left out. If the interval of the share is too wide to be useful, the sentence
+    says instead that the share is not known.
     """
     if left_out.upper - left_out.lower > _UNKNOWN_SHARE:
         return f"Which share of the {counted} is left out cannot be told within this epsilon."
@@ -308,8 +308,8 @@ def interval_note(
 ) -> str:
     """Return sentences about what the intervals of `release` promise, and why some are wider than the noise requires.
 
-    - `number` is the phrase for the number that the intervals contain.
-    - `intervals` are the intervals at `confidence`, one for each item; None if they are to be computed here.
+    - `number` is the phrase for the exact number that an interval contains with probability `confidence`.
+    - `intervals` are the intervals, one for each item; None if they are to be computed here.
     - `detectable` is the exact count from which an item is listed with probability `confidence`; None if not known.
 
     Returns "" if the release has no counts.

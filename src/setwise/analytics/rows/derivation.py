@@ -147,9 +147,9 @@ class UserWindow:
     - `function` is the window function, and `argument` its argument: None for COUNT(*) and functions without one.
     - `keys` are the expressions of PARTITION BY, and `order` those of ORDER BY.
     - `offset` is the distance in rows of LAG and LEAD.
-    - `preceding` is the number of rows before the current row that an aggregate covers in addition to the current row.
-      With None, it covers the whole partition or, if there is an `order`, all rows up to the current row and those that
-      are equal to it in `order`.
+    - `preceding` is n if an aggregate covers the current row and the n rows before it. If it is None, the aggregate
+      covers the whole partition or, if there is an `order`, the rows up to the current row and all rows that are equal
+      to the current row in `order`.
     """
 
     name: str
@@ -170,9 +170,9 @@ class AddWindows:
     - `ties` are the names, in lower case, of all columns that the statement names. Names that the table lacks are
       ignored.
 
-    Rows that are equal in the ORDER BY of a window are sorted by further columns, so that the result depends only on
-    the content of the user's rows and not on their order in the table. These are the columns that this step or a later
-    one reads or, after SELECT *, the columns in `ties`.
+    If rows are equal in the ORDER BY of a window, further columns decide their order, so that the result does not
+    depend on the order of rows in the table. The further columns are all columns that this step or a later step reads;
+    after SELECT *, they are the columns in `ties`.
     """
 
     user: str
@@ -304,7 +304,7 @@ class Derivation:
 
     @property
     def reads_twice(self) -> bool:
-        """Whether the private table is read more than once, because a step joins other rows of it to its rows."""
+        """Whether a step joins rows of the private table with other rows of it, so that it is read more than once."""
         return any(isinstance(step, JoinUserRows) for step in self.steps)
 
     @property
@@ -545,7 +545,8 @@ def _computed_with(expression: RowExpression, *, is_number: bool) -> Iterator[tu
 def names_added(step: Step) -> Iterator[str]:
     """Yield the names of the columns that `step`, an operation on the rows of each user, adds to a table or selects.
 
-    The user column, which every derived table has, is not yielded for a step that groups.
+    For a step that groups rows, these are the keys and aggregates, without the user column, which every derived table
+    has.
     """
     match step:
         case AddColumns(columns) | SelectColumns(columns=columns):

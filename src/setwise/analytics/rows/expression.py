@@ -413,7 +413,10 @@ def expression_text(expression: RowExpression) -> str:
 
 
 def _part_text(value: Any) -> str:  # noqa: ANN401 - a field of any expression
-    """Return a text that identifies `value`, a field of a row expression: an expression, CASE branch, tuple or word."""
+    """Return a text that identifies `value`, the value of a field of a row expression.
+
+    `value` is a row expression, a branch of CASE, a tuple of such values, or a word such as an operator.
+    """
     if isinstance(value, tuple):
         return f"[{', '.join(map(_part_text, value))}]"
     if isinstance(value, Branch):

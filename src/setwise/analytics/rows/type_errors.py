@@ -1,4 +1,4 @@
-"""The errors for row expressions (values computed from each row) whose columns have other types than they need.
+"""The errors for row expressions (values computed from each row) that read columns of unsuitable types.
 
 All columns of a CSV file are text unless a type is declared for them. An error therefore says, in `needed_types`, which
 type a text column would need, so that a session can read the column as that type and try again.

@@ -332,9 +332,10 @@ def _group(node: exp.Expr) -> Group | None:
 def _time_cast(node: exp.Expr, is_date: bool) -> Group | None:
     """Return the group key for a cast of `node` to DATE (if `is_date`) or TIMESTAMP; None if it is no period of time.
 
-    A column x that is cast to DATE is grouped by days. The start of a period, such as DATE_TRUNC(x, MONTH), is grouped
-    by that period, or by days if it is the start of an hour that is cast to DATE. A column that is cast to TIMESTAMP
-    gives None, because every moment would be a group of its own.
+    - A column x that is cast to DATE is grouped by days.
+    - A column that is cast to TIMESTAMP gives None, because every moment would be a group of its own.
+    - The start of a period, such as DATE_TRUNC(x, MONTH), is grouped by that period. If the period is an hour and the
+      cast is to DATE, it is grouped by days.
     """
     if (column := time_column(node)) is not None:
         return Group(column, ConsecutiveTime(TimeUnit.DAY)) if is_date else None

@@ -160,8 +160,8 @@ class Problems:
     def collect(self, node: exp.Expr | None = None) -> Iterator[None]:
         """Return a context manager that records an error raised inside its block, and then continues after the block.
 
-        Only errors in the statement (`InvalidParameter`, `UnknownColumn`) are recorded; others are raised. If there is
-        an error, `node`, the syntax node that the block converts, is marked as refused, unless it is None.
+        Only errors in the statement (`InvalidParameter`, `UnknownColumn`) are recorded; others are raised. `node` is
+        the syntax node that the block converts; an error marks this node as refused. None marks no node.
         """
         try:
             yield

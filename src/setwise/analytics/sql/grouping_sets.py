@@ -232,10 +232,10 @@ def resolve_group_column(node: exp.Expr, select: exp.Expr) -> exp.Expr:
 
 
 def _names_subtotals(node: exp.Expr, name: str) -> bool:
-    """Return whether the expression `node` gives subtotals over the column `name` a label, as COALESCE(x, 'all') does.
+    """Return whether the expression `node` gives a label to subtotals over the column `name`, as COALESCE(x, 'all').
 
-    A subtotal is a row over all values of x, in which x is null. IFNULL and NVL give it a label too, and so does a CASE
-    or IF that tests GROUPING(x) or x IS NULL.
+    A subtotal is a row over all values of x, in which x is null. IFNULL and NVL can also give it a label, and so can a
+    CASE or IF that tests GROUPING(x) or x IS NULL.
     """
     if not any(column.name.lower() == name.lower() for column in node.find_all(exp.Column)):
         return False

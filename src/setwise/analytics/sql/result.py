@@ -131,7 +131,8 @@ class SqlAnswer(Exportable):
     def value(self) -> float:
         """The number in the result of a statement that asks for one number.
 
-        If the rows were computed from released (noisy) rows and are not one number, this is the released number.
+        If the statement computed rows from the released (noisy) rows, it is their only cell. If that is not one number,
+        it is the only number of the released rows.
         Raises: `InvalidParameter` if the answer has several numbers or none.
         """
         if self.computed is None:
@@ -143,7 +144,7 @@ class SqlAnswer(Exportable):
 
     @property
     def summary(self) -> str:
-        """A few sentences about the numbers in the rows; if a cell is marked "unreliable", one explains the mark."""
+        """A few sentences about the numbers in the rows, and on the mark "unreliable" if a cell has it."""
         explained = UNRELIABLE in self.notes or not any(self.unreliable_columns())
         return " ".join(filter(None, (self.answer.number_sentences(), "" if explained else UNRELIABLE, *self.notes)))
 

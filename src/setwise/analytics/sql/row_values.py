@@ -392,7 +392,7 @@ class RowReader:
         raise unsupported(f"{field.upper()} of the time between two times", "write DATE_DIFF('day', x, y)")
 
     def _moment(self, node: exp.Expr) -> RowExpression:
-        """Return the row expression (a value per row) for `node`, a date or time; drop casts of it to TIMESTAMP or UTC.
+        """Return the row expression (a value per row) for `node`, a date or time, without casts to TIMESTAMP or UTC.
 
         Raises: `InvalidParameter` for a time zone other than UTC.
         """

@@ -216,7 +216,7 @@ class Statement:
         return replace(rows, answer=described, bounds=bounds, notes=notes, advice=self.advice)
 
     def _row_count_notes(self, answers: Sequence[PrivateAnswer]) -> list[str]:
-        """Return a list of one sentence, which warns that a count of rows became a count of users; [] if none did.
+        """Return a list of one sentence, which warns that a count of rows became a count of users; [] if no count did.
 
         COUNT(*) becomes a count of users if the dataset or the catalog (the data holder's file) declares that only one
         row of a user counts in a group. `answers` are the answers of the SELECTs over private rows; each names in
@@ -288,7 +288,7 @@ def _is_time(core: Core, place: int) -> bool:
 
 
 def _time_type(group: str) -> type:
-    """Return the Python type of the starts of a group column's periods: `datetime` for hours, `date` for longer ones.
+    """Return the Python type of the starts of a group column's periods: `datetime` for hours, otherwise `date`.
 
     `group` is the group column as the query writes it, such as "at by month".
     """

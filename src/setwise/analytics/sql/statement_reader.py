@@ -181,8 +181,9 @@ class StatementReader:
     def _with(self, node: exp.Expr, known: Mapping[str, _Result]) -> dict[str, _Result]:
         """Return `known` together with the common table expressions, by name, that the WITH clause of `node` defines.
 
-        The clause is changed in place. A table with rows of single users is removed from it. A table with aggregates of
-        private rows is kept, rewritten over their released (noisy) results.
+        The clause is changed in place, so that it has only tables that the free SQL can read. A table with aggregates
+        of private rows is kept, rewritten over their released (noisy) results. A table with rows of single users is
+        removed.
         """
         names = dict(known)
         clause = node.args.get("with_")

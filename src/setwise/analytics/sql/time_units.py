@@ -494,7 +494,7 @@ UNIX_UNITS = {
 
 
 def unix_time(function: str, number: RowExpression) -> RowExpression:
-    """Return the row expression (a value per row) for the time that `function(number)` makes from a number since 1970.
+    """Return the row expression (a value per row) for the time `function(number)`, `number` units after 1970 began.
 
     `function` is a key of `UNIX_UNITS`, which says whether it takes seconds, milliseconds or microseconds. If `number`
     is a column divided by 1000 or 1000000, the column itself is read, as a number of a smaller unit, so that no

@@ -191,7 +191,7 @@ def _time_of_seconds(seconds: exp.Expr) -> exp.Expr:
 
 
 def check_aggregate(node: exp.Expr) -> None:
-    """Raise `InvalidParameter` if `node` is a call with columns of a function that is not allowed, as STRING_AGG(x) is.
+    """Raise `InvalidParameter` if `node` calls a function of columns that is not allowed, such as STRING_AGG(x).
 
     The message lists the aggregates that are allowed over private rows. Without this check, a later error would ask to
     group by x, which would not help.

@@ -98,7 +98,7 @@ def _scalar_select(node: exp.Expr) -> exp.Expr | None:
 
 
 def _scalar_selects(node: exp.Expr) -> list[exp.Expr] | None:
-    """Return the SELECTs of the scalar subqueries in `node`; None if one of them does more than read a statistic.
+    """Return the SELECTs of the scalar subqueries in `node`, if each of them only reads one statistic; otherwise None.
 
     `node` is an expression over released (noisy) rows, and a statistic is one of their columns.
     """

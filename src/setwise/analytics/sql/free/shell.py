@@ -242,10 +242,10 @@ def _have_equal_columns(selects: Sequence[exp.Expr]) -> bool:
 
 
 def _passed_selects(select: exp.Expr, tree: exp.Expr) -> list[exp.Expr]:
-    """Return the inner SELECTs from which `select` reads, if each of its rows comes from exactly one of their rows.
+    """Return the SELECTs of the subquery or common table expression in FROM of `select`, if `select` keeps rows apart.
 
-    They are the SELECTs of a subquery or a common table expression in FROM. The list is empty if rows may not
-    correspond one to one, as after a join. `tree` is the whole statement.
+    Each row of `select` then comes from exactly one row of these inner SELECTs. The list is empty if that is not so, as
+    after GROUP BY, DISTINCT or a join. `tree` is the whole statement.
     """
     source = select.args.get("from_")
     if source is None or any(select.args.get(clause) for clause in ("group", "distinct", "joins")):
@@ -297,8 +297,8 @@ def _names_columns(read: exp.Expr) -> bool:
 def _expand_stars(select: exp.Expr, tree: exp.Expr) -> None:
     """Replace each plain * of `select`, in place, by the columns of the subquery or common table expression in FROM.
 
-    Each * of that inner query is replaced first. A * is left if its columns are not known, or if rows of `select` and
-    of the inner query do not correspond one to one. `tree` is the whole statement.
+    Each * of that inner query is replaced first. A * of `select` is left if the columns of the inner query are not
+    known, or if rows of `select` and of the inner query do not correspond one to one. `tree` is the whole statement.
     """
     passed = _passed_selects(select, tree)
     for inner in passed:
@@ -426,7 +426,7 @@ def _joined_selects(column: exp.Column, select: exp.Expr, tree: exp.Expr) -> lis
 
 
 def _holds_column(selects: Sequence[exp.Expr], column: exp.Column, tree: exp.Expr) -> bool:
-    """Return whether the result column of `selects` that `column` names holds group keys; False if there is none.
+    """Return whether the result column of `selects` that `column` names holds group keys; False for an unknown name.
 
     `selects` are united with UNION ALL, and the first of them names the columns. `tree` is the whole statement.
     """

@@ -87,10 +87,11 @@ def _with(join: Join, *, alias: str | None = None, match_column: str | None = No
 
 
 def _reads_key(node: exp.Expr, alias: str, aliases: Sequence[str], keys: Mapping[str, str]) -> bool:
-    """Return whether `node` is a column outside of ON that reads a key column of the table with the alias `alias`.
+    """Return whether `node`, outside of ON, is a key column of the table with the alias `alias`.
 
-    `keys` has the names of that table's key columns, in lower case, as keys of the mapping; the values are not used.
-    `aliases` are the aliases of this table and all tables before it.
+    Such a reference to a table joined by LEFT JOIN is null in rows without a match. `keys` has the names of the table's
+    key columns, in lower case, as keys of the mapping; the values are not used. `aliases` are the aliases of this table
+    and all tables before it.
     """
     if type(node) is not exp.Column or node.name.lower() not in keys or node.find_ancestor(exp.Join) is not None:
         return False

@@ -186,10 +186,11 @@ def _united_aggregates(tree: exp.Expr) -> exp.Expr | None:
 
 
 def _grouped_subquery(tree: exp.Expr) -> exp.Expr | None:
-    """Return SELECT g, COUNT(*) .. GROUP BY g for a subquery (SELECT COUNT(*) FROM t p WHERE p.g = o.g) of `tree`.
+    """Return a statement that asks for all groups at once what a correlated subquery of `tree` asks for one group.
 
-    Only subqueries with an aggregate in the SELECT list are rewritten, and only the first of them. Its columns that it
-    compares with the outer table become group columns. Returns None if there is no such subquery.
+    For (SELECT COUNT(*) FROM t p WHERE p.g = o.g) it is SELECT g, COUNT(*) FROM t p GROUP BY g. Only the first scalar
+    subquery with an aggregate is used; the columns that it compares with the outer table become group columns. None if
+    there is no such subquery.
     """
     for subquery in [each for each in tree.find_all(exp.Subquery) if isinstance(each.parent, exp.Select | exp.Alias)]:
         inner = subquery.this
