@@ -539,8 +539,8 @@ def label_columns(aggregation: Aggregation) -> str:
 def _counted_groups(aggregation: Aggregation, columns: Iterable[str]) -> list[str]:
     """Return the SQL text of each of `columns` for a SELECT that has one row per user and group.
 
-    Column w<i> is the number that a user adds to the group by measure i of `aggregation`. A measure that depends on all
-    groups of the user (how many they are, or the largest number) is a window function. Other columns are just named.
+    Column w<i> is the number that a user adds to the group by measure i of `aggregation`. If it depends on all groups
+    of the user, as their number does, its text is a window function. Any other text is just the column's name.
     """
     spanning = {}
     for place, measure in enumerate(aggregation.measures):

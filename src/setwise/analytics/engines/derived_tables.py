@@ -185,7 +185,7 @@ class DerivedTable:
 
 
 def _expanded_lengths(step: Step, lengths: dict[str, int], schema: Schema, dialect: Dialect) -> dict[str, int]:
-    """Return how many characters the SQL of each computed column after `step` has once an engine has expanded it.
+    """Return, for each computed column after `step`, how many characters its SQL has once an engine has expanded it.
 
     Engines replace the name of a computed column by its SQL, but not after an aggregation, window or join: then the
     result is {}. `lengths` has the expanded lengths before `step`, and `schema` all columns before it.

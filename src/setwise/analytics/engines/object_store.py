@@ -224,7 +224,8 @@ def check_unchanged(objects: Iterable[StoredObject]) -> None:
 def objects_version(objects: Sequence[StoredObject]) -> str:
     """Return a short text that names the version of `objects`: a digest of keys, modification times and version ids.
 
-    If this process has seen the digest with other ETags, a number after the digest distinguishes the versions.
+    Two contents that were written within one second can have equal digests. If this process has seen the digest with
+    other ETags, a number is appended, so that the versions differ.
     """
     listed = sorted((each.bucket, each.key, each.modified, each.version_id) for each in objects)
     digest = hashlib.sha256(repr(listed).encode()).hexdigest()[:16]

@@ -42,7 +42,8 @@ def measure_names(aggregation: Aggregation) -> list[str]:
     """Return the names of the columns of numbers in a result of `StatementBuilder.statistics`.
 
     They are cell, measure and users, and then s<i> and n<i> for each measure i of `aggregation` (a number that each
-    user adds to a group) that is summed. s<i> is its sum over users, and n<i> the number of users who add to the sum.
+    user adds to a group) that is summed. s<i> is its sum over users, and n<i> the number of users who add to the sum,
+    or, with `Measure.rows`, the number of their values.
     """
     summed = [place for place, measure in enumerate(aggregation.measures) if not measure.in_cells]
     return ["cell", "measure", "users", *(f"{kind}{place}" for place in summed for kind in ("s", "n"))]
@@ -98,7 +99,8 @@ class CellCounts(Mapping[Label, NDArray[np.int64]]):
     """A mapping from a group's label to an array: how many users of the group add each integer by one measure.
 
     A measure is a number that each user adds to a group. Entry c of an array counts the users who add c plus the
-    measure's least integer. An array is computed from a query's result when its group is read.
+    measure's least integer, or the votes for that integer if the measure has a `weight`. An array is computed from a
+    query's result when its group is looked up.
 
     - `groups` maps each label to the number of its group.
     - `places`, `cells` and `users` have one element per row of the result: the number of the group, the entry of the
@@ -133,7 +135,7 @@ class CellCounts(Mapping[Label, NDArray[np.int64]]):
 
 
 def arrow_group_table(table: "pa.Table", aggregation: Aggregation) -> GroupTable:
-    """Return the users, sums and cell counts (users per integer) of every group, from an Arrow result.
+    """Return the users, sums and cell counts (users or votes per integer) of every group, from an Arrow result.
 
     `table` is the result of the SQL statement of `StatementBuilder.statistics` for `aggregation`.
     """
@@ -165,7 +167,7 @@ def _group_table(
     columns: Mapping[str, NDArray[np.int64]],
     aggregation: Aggregation,
 ) -> GroupTable:
-    """Return the users, sums and cell counts (users per integer) of every group, from the numbers of a result.
+    """Return the users, sums and cell counts (users or votes per integer) of every group, from the numbers of a result.
 
     `columns` are the columns of numbers, by name, in a result of `StatementBuilder.statistics` for `aggregation`.
     `groups` maps each label to the number of its group. `places` has the number of the group of each row.

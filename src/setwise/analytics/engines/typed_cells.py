@@ -148,8 +148,9 @@ class TextFunctions:
 
 
 def check_types(types: Mapping[str, Kind]) -> dict[str, Kind]:
-    """Return `types` (column name to type) with every type, which may be given as a str such as "date", as a `Kind`.
+    """Return a copy of `types`, a dict from column names to types, in which every type is a `Kind`.
 
+    Types may also be given as texts such as "date".
     Raises: `InvalidParameter` for a type as which a text column cannot be read.
     """
     for name, kind in types.items():

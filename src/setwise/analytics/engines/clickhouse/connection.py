@@ -2,8 +2,8 @@
 
 On a ClickHouse server the profile, role or user of a login can change any setting of a statement. Some settings would
 change an answer: they filter rows, cut results off, turn nulls into zeros, let one row replace another, or ignore a
-missing shard. So every statement resets each setting that the login has changed to its default. Limits on memory, time
-and threads are not reset: they can make a query fail but cannot change its answer.
+missing shard. So every statement restores the default of each setting that the login has changed. Limits on memory,
+time and threads are not restored: they can make a query fail but cannot change its answer.
 """
 
 import os
@@ -241,9 +241,10 @@ _CHANGED = f"SELECT name, changed FROM system.settings WHERE changed OR name IN 
 def _settings_clause(settings: Mapping[str, bool], log_comment: str) -> str:
     """Return the SQL SETTINGS clause that makes a statement's result independent of the login's settings.
 
-    The clause resets every setting that the login (the database user) has changed, except for limits on resources and
-    settings of the connection, and fixes the settings that statements rely on. `settings` maps the names of settings to
-    whether the login changed them. ClickHouse stores `log_comment` with the statement.
+    The clause restores the default of every setting that the login (the database user) has changed, except for limits
+    on resources and settings of the connection. It also states the values of settings on which statements rely.
+    `settings` maps the names of settings to whether the login changed them. ClickHouse stores `log_comment` with the
+    statement.
     """
     relied_on = {name: value for name, value in _RELIED_ON.items() if name in settings}
     chosen = {name: f"'{value}'" for name, value in {**_SET_TO_LOOK, **relied_on}.items()}

@@ -196,8 +196,8 @@ class ClickHouseCatalogue:
     def _is_total(self, expression: str, native: str, natives: Mapping[str, str]) -> bool:
         """Return whether `expression`, the default value of a column of type `native`, cannot fail on any row.
 
-        Only constants of the type `native`, and a few functions of times that return it, are known not to fail.
-        `natives` maps each column of the table to its type.
+        Only constants of the type `native`, and a few functions of a date or time column whose results have this type,
+        are known not to fail. `natives` maps each column of the table to its type.
         """
         # ClickHouse computes the default as it reads parts written before the column was added. Whether there are such
         # parts depends on rows, so it is not checked.
@@ -265,8 +265,8 @@ class ClickHouseCatalogue:
     def _check_policies(self, table: str, definition: _Definition) -> None:
         """Raise `UnsuitableTable` if a row policy (a filter that the server adds to every query) could fail on a row.
 
-        Also raised if this login (the database user) may not list policies. `table` is the table's name, and
-        `definition` its entry in the catalogue.
+        Also raised if this login (the database user) may not list policies, because they could then not be checked.
+        `table` is the table's name, and `definition` its entry in the catalogue.
         """
         # chDB keeps users in its own configuration, which has no policies; nobody can create or list one there.
         if not self._has_policies:

@@ -167,7 +167,7 @@ def count_skipped_objects(frame: object) -> dict[str, tuple[int, int]]:
 
 
 def _holds_objects(kind: object) -> bool:
-    """Return whether the pandas dtype `kind` stores Python objects, or strings as Python objects.
+    """Return whether the pandas dtype `kind` stores Python objects: of any type, or strings.
 
     The objects may be the cells themselves or the categories of a categorical dtype.
     """

@@ -37,8 +37,9 @@ def sql_text(value: str) -> str:
 class DuckDBDialect(Dialect):
     """DuckDB's SQL dialect; all methods return SQL text.
 
-    `texts` names those of the columns u (the user) and g0, g1, ... (labels) that hold texts. A text column that it does
-    not name holds 64-bit hashes of its texts, which sort faster. A user keeps the same items in both cases.
+    In SQL, u is the user column and g0, g1, ... are label columns. Those named in `texts` hold texts. The others hold
+    integers or other values, or 64-bit hashes that stand for texts, because hashes sort faster. A user keeps the same
+    items in both cases.
     """
 
     types: ClassVar = {

@@ -108,7 +108,7 @@ def lake_fingerprint(folder: LakeFolder) -> str:
 
 
 class LakeTable(DuckDBTable):
-    """A Delta or Iceberg table at version `folder.version`, or if that is None, at the current version on opening."""
+    """A Delta or Iceberg table at version `folder.version`; None means the version that is current on opening."""
 
     def __init__(self, folder: LakeFolder) -> None:
         self._version = _read_version(folder)

@@ -206,9 +206,10 @@ class SparkDialect(Dialect):
 
 
 def _part(part: Sequence[str]) -> str:
-    """Return the regular expression for `part`, the characters of a LIKE pattern between two percent signs.
+    """Return the regular expression for `part`, the piece of a LIKE pattern between two percent signs.
 
-    An underscore matches any one character. Every other character matches itself, also one after a backslash.
+    `part` lists its characters, with a backslash before a character that it escapes. An underscore without a backslash
+    matches any one character, and everything else matches itself.
     """
     expression = ""
     for character, run in groupby(part):

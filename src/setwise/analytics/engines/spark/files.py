@@ -52,7 +52,7 @@ def is_path(source: str) -> bool:
 
 
 def is_csv(source: str) -> bool:
-    """Return whether the ending of the path `source` is that of CSV files."""
+    """Return whether the path `source` has an ending of CSV files, such as .csv or .csv.gz."""
     return suffix_of(Path(source)) in CSV_SEPARATORS
 
 
