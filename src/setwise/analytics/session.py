@@ -321,8 +321,8 @@ class Session(Askable):
         """Return a session on the rows of this table joined to `table`, one of its `public` or `private` tables.
 
         - `using` names the columns that must be equal in both tables; for a private table, only the user column.
-        - `keeps_all` also keeps rows of this table without a match, with nulls, as LEFT JOIN does. Both sessions add up
-          what they spend, so `guarantee` of either has the joint cost of the questions to both.
+        - `keeps_all` also keeps rows of this table without a match, with nulls, as LEFT JOIN does.
+        Both sessions add up what they spend, so `guarantee` of either has the joint cost of the questions to both.
         """
         columns = (using,) if isinstance(using, str) else tuple(using)
         keys = tuple(Key(column=column, joined=column) for column in columns)
