@@ -2,9 +2,9 @@
 
 A live series is a set of noisy user counts that is released period by period. Before its first query on a file, the
 engine (DuckDB) scans whole text columns for bytes that are not valid characters. For an update of one day that would
-read the rows of all days. So the rows of the needed days are read first, into a table in memory. Parquet row groups
-with older days only are skipped by the statistics in their files, and whole files of lake tables (Delta, Iceberg) by
-their partition.
+read the rows of all days. So the rows of the needed days are read first, into a table in memory. Row groups of Parquet
+files that have only other days are skipped, because the statistics in the file show that. Files of lake tables (Delta,
+Iceberg) are skipped by their partition.
 """
 
 from datetime import UTC, date, datetime, time

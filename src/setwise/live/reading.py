@@ -136,9 +136,10 @@ def read_candidates(terms: SeriesTerms, reader: UserGroups, first: int, until: i
 
 
 def user_type_of(column: Column) -> str:
-    """Return the type of a user `column` as text, such as "integer", so that a later change of the type is noticed.
+    """Return the type of a user `column` as text, such as "integer"; equal texts mean that users are written equally.
 
-    Equal types write each user in the same way, so that no user is counted twice. The text includes what else decides
+    The private state of a series stores users as text. If the type of the column changed later, a user could have
+    another text and be counted twice, so the text of the type is recorded and compared. It includes all that decides
     how a value is written, such as the number of digits of a decimal.
     """
     # So decimals need the number of digits after the point, and times the engine's own name of the type, which tells

@@ -1,7 +1,7 @@
 """The ledger's register of live series: the terms under which each was opened, and which of them were closed.
 
-A live series is a set of noisy user counts that is charged once and released period by period. The register is the
-ledger's chain of openings and audit events.
+A live series is a set of noisy user counts that is charged once and released period by period. The register consists of
+events in the ledger's audit log.
 """
 
 from collections.abc import Mapping

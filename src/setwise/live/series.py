@@ -106,7 +106,8 @@ class LiveSeries:
         """Release every period that ended before `until` and was not released yet; return their first days.
 
         - `until` is the first day that is not read; None means today (UTC).
-        - `engine` is the address of the table's server, needed again if it has a password.
+        - `engine` is the address of the table's server. It is needed if it has a password, because passwords are not
+          recorded.
         - `source` is a table in memory, and `reader` an open table, to read instead of the series' table.
         - `state` is the new address of the private state (counted users and noise), if it was moved.
         - `today` and `randomness` replace the clock and the source of noise, for tests.

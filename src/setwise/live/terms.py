@@ -152,9 +152,10 @@ def plan_within(
 ) -> RunningTotals:
     """Return a noise mechanism for a live series, all of whose releases together are then (epsilon, delta)-DP.
 
-    `terms` say what the series counts. Public groups have one plan. For private groups, several plans are tried in a
-    fixed order; they differ in the part of delta for the threshold that hides groups of one user. The noise of each
-    plan is about the smallest within the rest of the budget.
+    `terms` say what the series counts. Public groups have one plan. For private groups, several plans are tried, with
+    ever smaller parts of delta for the threshold that hides groups of one user, because an account may reserve only a
+    small part of its delta for such failures. The noise of each plan is about the smallest within the rest of the
+    budget.
 
     `pays(uses)` says whether the account can pay for the guarantees of a plan. The result is the first plan that it can
     pay for, or else the last plan.

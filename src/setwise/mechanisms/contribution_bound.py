@@ -1,6 +1,6 @@
 """Private search for a contribution bound: the most groups, or the most rows in a group, with which one user counts.
 
-The search sorts users into bins by their number of groups (or rows); the upper end of each bin is twice that of the bin
+The search sorts users into bins by their number of groups (or rows); each bin ends at up to twice the end of the bin
 before it. It adds noise to the number of users in each bin. From these noisy numbers it chooses a bound, and it
 estimates the share of the (user, group) pairs, or of the rows, that the bound leaves out.
 """
@@ -377,7 +377,7 @@ class LaplaceSums:
     """Several sums of independent Laplace noises; `exceeding` bounds the probability that each sum is large.
 
     Row i of `scales` has the scales of the noises in the i-th sum, no two of them equal. `factors` has one factor for
-    each scale: the absolute i-th sum exceeds t with probability sum of factor * exp(-t / scale) over row i.
+    each scale, so that P[|i-th sum| > t] is the sum of factor * exp(-t / scale) over row i.
     """
 
     scales: NDArray[np.float64]

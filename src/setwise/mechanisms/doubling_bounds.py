@@ -110,7 +110,7 @@ class FoundRange:
 class DoublingBounds:
     """A private search for clipping bounds: it adds noise to the numbers of values in 171 bins, numbered -85 to 85.
 
-    A bin is an interval of values, and each bin ends at twice the end of the bin before it. `scale` is the scale of the
+    A bin is an interval of values whose ends are powers of two, and double from bin to bin. `scale` is the scale of the
     Laplace noise on the number of each bin. A user has at most one value, so the search is (1 / scale)-DP. The bounds
     are the outer ends of the outermost bins that are taken to have values, unless `release` moves them further out.
 
@@ -141,10 +141,11 @@ class DoublingBounds:
 
     @property
     def near_threshold(self) -> int:
-        """The noisy number of values that shows a bin to have values if it is about as far out as the outermost bin.
+        """The noisy number of values above which a bin about as far out as the outermost bin is taken to have values.
 
         The outermost bin is the bin farthest from bin 0, on either side, that `threshold` shows to have values. Other
-        bins about as far from bin 0 are likely to have values too, so their threshold is lower than `threshold`.
+        bins about as far from bin 0, on both sides, are likely to have values too, so `near_threshold` is lower than
+        `threshold`.
         """
         # If the outermost bin is b or -b, these are the bins b - `_NEAR` + 1 to b, and their negatives.
         return self._noise.radius(1 - _MISTAKEN_NEAR / (2 * _NEAR))

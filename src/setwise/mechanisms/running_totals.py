@@ -1,8 +1,8 @@
 """Running totals over T periods, released once per period, for the privacy cost of one Gaussian release.
 
 The release of a period is, for each group, a weighted sum of the numbers of new users of this and earlier periods, plus
-Gaussian noise. The total up to a period is then estimated by another weighted sum, of the releases so far, which needs
-no private data. Good weights make its error much smaller than that of a sum of noisy counts.
+Gaussian noise. The total up to a period is then estimated from the releases so far, as a weighted sum of them, without
+private data. Good weights make its error much smaller than that of a sum of noisy counts.
 
 Proofs: docs/running-totals.md. live/series.py decides which periods are released.
 """

@@ -236,7 +236,8 @@ class NoisyVariance(NoisySums):
       number is `rows` times that scale, and the noise scale of each sum is `reach` * `rows` times that scale.
     - `rows` is the most rows of one user.
 
-    A group costs three uses of the noise mechanism.
+    A group costs three uses of the noise mechanism. Like y, 2 y^2 - 1 lies between -1 and 1, so both sums have one
+    scale.
 
     Theorem: docs/statistics.md, "Variances", for the sensitivities and the interval.
     """

@@ -44,7 +44,8 @@ def can_find_in_rounds(bounds: Bounds, total: Total) -> bool:
 
     In a round, each user divides a weight among their groups, and a group is found if its noisy sum of weights exceeds
     a threshold. Rounds need private groups, users that the table tells apart, a bound on a user's groups, and a budget
-    with a positive delta and without Laplace noise. They cannot answer a top k.
+    `total` with a positive delta and Gaussian noise on counts. They cannot answer a top k, or a query with a limit on
+    the groups that take part.
     """
     # Rounds need private groups, a bound on the groups of one user, a positive delta and a table that tells users
     # apart. They cannot answer a top k or a query with a limit on the number of groups. They need Gaussian noise on the

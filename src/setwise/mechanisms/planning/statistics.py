@@ -114,9 +114,10 @@ range after this increase exists after certification too."""
 
 
 def _increased_scale(draft: "_UnscaledPlan", guess: EstimatedScale) -> Fraction | None:
-    """Return the estimated noise scale `guess` for the plan `draft`, raised by a margin so that it suffices.
+    """Return the estimated noise scale `guess`, raised by 5%, so that the certified scale is at most about as large.
 
-    The result is None if it exceeds the largest noise scale, or if the plan's mechanism rejects it.
+    Estimates are within about 1% of certified scales. The result is None if it exceeds the largest noise scale, or if
+    the mechanism of the plan `draft` rejects it.
     """
     scale = decimal(guess.scale * _ESTIMATE_MARGIN)
     try:
@@ -222,10 +223,12 @@ class _UnscaledPlan:
 def _discoveries(bounds: Bounds, total: Total, wanted: Sequence[StatisticRelease]) -> Iterator[Sequence[Choice | None]]:
     """Yield lists of candidate plans that find the groups of a query with a part of the budget `total`.
 
-    The caller takes the first list in which some plan, together with the statistics `wanted`, stays within the budget.
-    Plans of one list have comparable errors; an earlier list is preferred whatever its errors are. An entry None
-    instead of a plan means that no groups have to be found. `bounds` has the query's k, public groups and limits per
-    user.
+    The caller takes the first list with a plan that, together with the statistics `wanted`, stays within the budget,
+    and in this list the plan with the smallest error. Discovery in rounds has a list of its own, before the others,
+    because its error cannot be compared with theirs.
+
+    An entry None instead of a plan means that no groups have to be found. `bounds` has the query's k, public groups and
+    limits per user.
     """
     # From this list the caller takes the plan with the smallest error of the statistics.
     # If all groups of a public domain are wanted, the only list is [None]. Otherwise the last list has the plans that

@@ -71,7 +71,8 @@ def _integral_beyond(x: Fraction, variance: Fraction, precision: int) -> int:
 class _Series:
     """Bounds on the series sum_m J_m A^m / (2m)! with A = z^2 / (4 v^2), for any integer z.
 
-    The unscaled probability of z under a rounded Gaussian of variance v is exp(-z^2 / (2v)) times this sum.
+    J_m is the integral of w^(2m) exp(-w^2 / (8 v)) from 0 to 1. The unscaled probability of z under a rounded Gaussian
+    of variance v is exp(-z^2 / (2v)) times this sum.
     """
 
     # The integrals J_m (see `_integral`) do not depend on z and are computed once, with `precision` bits.

@@ -150,11 +150,10 @@ def overall_epsilon() -> float:
 
 
 def exact_sigma() -> Fraction:
-    """Return the smallest sigma of Gaussian noise on 25 counts that is as private as 0.1-DP Laplace noise on each.
+    """Return the smallest sigma at which Gaussian noise on 25 counts is as private as 0.1-DP Laplace noise on each.
 
-    As private means: it satisfies the (epsilon, delta)-DP of the 25 counts with Laplace noise. The sigma is rounded up
-    to 3 decimals. It is computed from the exact privacy profile of the Gaussian mechanism (lem:AGM), and not from the
-    paper's zCDP bound.
+    Both noises then have the same overall epsilon at delta = 1e-6. The sigma is rounded up to 3 decimals. It is
+    computed from the exact privacy profile of the Gaussian mechanism (lem:AGM), and not from the paper's zCDP bound.
     """
     noise = smallest_noise(
         lambda sigma: [gaussian_histogram(sigma=sigma, contributions=WORDS)], epsilon=overall_epsilon(), delta=DELTA

@@ -125,8 +125,8 @@ def compute(progress: Progress, points: int = 121) -> Table:
 def bend(low: float, middle: float, high: float) -> float:
     """Return how far the worst t at overall epsilon `middle` is from the line through the worst t at `low` and `high`.
 
-    The worst t is the parameter of the first of three mechanisms with which their delta is largest. The distance is 0
-    if the worst t is a weighted sum of epsilon and the overall epsilon, because such a sum is a line in the latter.
+    The worst t is the parameter of the first of three mechanisms with which their delta is largest. The distance would
+    be 0 if the worst t were a weighted sum of epsilon and the overall epsilon, because such a sum is linear in both.
     """
     share = (middle - low) / (high - low)
     chord = (1 - share) * quartic_answer(low) + share * quartic_answer(high)
