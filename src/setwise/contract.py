@@ -85,7 +85,7 @@ class BracketRecord(TypedDict):
 
 
 class CompositionRecord(TypedDict):
-    """Certified intervals of the epsilon and delta to which mechanism uses compose, with their method and theorem.
+    """The epsilon and the delta of mechanism uses together, each as a certified interval, with the method and theorem.
 
     The caller stated one of the two; its interval has equal ends. `interaction` is what the analyst may choose after
     seeing answers, and `statement` names the theorem. `words` describes each use for people; the command line leaves it

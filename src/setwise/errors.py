@@ -43,8 +43,8 @@ class SetwiseError(Exception):
 class BadRequest(SetwiseError):
     """The request cannot be served as it is, but the caller can correct it.
 
-    `needed_types` maps columns of text to the types, such as "float", as which the request uses them. It is set only if
-    the request could be served once these columns had these types, and is empty otherwise.
+    `needed_types` maps names of text columns to types such as "float". It is not empty only if the request would
+    succeed once these columns are declared to have these types.
     """
 
     exit_code = 2

@@ -133,7 +133,7 @@ def _advice(
     - `notes`: the notes of the scan for which the question was refused
     - `message`: the text of the refusal
 
-    Returns "" if no command is known that would not be refused again.
+    Returns "" if no command is known that avoids the refusal.
     """
     from setwise.analytics.engines.files import files_of, magic_of
     from setwise.analytics.tables.check import check_table

@@ -1,4 +1,4 @@
-"""Refusals of `setwise sql`: which file a statement names, and what to paste where a user or budget is missing."""
+"""Errors of `setwise sql`: which file a statement names, and which options to add without a user column or budget."""
 
 import re
 from contextlib import suppress

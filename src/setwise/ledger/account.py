@@ -403,7 +403,7 @@ class Account:
         return None if entry is None else entry.contents.text
 
     def released(self, receipt: Receipt, *, part: str) -> str | None:
-        """Return the answer that `release` stored for the `part` (its name) of the charge `receipt`; None before."""
+        """Return the answer that `release` stored for the `part` (its name) of the charge `receipt`, or None."""
         with self._store.reading() as connection:
             key = release_key(receipt.key, check_name(part, "part"))
             entry = entry_under(connection, self._account_id, self.name, "release", key)

@@ -349,8 +349,8 @@ class WalletTotals:
     def worth(self, amounts: Mapping[str, int]) -> Spent:
         """Return the zCDP rho and the failure probability of all charges so far, each rounded up.
 
-        `amounts` has the units spent, per balance name. Rho is unknown, and returned as infinity, once the balance
-        "rho", which records it, is empty.
+        `amounts` has the units spent, per balance name. Rho is infinite if the balance "rho", which records it, is
+        empty, because a charge of more than the balance only empties it.
         """
         return Spent(recorded_sum(amounts[RHO], self.rho), worth_above(amounts[FAILURE], self.failure))
 
@@ -374,8 +374,9 @@ class WalletTotals:
     def loss_sum(self, amounts: Mapping[str, int]) -> float:
         """Return the sum of the largest privacy losses (epsilons) of all charges so far, rounded up.
 
-        `amounts` has the units spent so far, per balance name (2^60 in a full balance). The sum is unknown, and
-        returned as infinity, if the balance that records it is empty.
+        `amounts` has the units spent so far, per balance name (2^60 in a full balance). The sum is infinite if it is
+        unknown: the balance "sum", which records it, is then empty, because a charge of more than the balance empties
+        it.
         """
         # A charge larger than the balance "sum" takes all of it, so an empty balance says nothing about the sum.
         # Without a `limit` there is no such balance.

@@ -161,8 +161,8 @@ class MenuTotals:
     def worth(self, amounts: Mapping[str, int]) -> Spent:
         """Return the zCDP rho and the failure probability of all charges so far, rounded up.
 
-        `amounts` has the units spent, per balance name; a full balance "rho" or "failure" has 2^60. Rho is unknown, and
-        returned as infinity, once the balance "rho", which records it, is empty.
+        `amounts` has the units spent, per balance name; a full balance "rho" or "failure" has 2^60. Rho is infinite if
+        the balance "rho", which records it, is empty, because a charge of more than the balance only empties it.
         """
         return Spent(recorded_sum(amounts[RHO], self.rho), worth_above(amounts[FAILURE], self.failure))
 
@@ -183,8 +183,8 @@ class MenuTotals:
     def loss_sum(self, amounts: Mapping[str, int]) -> float:
         """Return the sum of the largest privacy losses (epsilons) of all charges so far, rounded up.
 
-        `amounts` has the units spent, per balance name; a full balance "sum" has 2^60. The sum is unknown, and returned
-        as infinity, once the balance "sum", which records it, is empty.
+        `amounts` has the units spent, per balance name; a full balance "sum" has 2^60. The sum is infinite if the
+        balance "sum", which records it, is empty, because a charge of more than the balance only empties it.
         """
         return recorded_sum(amounts[SUM], self.limit)
 

@@ -143,7 +143,7 @@ def link(previous: str, position: int, at: int, contents: str) -> str:
 class Contents:
     """The contents of an entry, before the entry has a position in its account's hash chain.
 
-    - `account` is the account's name, `kind` is such as "charge", and `key` is the idempotency key.
+    - `account` is the account's name, `kind` is "charge", for example, and `key` is the idempotency key.
     - `period` is the budget period, or "" for an account without periods.
     - `uses` is a JSON list of guarantees with counts: those that a charge draws, or that a settlement (the entry with
       the answer of a charge) gives back.

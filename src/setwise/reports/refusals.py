@@ -24,8 +24,8 @@ _SQL_CLAUSE = " (max_groups_contributed in SQL)"
 def name_question(name: str) -> Iterator[None]:
     """Context manager that rewrites errors of its `with` block for the author of a report.
 
-    The message then begins with the name of the question, `name`, if it does not mention the name, and speaks of
-    entries of the report's TOML file in place of options of the command line.
+    The new message has entries of the report's TOML file in place of options of the command line. It begins with the
+    question's name, `name`, unless it has the name already.
     """
     try:
         yield

@@ -187,8 +187,8 @@ class Restoration:
     """Writes the lines of an export into an empty ledger, inside one transaction, and verifies the whole ledger.
 
     `tables` are tables of the service that are restored too. `address` names the ledger in messages. `at` is the
-    timestamp, in microseconds since 1970, of a record that may have to be added. Raises `InvalidParameter` if the
-    ledger is not empty.
+    timestamp, in microseconds since 1970, of the seal, a record that is added for an export of an early format. Raises
+    `InvalidParameter` if the ledger is not empty.
     """
 
     def __init__(self, connection: Connection, address: str, tables: Sequence[Table], at: int) -> None:
@@ -238,9 +238,9 @@ class Restoration:
         return written
 
     def _write(self, record: dict[str, Any], number: int) -> int:
-        """Write `record`, line `number` of the export, into the ledger; return the number of entries in it.
+        """Write `record`, line `number` of the export, into the ledger.
 
-        This is 1 for an entry of an account, and 0 for all other lines.
+        Returns 1 if the line is an entry of an account, and 0 for any other line, to count the entries.
         Raises `InvalidParameter`, with the line's number, if the line cannot be restored.
         """
         try:

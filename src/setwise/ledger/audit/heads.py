@@ -65,7 +65,7 @@ class KeptHead:
 
     @classmethod
     def of(cls, record: Record) -> "KeptHead":
-        """Return the identity of the signed head `record`."""
+        """Return the number, timestamp and hash of the signed head `record`."""
         return cls(record.holder, record.at, record.hash)
 
 
