@@ -106,8 +106,8 @@ def to_pld(
     """Return a dp-accounting privacy loss distribution that dominates the composition.
 
     - `discretization`: the distance between losses on the distribution's grid
-    - `points`: the most epsilons at which the distribution's delta equals the certified delta. Between them it is
-      larger, so more points make the distribution closer to the composition
+    - `points`: the most epsilons at which the distribution's delta equals the certified delta of the composition.
+      Between these epsilons the distribution's delta is larger, so more points make it closer to the composition
     - `tail`: the certified delta at the largest of these epsilons; it becomes probability mass at infinite loss
 
     The result may be composed with distributions of other mechanisms, in any order and adaptively (docs/adapters.md).

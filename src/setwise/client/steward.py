@@ -281,10 +281,10 @@ class Steward:
     def set_question_budget(
         self, account: str, *, epsilon: float, delta: float = 1e-9, fresh_hours: float = 24.0
     ) -> QuestionBudgetRecord:
-        """Set the default budget (epsilon, delta) of `account`, for SQL statements over PostgreSQL's protocol.
+        """Set the budget (epsilon, delta) of each SQL statement over PostgreSQL's protocol that states none itself.
 
-        It is spent by each statement that states no budget, such as those of BI tools. For at most `fresh_hours` hours,
-        repeating such a statement returns the stored answer; later it is charged again.
+        `account` pays for these statements, which BI tools send, for example. For at most `fresh_hours` hours,
+        repeating a statement returns the stored answer; later it is charged again.
         """
         body = {"epsilon": epsilon, "delta": delta, "fresh_hours": fresh_hours}
         return self._client.request("PUT", _path("accounts", account, "question-budget"), body)

@@ -393,7 +393,8 @@ class Ledger:
         """Recompute every hash chain and every balance; the result names each entry that is not as it was written.
 
         Each argument that is not None adds a check:
-        - `head` is the digest of an earlier anchor (the ends of all chains): nothing may have changed since.
+        - `head` is the digest of an earlier anchor (the ends of all chains): nothing may have been added or changed
+          since.
         - `since` is an earlier anchor: entries may have been added since, and nothing else.
         - `key` must have signed every signed head (a record inside the ledger of where all chains ended).
         - `within`, only with `key`: one head must have been signed within that time before now.

@@ -148,7 +148,8 @@ class _Account:
     def _account_changes(self, period: str, moved: Mapping[str, int]) -> list[Movement]:
         """Return the changes `moved` (units per balance name) of the account's own balances, as `Movement` objects.
 
-        `period` is the budget period of the changes.
+        `period` is the budget period of the changes. Changes of the account's reserved part of a cap get no period,
+        because a cap (the joint budget of a dataset's accounts) has none.
         """
         # The account's reserved part of the dataset's cap has no periods.
         slices = set(SLICES.values())

@@ -108,7 +108,7 @@ def verify(
     """Recompute every chain, price and balance of the ledger, and return the faults and the ends of all chains.
 
     `connection` must see one consistent state of the database. Each other argument that is not None adds a check:
-    - `head` is the digest of an earlier anchor (the ends of all chains): nothing may have changed since.
+    - `head` is the digest of an earlier anchor (the ends of all chains): nothing may have been added or changed since.
     - `since` is an earlier anchor: entries may have been added since, and nothing else.
     - `key` is the key that must have signed every signed head (a record inside the ledger of where all chains ended).
     - `oldest_head`, only with `key`: some head must be timestamped from then to `latest_head` (microseconds since

@@ -52,8 +52,8 @@ class PricingState:
     - `entries` is the number of the account's entries.
     - `spent` has the units that the account has spent, per balance name. Under names such as "slice:wallet" it has the
       units that are reserved for the account from a dataset's joint budget (cap).
-    - `given_up` are the units spent of the cap's balance "rule". Their number says which of the two balances from which
-      the cap pays was dropped; 0 means none.
+    - `given_up` says whether the cap has dropped one of the two balances from which it pays: 0 for none, 2 if it
+      dropped the sum of epsilons, 3 if it dropped the Gaussian wallet (mu squared).
     """
 
     entries: int
