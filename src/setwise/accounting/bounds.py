@@ -286,7 +286,8 @@ def _all_in_one_gaussian(kinds: ClassifiedUses) -> Bound:
     def answer(target: Target, width: float | None) -> Bracket:
         """Return [0, upper end] for the delta or epsilon of `target`, with one Gaussian for all bounded-range uses.
 
-        `width` is the wanted width of the bracket, relative to its upper end, or None for the default.
+        The upper end is valid because the Gaussian dominates these uses. `width` is the wanted width of the bracket,
+        relative to its upper end, or None for the default.
 
         Raises: `Unattainable` if the mu squared of the Gaussian is above `LARGEST_WALLET`.
         """
@@ -332,10 +333,10 @@ def _for_search(kinds: ClassifiedUses, effort: Effort) -> Iterator[Bound]:
         return Bracket(min(reached(target), upper), upper)
 
     def by_grid(target: Target, width: float | None) -> Bracket:
-        """Return the bracket for `target` whose upper end is computed by recursion on a grid of epsilons.
+        """Return a bracket for `target`; its upper end is computed by recursion on a grid of epsilons.
 
-        `target` asks for a delta or an epsilon. `width` is the wanted width of the bracket, relative to its upper end,
-        or None.
+        The recursion goes from the mechanism used last to the mechanism used first. `target` asks for a delta or an
+        epsilon. `width` is the wanted width of the bracket, relative to its upper end, or None for the default.
 
         Raises: `Unattainable` if the grid is too short for the target, or if `width` cannot be met.
         """
@@ -358,7 +359,9 @@ def _guarantees(linear: Sequence[tuple[KnownNoise, int]]) -> list[tuple[Guarante
 def _majorant(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -> Bound:
     """Return the bound in which one Gaussian replaces the bounded-range uses of small epsilon in `kinds`.
 
-    `interaction` says what the analyst may choose on the fly, and `effort` how narrow a bracket must be.
+    The bracket contains the optimum: for the upper end the Gaussian dominates these uses, and the lower end is that of
+    known mechanisms with the same guarantees. `interaction` says what the analyst may choose on the fly, and `effort`
+    how narrow a bracket must be.
     """
     # The Gaussian dominates these uses in any order, so the composition with it gives the upper end. The lower end is
     # the delta or epsilon of known mechanisms that satisfy the same guarantees and are chosen up front (a batch). If
@@ -390,8 +393,9 @@ def _majorant(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -
     def above(split: gaussian_majorant.RangeSplit) -> Bound:
         """Return an upper bound on delta and epsilon, in which one Gaussian replaces the small epsilons of `split`.
 
-        `split` divides the bounded-range uses into small and large epsilons. The uses of large epsilon come after the
-        Gaussian and are computed on a grid.
+        `split` divides the bounded-range uses into small and large epsilons. The bound is valid because the Gaussian
+        dominates all uses of small epsilon. The uses of large epsilon come after the Gaussian and are computed on a
+        grid.
         """
         return bound([Use(gaussian_of(split.wallet))] if split.small else [], split.large)
 
@@ -582,13 +586,13 @@ def _only_if(closer: Callable[[Target], bool], bound: Bound) -> Bound:
     """
 
     def answer(target: Target, width: float | None) -> Bracket:
-        """Return the bracket of `bound`, the bound that takes long to compute, for `target`.
+        """Return the bracket of `bound`, the slow bound, for `target`.
 
-        `width` is the wanted width of the bracket, relative to its upper end. If it is None, the caller accepts the
-        wider brackets of quicker bounds, so `bound` is computed only if `closer(target)` expects a narrower bracket
-        from it.
+        `width` is the wanted width of the bracket, relative to its upper end. If `width` is None, the caller accepts
+        the wider brackets of quicker bounds. So `bound` is then computed only if `closer(target)` says that its bracket
+        is probably narrower.
 
-        Raises: `Unattainable` if `width` is None and the bound is not expected to be closer.
+        Raises: `Unattainable` if `width` is None and the bracket is probably not narrower.
         """
         if width is None and not closer(target):
             raise Unattainable("the grid for these uses takes long, so it is computed only on request; give a width")
@@ -598,11 +602,11 @@ def _only_if(closer: Callable[[Target], bool], bound: Bound) -> Bound:
 
 
 def _prices_are_closer(kinds: ClassifiedUses, target: Target) -> bool:
-    """Return which of two upper bounds is probably closer for `target`: True for the bound by prices of uses.
+    """Return whether the slow of two upper bounds is probably closer than the quick one for the uses `kinds`.
 
-    Both bound the delta or epsilon of the uses `kinds`. The bound by prices takes long: a dynamic program over orders
-    of bounded-range uses, in which a sum of prices stands for the remaining uses. The other bound is quick: one
-    Gaussian replaces all bounded-range uses of small epsilon. `target` asks for a delta or an epsilon.
+    The slow bound is a dynamic program over orders of bounded-range uses, in which each use has a price, and a sum of
+    prices stands for the remaining uses. The quick bound replaces all bounded-range uses of small epsilon by one
+    Gaussian. Both bound the delta or epsilon that `target` asks for.
     """
     # Both bounds raise log E[exp(tilt L)], with L the loss of all uses, above what it can be; this is compared at the
     # tilt of `target`.
@@ -716,8 +720,8 @@ def _tilt(kinds: ClassifiedUses, target: Target) -> float:
     """Return roughly the rate at which the overall delta of `kinds` falls with the overall epsilon near `target`.
 
     The rate serves as an exponential tilt, the weight exp(rate L) on losses L. `target` asks for the delta at an
-    epsilon, or for the epsilon at a delta. The result is 0 if the delta of `target` is not above the probability of
-    outright failure.
+    epsilon, or for the epsilon at a delta. The result may be negative for an epsilon below the mean loss. It is 0 for a
+    delta that is not above the probability of outright failure.
     """
     saddle = proxy_saddle(kinds.linear, kinds.ranges)
     if target.wanted == "delta":
@@ -737,11 +741,11 @@ def _moderate_tilt(kinds: ClassifiedUses, target: Target) -> float:
 
 
 def _worst_laws(kinds: ClassifiedUses, target: Target) -> Iterator[Bound]:
-    """Yield lower bounds in which one mechanism with a two-valued privacy loss stands for the uses of a zCDP guarantee.
+    """Yield lower bounds in which mechanisms with a two-valued privacy loss replace the uses of one zCDP guarantee.
 
-    The two values of the loss are chosen so that zCDP allows them and delta is about largest. `target` asks for the
-    delta at an epsilon or for the epsilon at a delta. Nothing is yielded if `kinds` has no zCDP guarantee, if some use
-    has bounded range, or if the search would fail or take too long.
+    The two values are chosen so that the mechanisms satisfy the guarantee and delta is about largest. `target` asks for
+    the delta at an epsilon or for the epsilon at a delta. Nothing is yielded if `kinds` has no zCDP guarantee, if some
+    use has bounded range, or if the search would fail or take too long.
     """
     # The guarantee is the zCDP guarantee in `kinds` with the largest count times rho. Other guarantees without a
     # dominating pair are replaced by known examples. The two values of the loss are chosen so that delta at an overall
@@ -769,9 +773,10 @@ def _worst_laws(kinds: ClassifiedUses, target: Target) -> Iterator[Bound]:
         return
 
     def composed(law: TwoPointLaw) -> Bound:
-        """Return the bound on the uses `kinds` in which the uses of one zCDP guarantee have the two-valued loss `law`.
+        """Return the bound on the uses `kinds` if the uses of one zCDP guarantee have the two-valued loss `law`.
 
-        That guarantee is the zCDP guarantee with the largest count times rho.
+        The one guarantee is the zCDP guarantee with the largest count times rho. If mechanisms with this loss satisfy
+        the guarantee, the bound is a lower bound on what any proof can promise.
         """
         linear = (*beside.linear, (law, worst.count))
         return linear_bound(replace(beside, linear=linear, failed=kinds.failed))

@@ -215,9 +215,9 @@ class Composition:
     def _not_below_parts(self, bound: CertifiedBound, target: Target) -> CertifiedBound:
         """Return `bound`, with each end raised to the same end of the bounds for some subsets of the uses.
 
-        An end that is larger already stays. The true optimum of all uses is at least that of a subset. But upper ends
-        exceed the optimum by errors of grids, so without this step one more use could lower the upper end. `target`
-        asks for a delta or an epsilon.
+        Each end is compared with the same end for a subset, and the larger end is taken. The true optimum of all uses
+        is at least that of a subset. But upper ends exceed the optimum by errors of grids, so without this step one
+        more use could lower the upper end. `target` asks for a delta or an epsilon.
 
         Theorem: docs/numerics.md, "Upper ends of growing sets".
         """

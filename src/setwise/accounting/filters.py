@@ -122,7 +122,8 @@ class ZcdpOdometer:
 
     - `failure_share` is the share of delta for outright failures (in which everything may be revealed). Once the sum of
       their probabilities exceeds this share, the bound is infinite.
-    - `first_rho` is used only if `most_rho` is None: the bound is close once the sum of rho is about this large.
+    - `first_rho` is used only if `most_rho` is None: the bound is close once the sum of rho is at least about this
+      large.
     - `most_rho` is the sum of rho at which a filter admits no further use, so that the bound is close up to it; None
       without a filter.
     - `spent` has the sums, over the uses so far, of rho and of the failure probabilities.

@@ -128,10 +128,10 @@ class Guarantee(ABC):
     def price(self, remaining: float) -> float:
         """Return the price of one use that leaves `remaining` in a budget of mu squared; infinite if no price is known.
 
-        Price and remaining budget are in mu squared. The price is the amount by which the budget must exceed
-        `remaining`, so that a Gaussian mechanism with the mu squared of the budget dominates the use followed by a
-        Gaussian mechanism with mu squared `remaining`. So the price may be higher if less remains. The probability of
-        outright failure (in which everything may be revealed) is not included.
+        Price and remaining budget are in mu squared. With the price added to `remaining`, a Gaussian mechanism of this
+        mu squared dominates the use followed by a Gaussian mechanism of mu^2 = `remaining`. So the price depends on
+        what remains, and may be higher if less remains. The probability of outright failure (in which everything may be
+        revealed) is not included.
         """
         pure = self.pure()
         return math.inf if pure is None else pure.price(remaining)

@@ -67,7 +67,7 @@ class Menu:
     - `items` are pairs (guarantee, cost of one use).
     - `budget`: uses whose costs add up to at most this are together (`epsilon`, `delta`)-DP, in any order and number.
 
-    The query of a use must be fixed before the use is charged.
+    The query of a use must be fixed when the use is charged, so that it cannot depend on later answers.
 
     >>> menu = Menu.for_promise([PureDP(epsilon=0.1)], epsilon=2.0, delta=1e-6)
     >>> menu.most_uses(PureDP(epsilon=0.1))

@@ -120,8 +120,9 @@ def gaussian_price(sigma: float, sensitivity: float = 1.0) -> float:
 def pure_price(epsilon: float, remaining: float) -> float:
     """Return the price of an epsilon-DP use: the mu squared that it takes from a budget of mu squared.
 
-    `remaining` is the mu squared that the use leaves in the budget; the more remains, the lower the price. The result
-    is infinite for epsilons above 60.
+    `remaining` is the mu squared that the use leaves in the budget. With the price added to `remaining`, a Gaussian
+    mechanism of this mu squared dominates the use followed by a Gaussian of mu^2 = `remaining`. The more remains, the
+    less the use adds, so the lower the price. The result is infinite for epsilons above 60.
 
     Theorem: docs/optimal-composition.md, Theorem 9 (the price is a total variation).
     """
@@ -141,7 +142,9 @@ def laplace_price(epsilon: float, remaining: float) -> float:
     """Return the price of Laplace noise: the mu squared that it takes from a budget of mu squared.
 
     The scale of the noise is 1/epsilon times the l1-sensitivity. `remaining` is the mu squared that the use leaves in
-    the budget; the more remains, the lower the price. The result is infinite for epsilons above 60.
+    the budget. With the price added to `remaining`, a Gaussian mechanism of this mu squared dominates the use followed
+    by a Gaussian of mu^2 = `remaining`. The more remains, the less the use adds, so the lower the price. The result is
+    infinite for epsilons above 60.
 
     Theorem: docs/optimal-composition.md, Theorem 9 (the price is a total variation).
     """
@@ -160,7 +163,9 @@ def laplace_price(epsilon: float, remaining: float) -> float:
 def bounded_range_price(epsilon: float, remaining: float) -> float:
     """Return the price of an epsilon-bounded-range use: the mu squared that it takes from a budget of mu squared.
 
-    `remaining` is the mu squared that the use leaves in the budget; the more remains, the lower the price.
+    `remaining` is the mu squared that the use leaves in the budget. With the price added to `remaining`, a Gaussian
+    mechanism of this mu squared dominates the use followed by a Gaussian of mu^2 = `remaining`. The more remains, the
+    less the use adds, so the lower the price.
 
     Theorem: docs/optimal-composition.md, Theorem 10 (bounded range).
     """
@@ -226,7 +231,7 @@ def wallet_before(price: Price, count: int, remaining: float) -> float:
     """Return the mu squared that a budget needs to pay for `count` equal uses and keep `remaining` after them.
 
     The result is rounded up, and infinite if a use has no finite price. `price` maps the mu squared left after one use
-    to the price of this use; the less is left, the higher the price.
+    to the price of this use. The less is left, the higher the price, so the uses have different prices.
     """
     # Uses are priced in blocks, from the last use to the first. Each use of a block is charged the price of the block's
     # last use, which is the highest of the block. All blocks together overcharge by only a few hundredths of the price
@@ -289,11 +294,11 @@ def _by_total_variation(kernel: Callable[[float], float], epsilon: float, remain
 
 
 def _price_of_gain(root: float, gained: float) -> float:
-    """Return the price, in mu squared and rounded up, of a use whose effect on the total variation is `gained`.
+    """Return by how much, rounded up, the mu squared of a Gaussian must rise to raise its total variation by an amount.
 
-    `_by_total_variation` computes `gained`. The price is 4 d (2 w + d), where w = `root` is half the mu of the
-    remaining budget, and d is the smallest number with int_0^d exp(-w x - x^2/2) dx >= `gained`. The result is infinite
-    if the integral cannot reach `gained`.
+    `root` is w, half the mu of the Gaussian, and `gained` is the amount divided by 2 phi(w), where phi is the standard
+    normal density. The result is 4 d (2 w + d), where d is the smallest number with int_0^d exp(-w x - x^2/2) dx >=
+    `gained`. It is infinite if the integral cannot reach `gained`.
     """
     # `_by_total_variation` derives the formula. Newton's method finds d from the left, because the integral is concave
     # in d, and the d used is checked. For d close to 0 the integral is replaced by its lower bound d (1 - d (w / 2 + d

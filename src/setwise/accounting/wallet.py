@@ -2,8 +2,8 @@
 
 Whatever the analyst does, the uses paid from a wallet of size R are together no worse than one Gaussian mechanism with
 mu^2 = R. If an account also has registered uses, all its uses together are no worse than the registered uses followed
-by this Gaussian. The more a use leaves in the wallet, the less it costs (docs/optimal-composition.md, "Gaussian
-wallets").
+by this Gaussian. The more a use leaves in the wallet, the less it costs, because the price is what the use adds to the
+Gaussian that stands for the remaining budget (docs/optimal-composition.md, "Gaussian wallets").
 """
 
 import math
@@ -62,7 +62,7 @@ class Wallet:
         - `failure_limit` bounds the sum of the uses' probabilities of outright failure, in which everything may be
           revealed.
         - `loss_limit`: a use that `size` cannot pay for is still admitted if the largest losses of all uses, itself
-          included, add up to at most this.
+          included, add up to at most this, because basic composition then keeps the promise.
 
         Raises: `InvalidParameter` unless `size` is positive and finite.
         """

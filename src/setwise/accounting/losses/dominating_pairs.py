@@ -173,8 +173,8 @@ def sum_equal_uses(noise: KnownNoise, count: int) -> Loss | None:
 class _Sums:
     """A loss distribution: `mass` holds the probabilities of the losses top / unit, (top - step) / unit, and so on.
 
-    `top` and `step` are whole numbers, so that sums of losses are exact, and `unit` is a positive number that turns
-    them into losses. `error` is the relative error of each entry of `mass`.
+    `top` and `step` are whole numbers, so that sums of losses are exact. `unit` is the positive number by which whole
+    numbers are divided to give losses. `error` is the relative error of each entry of `mass`.
     """
 
     top: int

@@ -407,8 +407,8 @@ def two_point_loss(high: float, low: float, count: int, smallest_ratio: float = 
 def top_loss(high: float, low: float, count: int, masses: Masses) -> float:
     """Return the largest total privacy loss of `count` mechanisms, each of which has the loss `high` or `low` < `high`.
 
-    `masses` is the distribution of the number of mechanisms that have the loss `low`. Its smallest number decides the
-    result: numbers below it were left out because they are too improbable to matter.
+    `masses` is the distribution of the number of mechanisms that have the loss `low`. It leaves out numbers that are
+    too improbable to matter, so the largest total loss belongs to the smallest number that it has.
     """
     # `masses` leaves numbers below k = `masses.first` out as negligible, so the largest total is (count - k) high + k
     # low. For k = 0 it is the float count * high, whose rounding error `LatticeTail` covers. For other k two large

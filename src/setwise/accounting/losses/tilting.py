@@ -228,10 +228,11 @@ class Saddle:
         target = math.log(delta)
 
         def residual(tilt: float) -> tuple[float, float]:
-            """Return, for Newton's method: log d - log `delta`, and `tilt` times the variance of the tilted total loss.
+            """Return, for Newton's method: log d - log `delta`, and about minus its derivative by the tilt.
 
             `delta` is the argument of `for_delta`, and d is the delta at the epsilon that equals the mean loss under
-            `tilt`, the weight exp(tilt L) on each loss L.
+            `tilt`, the weight exp(tilt L) on each loss L. The second number is `tilt` times the variance of the tilted
+            total loss.
             """
             # The second number is about minus the derivative of the first by the tilt.
             height, mean, variance = self.at(tilt)

@@ -124,8 +124,8 @@ class BatchBoundedRange:
     def _pair(self, high: float, low: float, x: float) -> Bracket:
         """Return the batch's delta at overall epsilon `x` if two-outcome mechanisms replace bounded-range mechanisms.
 
-        The two outcomes of such a mechanism have the log likelihood ratios `high` and `low`. If it dominates the
-        bounded-range mechanisms, the result is an upper bound.
+        The two outcomes of such a mechanism have the log likelihood ratios `high` and `low`. If a two-outcome mechanism
+        dominates the bounded-range mechanisms, the result is an upper bound.
         """
         if high <= 0.0 or low >= 0.0:  # the outcome reveals nothing, so only the other mechanisms count
             return self.beside.average(NoLoss(), x)

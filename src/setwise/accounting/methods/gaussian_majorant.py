@@ -163,7 +163,8 @@ def splits_of(groups: Sequence[Group], variance_beside: float, *, thorough: bool
     """Return one or two ways to split the bounded-range `groups` into a part for a grid and a part for one Gaussian.
 
     For a bound on delta, the privacy profile of the first part is computed on a grid of epsilons, which is slow but
-    nearly exact, and one Gaussian mechanism replaces the second part, which is quick but raises delta a little.
+    nearly exact. One Gaussian replaces the second part, which is quick but raises delta a little. The first way has no
+    part for a grid. The second way, if there is one, puts the largest epsilons on the grid.
 
     - `groups` are pairs (epsilon, count).
     - `variance_beside` is the variance of the losses of all other mechanisms.
