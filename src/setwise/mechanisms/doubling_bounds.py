@@ -152,7 +152,7 @@ class DoublingBounds:
 
     @property
     def neighbour_threshold(self) -> int:
-        """The noisy number of values that shows a bin to have values if it lies just outside of the range found so far.
+        """The noisy number of values above which the next bin outside of the range found is taken to have values.
 
         This threshold is lower than `threshold` and `near_threshold`, because a mistake only doubles a clipping bound,
         while a bin that is missed has its values clipped.

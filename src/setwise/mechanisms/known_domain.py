@@ -76,7 +76,8 @@ class KnownLaplace:
     def release(self, histogram: Histogram, randomness: Randomness) -> Release:
         """Return every group of the public domain with its noisy count, highest first.
 
-        `histogram` has the exact counts; groups without one count 0. `randomness` is the source of the noise.
+        `histogram` has the exact counts; a group that it does not list has the count 0. `randomness` is the source of
+        the noise.
         """
         return _with_noise_on_all(self, histogram, randomness)
 
@@ -86,7 +87,8 @@ class KnownGaussian:
     """Adds Gaussian noise of deviation at most per_item * sigma to the count of every group of the public `domain`.
 
     A user changes at most `contributions` counts, each by at most `per_item`. One release costs one Gaussian use of
-    parameter sigma for each count that a user can change. Groups of the domain without an entry have the count 0.
+    parameter sigma for each count that a user can change. Groups that the table does not have get noise too, on the
+    count 0.
 
     Theorem: BalleWa18; docs/mechanisms.md, Theorem 1.
 
@@ -128,7 +130,8 @@ class KnownGaussian:
     def release(self, histogram: Histogram, randomness: Randomness) -> Release:
         """Return every group of the public domain with its noisy count, highest first.
 
-        `histogram` has the exact counts; groups without one count 0. `randomness` is the source of the noise.
+        `histogram` has the exact counts; a group that it does not list has the count 0. `randomness` is the source of
+        the noise.
         """
         return _with_noise_on_all(self, histogram, randomness)
 
@@ -138,7 +141,8 @@ def _with_noise_on_all(
 ) -> Release:
     """Return all groups of the mechanism's public domain with noisy counts, highest first.
 
-    `histogram` has the exact counts; groups without one count 0. `randomness` is the source of the noise.
+    `histogram` has the exact counts; a group that it does not list has the count 0. `randomness` is the source of the
+    noise.
     """
     domain, noise = mechanism.domain, mechanism.noise
     noisy = with_noise(histogram.over(domain), noise, randomness)

@@ -197,7 +197,8 @@ class UnknownLaplace:
 
         - Without a `limit`: `contributions` uses of Laplace noise, and one use that reveals nothing unless it fails,
           with probability at most `delta`.
-        - With a `limit`: one (epsilon, delta)-DP use for the whole release.
+        - With a `limit`: one (epsilon, delta)-DP use for the whole release, because the threshold then depends on the
+          data.
         """
         # With a `limit`, the threshold depends on the data, and no cheaper composition is proved.
         delta = float_above(self.delta)

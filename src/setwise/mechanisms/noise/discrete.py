@@ -47,7 +47,7 @@ class LaplaceNoise:
     def draw(self, count: int, randomness: Randomness, width: int = WORD) -> NDArray[np.int64]:
         """Return `count` independent exact draws of integer Laplace noise, made from random words of `width` bits.
 
-        `randomness` is the source of random words.
+        `randomness` is the source of random words. Their `width` affects only the speed, not the distribution.
         """
         if self.scale <= LARGEST_TABLE_SCALE:
             return draw(TwoSided(first=1 / self.scale), count, randomness, width)
@@ -125,7 +125,7 @@ class GaussianNoise:
     def draw(self, count: int, randomness: Randomness, width: int = WORD) -> NDArray[np.int64]:
         """Return `count` independent exact draws of discrete Gaussian noise, made from random words of `width` bits.
 
-        `randomness` is the source of random words.
+        `randomness` is the source of random words. Their `width` affects only the speed, not the distribution.
         """
         if self.sigma <= LARGEST_TABLE_SCALE:
             return draw(gaussian_law(self.sigma, bound=None), count, randomness, width)

@@ -44,7 +44,8 @@ class RoundedGaussianNoise:
         """Return `count` independent exact draws of rounded Gaussian noise, made from random words of `width` bits.
 
         If sigma is small enough for a table of the distribution, the draws are looked up in the table. Otherwise they
-        are made by rejection sampling. `randomness` is the source of random words.
+        are made by rejection sampling. `randomness` is the source of random words; their `width` affects only the
+        speed, not the distribution.
         """
         if _SMALLEST_TABLE_SIGMA <= self.sigma <= LARGEST_TABLE_SCALE:
             return draw(RoundedGaussian(variance=self.sigma * self.sigma), count, randomness, width)

@@ -62,7 +62,8 @@ class SharedGaussianNoise:
     def draw(self, count: int, randomness: Randomness, width: int = WORD) -> NDArray[np.int64]:
         """Return one draw of noise for each count; all counts share a part of their noise.
 
-        `randomness` is the source of random words, which have `width` bits each.
+        `randomness` is the source of random words of `width` bits; `width` affects only the speed, not the
+        distribution.
 
         Raises: `InvalidParameter` unless `count` equals `labels`.
         """

@@ -58,7 +58,7 @@ class TruncatedGaussianNoise:
     def draw(self, count: int, randomness: Randomness, width: int = WORD) -> NDArray[np.int64]:
         """Return `count` independent exact draws of truncated Gaussian noise, from random words of `width` bits.
 
-        `randomness` is the source of random words.
+        `randomness` is the source of random words. Their `width` affects only the speed, not the distribution.
         """
         if self.sigma <= LARGEST_TABLE_SCALE or self.bound <= _LARGEST_TABLE_BOUND:
             return draw(gaussian_law(self.sigma, self.bound), count, randomness, width)

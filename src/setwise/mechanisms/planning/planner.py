@@ -146,9 +146,10 @@ class _Rough:
 
 
 def _estimates(bounds: Bounds, total: Total, confidence: Fraction) -> tuple[list[_Rough], tuple[BudgetSplit, ...]]:
-    """Return (candidates, untried): plans with estimated noise, and the budget splits for which no noise was estimated.
+    """Return (candidates, unlikely): plans with estimated noise, and the budget splits that are too bad to be tried.
 
-    The candidates are sorted by `Choice.merit`, smallest error first.
+    The candidates are sorted by `Choice.merit`, smallest error first. A budget split is not tried if its roughly
+    estimated error is more than 1.5 times the smallest one.
 
     - `bounds` has the query's k, public groups and limits per user, and `total` is the query's budget.
     - `confidence` is the probability with which the stated error bounds hold.
@@ -366,8 +367,8 @@ def _why(best: Choice, others: list[Choice], unlikely: tuple[BudgetSplit, ...], 
     """Return a sentence for people that compares the plan `best` with the next best plan.
 
     The next best plan is the best of `others`, the other plans. If there are none, it is the first of `unlikely`, the
-    budget splits whose noise was not estimated. The sentence depends on the query `bounds` and its budget `total`, not
-    on data.
+    budget splits that were not tried because their error is too large. The sentence depends on the query `bounds` and
+    its budget `total`, not on data.
     """
     # If `total` forces a mechanism, nothing is compared.
     text = f"{best.name}{' as asked' if total.mechanism else ''}: {_expectation(best.preview, total)}"

@@ -86,9 +86,10 @@ def gaussian_composed(epsilon: float, contributions: int, histograms: int) -> fl
     once = Gaussian(sigma=equal_sigma(epsilon) / math.sqrt(contributions))
 
     def overall(log_share: float) -> float:
-        """Return the overall epsilon of several histograms if exp(`log_share`) of delta is spent on their own deltas.
+        """Return the overall epsilon of several histograms if exp(`log_share`) of delta is divided among them.
 
-        Each histogram is (epsilon_i, delta_i)-DP. The remaining delta is spent on composing them.
+        Each histogram is (epsilon_i, delta_i)-DP, and the delta_i add up to this part of delta. The remaining delta is
+        spent on composing the histograms.
         """
         spent = DELTA * math.exp(log_share)
         histogram = gaussian_to_approx(once, -math.expm1(math.log1p(-spent) / histograms))
