@@ -106,9 +106,10 @@ def to_pld(
     """Return a dp-accounting privacy loss distribution that dominates the composition.
 
     - `discretization`: the distance between losses on the distribution's grid
-    - `points`: the most epsilons at which the distribution's delta equals the certified delta of the composition.
-      Between these epsilons the distribution's delta is larger, so more points make it closer to the composition
-    - `tail`: the certified delta at the largest of these epsilons; it becomes probability mass at infinite loss
+    - `points`: the most epsilons at which an upper bound on the composition's delta is computed. There the
+      distribution's delta is this bound, and between these epsilons it is larger, so more points make it closer to the
+      composition
+    - `tail`: the delta that determines the largest of these epsilons; about this much probability has infinite loss
 
     The result may be composed with distributions of other mechanisms, in any order and adaptively (docs/adapters.md).
     Raises: `InvalidParameter` if `points` or `discretization` is out of range.
