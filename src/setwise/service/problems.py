@@ -113,7 +113,8 @@ def at_field(field: str) -> Iterator[None]:
 def field_of(location: tuple[int | str, ...]) -> str:
     """Return the name of the request's field at fault, given the `location` that a validator's error states.
 
-    The place of the field (body, query, ...) and the kind of a query are left out.
+    The first part of `location`, which says where the field is (body, header, ...), is left out, and so is the name of
+    a chosen form, such as "top-k" for a kind of query.
 
     >>> field_of(("body", "uses", 0))
     'uses.0'
@@ -191,7 +192,7 @@ def defect(error: Exception) -> Problem:
 
 
 def _validation_problem(error: RequestValidationError) -> Problem:
-    """Return the problem document of a malformed request: the first field at fault in `error`, and what it expects.
+    """Return the problem document of a malformed request: the first field at fault in `error`, and the expected value.
 
     The value that was sent is never repeated, because it may be a secret in the wrong place.
     """

@@ -103,9 +103,9 @@ def _recorded_definitions(ledger: Ledger, name: str) -> list[str]:
 def record_sources(ledger: Ledger, datasets: Datasets, engines: Engines, *, names: set[str] | None = None) -> None:
     """Record in `ledger` which files or tables each dataset reads, as its engine in `engines` finds them now.
 
-    `datasets` is the store of all datasets; `names` are the names of those to record, and None means all. Earlier
-    records are kept. A dataset is skipped if its definition is not the one in the ledger, because recording it would
-    hide the change. A dataset that cannot be recorded is logged.
+    `datasets` is the store of all datasets. `names` are the names of the datasets to record, and None means all.
+    Earlier records are kept. A dataset is skipped if its definition is not the one in the ledger, because recording it
+    would hide the change. A dataset that cannot be recorded is logged.
     """
     for name, definition in datasets.definitions().items():
         if names is not None and name not in names:

@@ -41,8 +41,8 @@ class BodyLimit:
         """Pass the request on to the application, counting the bytes of its body.
 
         A body that is too large gets a response with status 413, and a body that takes too long one with status 408.
-        `scope`, `receive` and `send` are those of ASGI: the request's metadata, and the functions that receive its body
-        and send the response.
+        The arguments are as in every ASGI application: `scope` has the request's metadata, and the functions `receive`
+        and `send` receive its body and send the response.
         """
         if scope["type"] != "http":
             await self._app(scope, receive, send)
@@ -115,8 +115,8 @@ class ResponseHeaders:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on to the application, and its response back with the security headers added.
 
-        `scope`, `receive` and `send` are those of ASGI: the request's metadata, and the functions that receive its body
-        and send the response.
+        The arguments are as in every ASGI application: `scope` has the request's metadata, and the functions `receive`
+        and `send` receive its body and send the response.
         """
         await self._app(scope, receive, self._add_headers(send) if scope["type"] == "http" else send)
 

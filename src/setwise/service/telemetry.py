@@ -68,8 +68,8 @@ class RequestIds:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Give the request an id and pass it on to the application; log lines and the response carry the id.
 
-        `scope`, `receive` and `send` are those of ASGI: the request's metadata, and the functions that receive its body
-        and send the response.
+        The arguments are as in every ASGI application: `scope` has the request's metadata, and the functions `receive`
+        and `send` receive its body and send the response.
         """
         if scope["type"] != "http":
             await self._app(scope, receive, send)
@@ -170,10 +170,11 @@ class Metrics:
             self._verified.set(at)
 
     def budget(self, caps: Mapping[str, float], accounts: Iterable[tuple[str, str, float]], at: float) -> None:
-        """Set the gauges of remaining budgets, each a share from 0 to 1; `at` is the time, in seconds since 1970.
+        """Set the gauges of remaining budgets (shares from 0 to 1) and of the number of accounts, for each dataset.
 
         `caps` has the remaining share of each dataset's cap (the joint budget of its accounts), by dataset. `accounts`
-        has for each account its dataset, its state and its remaining share.
+        has for each account its dataset, its state and its remaining share; the gauge is the lowest share of an open
+        account. `at` is the time, in seconds since 1970.
         """
         self.budget_at = at
         for gauge in (self._cap_left, self._accounts, self._lowest_left):
@@ -189,7 +190,7 @@ class Metrics:
             self._lowest_left.labels(dataset).set(share)
 
     def text(self) -> str:
-        """Return all metrics of the replica except those of budgets, in the text format of Prometheus."""
+        """Return all metrics of the replica in the text format of Prometheus, except the metrics of budgets."""
         return generate_latest(self._registry).decode()
 
     def text_of_budgets(self) -> str:
@@ -224,7 +225,7 @@ def request_span(method: str, route: str, headers: Mapping[str, str]) -> Iterato
 def stage_span(name: str) -> Iterator[None]:
     """Context manager that opens the trace span `name` of one stage of a query, such as "plan".
 
-    The new span is a child of the span that is open at the time, for example that of the request.
+    The new span is a child of the span that is open at the time, for example of the request's span.
     """
     with _tracer.start_as_current_span(name, record_exception=False, set_status_on_exception=False):
         yield

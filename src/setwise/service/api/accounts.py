@@ -130,8 +130,7 @@ async def list_accounts(
 ) -> Response:
     """List the caller's own accounts by name; a steward sees every account.
 
-    A page has at most `most` accounts, those whose names come after `after`; without `after` it begins with the first
-    account.
+    A page has at most `most` accounts whose names come after `after`. Without `after` it begins with the first account.
     """
     service, identity = service_of(request), caller(request)
 

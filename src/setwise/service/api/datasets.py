@@ -44,7 +44,7 @@ DatasetName = Annotated[Name, Path(examples=["events"])]
 
 
 class CsvBody(Body):
-    """How the CSV files of a table are written. The options are those that `setwise.open` has.
+    """How the CSV files of a table are written. `setwise.open` has the same options.
 
     - `separator`, `format` (such as csv.gz): None takes them from the endings of the files' names
     - `encoding`: the character encoding, such as utf-8 or cp1252

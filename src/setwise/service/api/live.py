@@ -165,7 +165,7 @@ async def update_series(
 
 @router.delete("/live/{series}/update")
 async def cancel_update(request: Request, series: SeriesName) -> CancelledRecord:
-    """Stop the running update of a live series. The next update releases the same numbers as this one would have.
+    """Stop the update of a live series that this replica runs. The next update releases the same numbers.
 
     A live series is a set of noisy user counts that is charged once and released period by period.
     """

@@ -68,7 +68,7 @@ async def trail(
 ) -> list[ActRecord]:
     """List the audit log in order: changes by stewards and operators to people, tokens, datasets and accounts.
 
-    A page has at most `most` events, those after the number `after`.
+    A page has at most `most` events, which come after the event with the number `after`.
     """
     service = service_of(request)
     events = await service.threads.run(service.ledger.acts, after=after)

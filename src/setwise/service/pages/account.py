@@ -42,7 +42,7 @@ class Charge:
     - `period`: the calendar period whose budget paid, such as "2026-11"; "" if the account has no periods
     - `bought`: the question, described for people
     - `drawn`: the mechanism uses that the charge took from the account
-    - `returned`: those of `drawn` that were not needed and came back when the answer was stored
+    - `returned`: the mechanism uses, a part of `drawn`, that were not needed and came back when the answer was stored
     - `answered`: whether an answer was stored
     """
 

@@ -112,8 +112,8 @@ def _kinds_with_fields() -> dict[str, str]:
 def _choices(service: Service, identity: Identity) -> dict[str, object]:
     """Return the `datasets` and `accounts` that a person may choose in the question form, as lists of JSON records.
 
-    The accounts are those of `service` that the person of `identity` may spend from. The datasets are those on which
-    the person has an account.
+    The form offers the accounts from which the person of `identity` may spend, and the datasets of these accounts. The
+    replica `service` looks them up.
     """
     statuses = service.accounts.all_own(identity)
     names = {status.dataset for status in statuses}

@@ -41,8 +41,8 @@ async def live_page(request: Request) -> Response:
 async def series_page(request: Request, series: SeriesName, window: Window = None, on: On = None) -> Response:
     """Show one live series (noisy user counts, released period by period): its chart, largest items and guarantee.
 
-    The largest items are those of the period that begins on the day `on`; if `on` is left out, of the last released
-    period. With `window` the numbers are counts over that many periods, and otherwise running totals.
+    Items are ranked by their numbers in the period that begins on the day `on` or, if `on` is left out, in the last
+    released period. With `window` the numbers are counts over that many periods, and otherwise running totals.
     """
     service, identity = service_of(request), caller(request)
     view = await _view(request, series, window)

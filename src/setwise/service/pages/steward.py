@@ -167,7 +167,7 @@ _EVENTS = 200
 async def audit_page(request: Request, account: str = "") -> Response:
     """Show the latest ledger entries of the account called `account`, newest first.
 
-    If `account` is "", the entries are those of the first account.
+    If `account` is "", the first account is shown.
     """
     return await service_of(request).rendering.run(_audit_page, request, account)
 

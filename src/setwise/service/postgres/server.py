@@ -67,10 +67,7 @@ class Limits:
 
 @dataclass(slots=True)
 class _Running:
-    """How to cancel the statement of one connection.
-
-    If a client sends a CancelRequest with the number `secret`, the server calls `cancel`.
-    """
+    """How to cancel one connection's statement: on a CancelRequest with the number `secret`, call `cancel`."""
 
     secret: int
     cancel: Callable[[], Awaitable[None]]
@@ -355,7 +352,7 @@ class _Connection:
             await asyncio.sleep(0)  # messages that have arrived together would otherwise keep other connections waiting
 
     async def _drain(self) -> None:
-        """Wait until the client has read most of what it was sent; raise `TimeoutError` if it takes too long."""
+        """Wait until the client has read most of the bytes that were sent; raise `TimeoutError` if this takes long."""
         async with asyncio.timeout(self._door.limits.send_seconds):
             await self._writer.drain()
 
@@ -562,8 +559,8 @@ def _portal(session: PostgresSession, name: str) -> Portal:
 def _check_columns(portal: Portal, result: Result) -> None:
     """Raise `Rejected` if the columns of `result` have other types than the client was told before `portal` ran.
 
-    Otherwise the client would read the bytes of one type as those of another. The types differ, for example, if the
-    setting setwise.intervals, which adds columns, was changed in between.
+    Otherwise the client would misread the bytes of the rows. The types differ, for example, if the setting
+    setwise.intervals, which adds columns, was changed in between.
     """
     described = portal.columns
     if described is not None and [column.type for column in described] != [column.type for column in result.columns]:

@@ -56,8 +56,8 @@ class Asker(Protocol):
     async def ask(self, sql: str, budget: AskedBudget) -> Answer:
         """Ask the SQL statement `sql` as a question: charge the account, and return the answer's rows.
 
-        `budget` has the epsilon and delta to spend if the statement states none, and an idempotency key or None. The
-        same statement on the same version of the table gets its stored answer and is not charged again.
+        `budget` has the epsilon and delta to spend if the statement states none, and an idempotency key or None. With
+        None, a statement that is repeated soon on an unchanged table gets its stored answer and is not charged again.
         """
         ...
 

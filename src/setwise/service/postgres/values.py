@@ -224,7 +224,7 @@ def _binary(value: object, type_: int) -> bytes:
 
 
 def _binary_texts(values: Sequence[object]) -> bytes:
-    """Return `values` in the binary form of an array of texts with one dimension; an element that is None is null."""
+    """Return `values` in the binary form of a one-dimensional array of texts; an element that is None is null."""
     head = struct.pack("!iiI", int(bool(values)), int(None in values), TEXT)
     if not values:
         return head

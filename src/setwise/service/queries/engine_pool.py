@@ -170,9 +170,9 @@ class Engines:
             engine.close()
 
     def schema(self, dataset: Dataset, joins: tuple[Join, ...] = (), derivation: Derivation = NOT_DERIVED) -> Schema:
-        """Return the columns of a dataset's table, or of the table that SQL derives from it.
+        """Return the columns of a dataset's table, or of the table that SQL derives from the dataset's table.
 
-        SQL joins the public tables `joins` (those without users) to it and computes each user's rows by the steps of
+        SQL joins the public tables `joins` (tables without users) and computes each user's rows by the steps of
         `derivation`. Only metadata is read. Raises `EngineFailed` if a table cannot be opened.
         """
         dataset = self.pin(dataset)
@@ -328,9 +328,9 @@ class Engines:
     def borrow_to_check(
         self, dataset: Dataset, joins: tuple[Join, ...] = (), derivation: Derivation = NOT_DERIVED
     ) -> Iterator[Engine]:
-        """Yield an engine to read metadata with; only one caller at a time has such an engine of a dataset.
+        """Yield an engine to read metadata with; callers who check questions about the same dataset take turns.
 
-        Other callers wait, because opening more engines takes longer than waiting.
+        Waiting is faster than opening an engine for each of these callers.
 
         - `joins`: the public tables (tables without users) that SQL joins to the dataset's table
         - `derivation`: the steps by which SQL computes each user's rows
@@ -566,8 +566,8 @@ def _cannot_open(dataset: Dataset) -> EngineFailed:
 def _full_names(table: str, kind: EngineKind, database: str) -> set[str]:
     """Return a set with the full name of `table` on a server, by which two datasets on the same table are recognised.
 
-    `kind` is the engine. A name without a database gets `database`, or the engine's default database if that is "". The
-    set is empty for PostgreSQL and DuckDB, whose tables are identified in other ways.
+    `kind` is the engine. On ClickHouse, a name without a database gets `database`, or "default" if that is "". On Spark
+    such a name gets "default". The set is empty for PostgreSQL and DuckDB, whose tables are identified otherwise.
     """
     match kind:
         case EngineKind.CLICKHOUSE:

@@ -150,8 +150,7 @@ class CheckedQuestion:
         """Whether `to_plan` leaves the filter out of the plan, so that one cached plan serves all filters.
 
         True for a question with a single query that has a filter and needs no private search for bounds (clipping
-        bounds, or the most groups of a user). A search has a query of its own, to which the filter could not be added
-        later.
+        bounds, or the most groups in which one user counts).
         """
         # Bounds that are left out are first searched for privately, and the plan of this search has a query of its own,
         # to which `complete_plan` could not add the filter.
@@ -165,9 +164,8 @@ class Preview:
     - `left`: the mechanism uses that remain in the account; for an account with a budget, the largest use it can pay
     - `shortage`: a sentence that says what the account, or the joint budget of its dataset, lacks, and if possible
       which budget could be paid; None if the account can pay
-    - `warning`: a sentence, or None. The joint budget can be paid from a Gaussian budget (mu squared) or as a sum of
-      epsilons. A charge that only one of the two can pay disables the other for all accounts, and the sentence warns of
-      this
+    - `warning`: a sentence, or None. The joint budget can be paid in two ways, in mu squared or as a sum of epsilons.
+      The sentence warns of a charge that can be paid in only one way and so disables the other way for all accounts
     """
 
     plan: Plan
@@ -535,9 +533,9 @@ class QuestionService:
         """Return (shortage, warning) for the preview of the question `checked`, each a sentence or None.
 
         - shortage: what the account lacks to pay for the plan `planned`; None if it can pay
-        - warning: the joint budget of the dataset's accounts can be paid from a Gaussian budget (in mu squared) or as a
-          sum of epsilons. A charge that only one of the two can pay disables the other for all accounts, and the
-          sentence warns of this; None if the charge disables neither
+        - warning: the joint budget of the dataset's accounts can be paid in two ways, in mu squared or as a sum of
+          epsilons. The sentence warns of a charge that can be paid in only one way and so disables the other way for
+          all accounts
         """
         uses = planned.plan.uses
         shortage = checked.account.shortage(uses)

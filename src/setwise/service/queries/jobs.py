@@ -131,7 +131,7 @@ class Jobs:
     def begin(self, *, person: str, account: str, key: str, request: str) -> tuple[Job, bool]:
         """Insert the row of a query that was just charged; return the query, and whether this replica shall run it.
 
-        The second value is False if another replica has inserted the row meanwhile, and runs or has answered the query.
+        The second value is False if another replica has inserted the row first, and runs or has answered the query.
         `person` asked, and `account` paid under the idempotency `key`. `request` is the request body as JSON text.
         """
         now = self._clock()

@@ -296,7 +296,7 @@ class RunningQuery:
     def record_charge(self) -> None:
         """Insert the row of the query, which was charged just now; does nothing if it has a row.
 
-        Raises `RunsElsewhere` if another replica has inserted the row meanwhile and runs the query.
+        Raises `RunsElsewhere` if another replica has inserted the row first, and runs or has answered the query.
         """
         if self.job is None:
             person, account, key = self.place
@@ -400,7 +400,7 @@ class Runner:
         await self._stop(running, CANCELLED)
 
     async def beat(self) -> None:
-        """Write the heartbeats of this replica's queries regularly, and stop those that are overdue or cancelled.
+        """Write the heartbeats of this replica's queries regularly, and stop the queries that are overdue or cancelled.
 
         Never returns.
         """

@@ -331,7 +331,7 @@ def _first_bars(chart: Chart) -> list[dict[str, object]]:
 
     - `item`: the label of the bar
     - `cells`: the parts of the label, one for each group column
-    - `count`: the value of the bar, of whatever statistic the chart shows
+    - `count`: the value of the bar, which need not be a count
     - `interval`: the confidence interval of the value, or None
     - `unreliable`: True if noise may be as large as the value; otherwise left out
     """

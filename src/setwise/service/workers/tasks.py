@@ -155,8 +155,8 @@ class PlanQuestion:
     def result(self) -> ExecutablePlan:
         """Return the plan of the query: its mechanism, its noise and its cost.
 
-        No row is read. The plan depends on what the account may spend in all, and not on what is left of it, so that
-        the plan can be cached.
+        No row is read. The plan depends on the account's whole budget, and not on its remaining budget, so that the
+        plan can be cached.
         """
         opened = status_of(self.terms, WHOLE_LIFE, {}, 0)
 
@@ -170,8 +170,8 @@ class PlanQuestion:
 class PlanStatement:
     """Task for a worker process: the joint plan of a SQL statement with several SELECTs that aggregate private rows.
 
-    `parts` are the planning tasks of the single SELECTs. All parts have the same user column and account, and each has
-    the budget of the whole statement.
+    `parts` are the planning tasks of the single SELECTs, all with the same user column and account. Each part states
+    the budget of the whole statement, which the joint plan divides among the SELECTs.
     """
 
     parts: tuple[PlanQuestion, ...]
@@ -401,8 +401,8 @@ class CurvePoints:
 def _points_along(along: Along, mixture: Mixture) -> list[tuple[float, Mixture]]:
     """Return about ten points of a curve, as pairs of the value x on the x axis and the mechanisms to compose there.
 
-    `along` says what x is: the number of mechanisms, from 1 to the number in `mixture`, or the share of bounded-range
-    mechanisms, from 0 to 1. The mechanisms of a point are those of `mixture` with x as their number or as that share.
+    `along` says which quantity x is: the number of mechanisms, from 1 to the number in `mixture`, or the share of
+    bounded-range mechanisms, from 0 to 1. The mechanisms of a point are a copy of `mixture` with x as this quantity.
     """
     match along:
         case Along.NUMBER:
