@@ -142,7 +142,7 @@ class ContributionSearch:
     def guarantee(self) -> PureDP:
         """The privacy guarantee of releasing the noisy number of users in every bin: (1 / scale)-DP.
 
-        One user changes the numbers of all bins together by 1.
+        The Laplace noise has this guarantee because one user changes the numbers of all bins together by 1.
         """
         return PureDP(epsilon=float_above(UNITS / self._noise.scale))
 

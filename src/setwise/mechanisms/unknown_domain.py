@@ -208,11 +208,12 @@ class UnknownLaplace:
         return Use(step, self.contributions), Use(ApproxDP(epsilon=0.0, delta=delta))
 
     def preview(self, confidence: Fraction = CONFIDENCE) -> ErrorEstimate:
-        """Return the expected error of the counts, and the count that a group needs to be released, without data.
+        """Return the expected error of the counts, and the count that a group needs to be released.
 
-        `confidence` is the probability with which an interval holds, and with which a group that has the needed count
-        is released. The needed count is the field `detectable`. With a `limit` on groups, `detectable` is instead by
-        how much the count must exceed the highest exact count that does not take part (0 if there is none).
+        Both follow from the parameters alone. `confidence` is the probability with which an interval holds, and with
+        which a group that has the needed count is released. The needed count is the field `detectable`. With a `limit`
+        on groups, `detectable` is instead by how much the count must exceed the highest exact count that does not take
+        part (0 if there is none).
         """
         if self.limit is None:
             return ErrorEstimate.of(self.noise, confidence, cutoff=self.cutoff)
@@ -496,12 +497,12 @@ class UnknownGumbel:
         return self._uses(self.k)
 
     def preview(self, confidence: Fraction = CONFIDENCE) -> ErrorEstimate:
-        """Return the expected error of the ranking, and the count that a group needs to be released, without data.
+        """Return the expected error of the ranking, and the count that a group needs to be released.
 
-        In the result, `detectable` is by how much a group's count must exceed the count of rank `limit` + 1, the
-        highest count that does not take part (0 if there is none), for the group to be released. `shortfall` bounds by
-        how much a picked group's count is below the highest count not picked yet. Both hold with probability
-        `confidence`.
+        Both follow from the parameters alone. In the result, `detectable` is by how much a group's count must exceed
+        the count of rank `limit` + 1, the highest count that does not take part (0 if there is none), for the group to
+        be released. `shortfall` bounds by how much a picked group's count is below the highest count not picked yet.
+        Both hold with probability `confidence`.
         """
         confidence = probability("confidence", confidence)
         rate = float(self.rate)

@@ -1,8 +1,8 @@
 """Estimates of the numbers of users in the last bins of a noisy histogram, which are too small to stand out from noise.
 
-Users are sorted into bins by a number, such as their number of rows; each bin ends at twice the end of the bin before
-it. A few users in a late bin may have much of the table: ten users of 1,000 rows have as many rows as a thousand users
-of ten. A contribution bound that is chosen as if they did not exist leaves out most of their rows.
+Users are sorted into bins by a number, such as their number of rows; each bin ends at about twice the end of the bin
+before it. A few users in a late bin may have much of the table: ten users of 1,000 rows have as many rows as a thousand
+users of ten. A contribution bound that is chosen as if they did not exist leaves out most of their rows.
 """
 
 import numpy as np
