@@ -154,7 +154,10 @@ def _show(ran: "ReportRun", *, as_json: bool) -> None:
 
 
 def _stored(ran: "ReportRun") -> str:
-    """Return a clause that says how many questions an earlier run with the same key answered; "" if there are none."""
+    """Return a clause that says how many answers of the run `ran` an earlier run under the same key had stored.
+
+    Returns "" if there are none.
+    """
     stored = len(ran.answers) - ran.charged
     if stored <= 0:
         return ""

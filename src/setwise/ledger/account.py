@@ -164,14 +164,14 @@ class Account:
     def charge(self, uses: Iterable[Use | Guarantee | str], *, key: str, request: str) -> Receipt:
         """Charge the account for `uses` (privacy guarantees with counts), durably, and return the receipt.
 
-        A second call with the same arguments charges nothing more. Its receipt has the stored answer, or None if there
-        is none; the question may then be run again.
+        `key` is the idempotency key: a second call with the same arguments charges nothing more. Its receipt has the
+        stored answer, or None if there is none; the question may then be run again.
         Requires: `request` names the whole question: what is run, and on which data. The question is fixed now, because
         the price may be too low for one that is chosen after later answers (docs/optimal-composition.md, Theorem 7);
         pay for such a question with `reserve`. Gaussian noise has a price that is valid in both cases.
-        Raises `KeyConflict` for another request under a used key, `InvalidParameter` for a use that is not registered,
-        `BudgetExhausted` if the account or its cap (the joint budget of a dataset's accounts) cannot pay, and
-        `StoreFailed` if the database refuses the charge 50 times although the balances can pay.
+        Raises `KeyConflict` for another request or other uses under a used key, `InvalidParameter` for a use that is
+        not registered, `BudgetExhausted` if the account or its cap (the joint budget of a dataset's accounts) cannot
+        pay, and `StoreFailed` if the database refuses the charge 50 times although the balances can pay.
         """
         check_name(key, "key")
         check_text(request, "request")

@@ -462,8 +462,9 @@ class Ledger:
     def restore(self, stream: TextIO, *, tables: Sequence[Table] = ()) -> int:
         """Restore the export in `stream` into this ledger, which must be empty; return the number of entries.
 
-        All is one transaction. On PostgreSQL only the owner of the tables can do this, because triggers are renewed.
-        Raises `InvalidParameter` for a ledger that is not empty, or an export that was changed or cut short.
+        `tables` are other tables of the ledger's database whose exported rows are restored too. All is one transaction.
+        On PostgreSQL only the owner of the tables can do this, because triggers are renewed. Raises `InvalidParameter`
+        for a ledger that is not empty, or an export that was changed or cut short.
         """
         with self._store.writing() as connection:
             at = microseconds(self._clock.now())

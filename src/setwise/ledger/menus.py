@@ -168,7 +168,7 @@ class MenuTotals:
 
     @property
     def most_rho(self) -> float:
-        """The largest zCDP rho of all that the whole budget can pay for."""
+        """The largest zCDP rho that all charges to the whole budget can have together, as an upper bound."""
         return self.rho
 
     @property
