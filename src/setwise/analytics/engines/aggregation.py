@@ -25,13 +25,14 @@ class Aggregation:
     - `item` is the column, or the `Group` with bins, that gives the group of a row. A tuple groups by several of them.
       None makes all rows one group, labelled `EVERYTHING`.
     - `value` is a column whose values are summed per user and group; a sum of 0 or less is left out. None counts rows.
-    - `contributions` is the number of groups, drawn at random, in which a user is counted. None means all groups.
+    - `contributions` is the most groups in which a user is counted. If a user has more groups, some are chosen at
+      random. None counts users in all their groups.
     - `per_item` is the most that one user adds to one group.
     - `where` filters the rows. None reads all rows.
     - `domain` lists public labels, the only groups that are counted. None counts every group.
     - `null_item` is the label of rows whose group is null. None leaves these rows out.
-    - `measures` are integers that a user adds to a group. `Engine.statistics` sums them, and ignores `value` and
-      `per_item`.
+    - `measures` are integers that a user adds to a group, such as a sum. `Engine.statistics` sums them over users, and
+      ignores `value` and `per_item`.
     - `pooled` adds up the measures of all groups under the one label `EVERYTHING`.
     - `suitable_for` is the schema for which `check_suitable` has passed, or None.
 

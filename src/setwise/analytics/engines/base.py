@@ -68,8 +68,8 @@ class EngineQuery(Protocol):
     def histogram(self, most: int | None) -> Histogram:
         """Return the exact count (no noise) of every group whose count is positive.
 
-        How much one user adds to the counts is limited, as the query's aggregation says. If `most` is not None, return
-        only the `most` groups with the highest counts, highest first.
+        One user adds to at most `contributions` groups, and at most `per_item` to each, as the query's aggregation
+        says. If `most` is not None, return only the `most` groups with the highest counts, highest first.
         """
         ...
 

@@ -87,7 +87,7 @@ def _constant(column: Column, value: Value, dialect: Dialect, parameters: Parame
 
 
 def _parameter_value(value: Value) -> Bound:
-    """Return the filter constant `value` as an engine gets it: dates, times and decimals as text, for SQL to cast."""
+    """Return the filter constant `value` as a SQL parameter: dates, times and decimals become text, which SQL casts."""
     match value:
         case datetime():
             return value.isoformat(sep=" ", timespec="microseconds")

@@ -38,7 +38,8 @@ Source: TypeAlias = str | Path | object
 class JoinableTables:
     """The tables that may be joined to a private table, as the data holder declares them: sources by table name.
 
-    `public` tables may be joined on any column; `private` ones must have the same user column and are joined on it.
+    A table in `public` may be joined on any column. A table in `private` must have a user column of the same name as
+    the private table, and is joined on this column alone, because on another one a row would belong to two users.
     """
 
     public: Mapping[str, Source] = field(default_factory=dict)

@@ -150,10 +150,10 @@ class Records:
         return b"".join(pieces), None if opened is None else int(starts[opened])
 
     def _is_regular(self, block: bytes) -> bool:
-        """Return whether a line of `block` can be malformed only by its number of cells, which Arrow's parser detects.
+        """Return whether lines of `block` can only be malformed by their number of cells, which Arrow's parser detects.
 
-        False if a quote is misplaced, a quoted cell goes on after the block, a carriage return does not end a line, or
-        the block is longer than a record may be.
+        False if a quote in `block` is misplaced, a quoted cell goes on after the block, a carriage return does not end
+        a line, or the block is longer than a record may be.
         """
         if len(block) > self._layout.longest:
             return False

@@ -43,10 +43,10 @@ def refuse_view(name: str, remedy: str) -> UnsuitableTable:
 
 
 def plain_view(statement: str, dialect: str, columns_of: ReadableColumns) -> dict[str, str] | None:
-    """Return a dict from a view's column names to the names of the table's columns that they show.
+    """Return {name of a view's column: name of the table's column that it shows}; None if the view must be refused.
 
     `statement` is the view's SELECT or CREATE VIEW in sqlglot's `dialect`. `columns_of` returns the types of a table's
-    columns. Returns None if the view computes anything, if its WHERE condition could fail on a row, or if its table is
+    columns. A view is refused if it computes anything, if its WHERE condition could fail on a row, or if its table is
     unknown.
     """
     try:
@@ -88,9 +88,9 @@ def plain_view(statement: str, dialect: str, columns_of: ReadableColumns) -> dic
 
 
 def _shown_columns(select: exp.Select, kinds: ColumnKinds) -> dict[str, str] | None:
-    """Return a dict from the names of a view's columns to the names of the table's columns that they show.
+    """Return {name of a view's column: name of the table's column that it shows}; None if any column is computed.
 
-    `select` is the view's SELECT, and `kinds` maps the table's columns to their types. None if any column is computed.
+    `select` is the view's SELECT, and `kinds` maps the table's columns to their types.
     """
     shown: dict[str, str] = {}
     for item in select.expressions:

@@ -336,7 +336,7 @@ class CsvOptions:
     - `skip_lines` is the number of lines above the header or the first row.
     - `header` is True if the first line is a header even if it looks like a row, and False if there is none, so that
       `columns` must be given. With None, a header that looks like a row is refused.
-    - `format`, such as csv.gz, replaces the ending of the files' names.
+    - `format` is the format of the files, such as csv.gz. None means that the endings of their names show it.
     - `decimal`, `thousands`, `date_format` and `null` say how cells are written (see `CellGrammar`).
 
     Raises: `InvalidParameter` for bad values.

@@ -28,9 +28,9 @@ from setwise.errors import InvalidParameter, UnknownColumn, UnsuitableTable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """A condition of a join: `column` of a table joined before must equal `joined`, a column of the table to join.
+    """A condition of a join: `column` of an earlier table must equal `joined`, a column of the table that is joined.
 
-    Null matches nothing. `earlier` names the table joined before; None means the only such table that has `column`.
+    Null matches nothing. `earlier` names the earlier table; None means the only earlier table that has `column`.
     """
 
     column: str

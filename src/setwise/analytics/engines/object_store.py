@@ -50,7 +50,8 @@ _HTTP = "http"
 class ObjectStat(NamedTuple):
     """The fields of an `os.stat_result` that readers of files use, for an object of an object store.
 
-    `st_ino` is a number computed from the ETag and version id, `st_size` the size in bytes, and `st_mtime_ns` always 0.
+    `st_ino` is a number computed from the ETag and version id, and `st_size` the size in bytes. `st_mtime_ns` is always
+    0, because `st_ino` already changes when the content changes.
     """
 
     st_ino: int

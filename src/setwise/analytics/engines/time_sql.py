@@ -182,7 +182,7 @@ class TimeCompiler:
                 raise InvalidParameter(_NO_TIME)
 
     def part(self, expression: TimePart) -> tuple[str, Kind]:
-        """Return (SQL, type) of a part of a date or time; `expression` says which part, such as the year, of which.
+        """Return (SQL, type) of a part of a date or time, such as the year; `expression` names the part and the time.
 
         The part is an integer, or a float for the seconds since 1970.
         Raises: `InvalidParameter` for the hour, minute or second of a date.
@@ -214,7 +214,7 @@ class TimeCompiler:
     def text(self, expression: TimeText) -> str:
         """Return the SQL of a part of a date or time as text, such as 07 or July for the month.
 
-        `expression` says which part of which date or time, and in which of these forms.
+        `expression` states the date or time, the part, and the form of the text.
         """
         word, moment = expression.word, expression.moment
         match word:
@@ -460,8 +460,8 @@ def _choices(expression: Case | Call) -> list[RowExpression] | None:
 def _first_of_month(number: int) -> date:
     """Return the first day of month number `number`, which is 12 y + m - 1 for month m of year y.
 
-    For a `number` below 12, a month before the year 1, the result is 0001-01-01. `number` must be below 120,000, which
-    is January of the year 10,000.
+    A `number` below 12 is a month before the year 1, and gives 0001-01-01. `number` must be below 120,000, because
+    Python's dates end with the year 9999.
     """
     year, month = divmod(max(number, 12), 12)
     return date(year, month + 1, 1)

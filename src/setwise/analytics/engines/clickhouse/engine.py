@@ -181,8 +181,8 @@ class ClickHouseEngineQuery(SqlEngineQuery):
 def _array(cells: Sequence[Cell], name: str, native: str, parameters: Parameters) -> str:
     """Return a SQL expression for the array of `cells`, and add the cells to `parameters`.
 
-    The cells are divided among several parameters, because ClickHouse limits the size of one. The parameters are named
-    `name`_0, `name`_1, ..., and `native` is ClickHouse's type of a cell, Int64 or String.
+    The cells are divided among several parameters, because ClickHouse limits the size of a parameter. The parameters
+    are named `name`_0, `name`_1, ..., and `native` is ClickHouse's type of a cell, Int64 or String.
     """
     chunks: list[list[Cell]] = [[]]
     size = 0

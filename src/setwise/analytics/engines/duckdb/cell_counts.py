@@ -188,7 +188,7 @@ def count_cells(
       guessed from the first 20,000 rows.
     - `user` is the column whose distinct values are counted, or None.
     - `grammar` says how cells are written.
-    - `columns` are the only columns to count, and no types are guessed. None means all columns.
+    - `columns` limits the counts to these columns, and then no types are guessed. None counts all columns.
 
     Raises: `UnknownColumn` if `user` is not a column.
     """

@@ -193,8 +193,8 @@ class ParquetFiles(DuckDBTable):
     def _reader(self, names: list[str], keys: list[str]) -> "pa.RecordBatchReader":
         """Return an Arrow reader of the rows of all files, with null for cells that DuckDB cannot hold.
 
-        `names` are the columns to read. `keys` are those of them whose values stand in the names of folders, such as
-        year=2024.
+        `names` are the columns to read. `keys` are the columns among `names` whose values are not stored in the files
+        but stand in the names of their folders, such as year=2024.
         """
         import pyarrow as pa
 

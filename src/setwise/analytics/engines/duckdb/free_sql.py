@@ -48,7 +48,7 @@ class ReleasedTable:
 
 @dataclass(frozen=True, slots=True)
 class ShellResult:
-    """The result of the part of a SQL statement over released rows: `names` of its columns, and its `rows`."""
+    """The result of the part of a SQL statement that reads released rows: `names` of the columns, and the `rows`."""
 
     names: tuple[str, ...]
     rows: list[tuple[ShellCell, ...]]

@@ -199,8 +199,8 @@ class LakeTable(DuckDBTable):
     def _batches(self, chosen: pa.Schema, days: DayRange | None = None) -> Iterator[pa.RecordBatch]:
         """Yield the rows of this version of the lake table as Arrow batches of the columns `chosen`.
 
-        Deleted rows are left out, and cells that DuckDB cannot hold are null. `days` leaves out files and row groups
-        that have no row in this range by their metadata; some rows outside the range may remain. None reads all rows.
+        Deleted rows are left out, and cells that DuckDB cannot hold are null. Files and row groups whose metadata shows
+        that they have no row in the range `days` are skipped; other rows outside the range remain. None reads all rows.
         """
         schema = sound_schema(chosen)
         for file, place, stored in zip(self._version.files, self.files, self._stored, strict=True):

@@ -82,7 +82,8 @@ def _check_relation(
     - `connection` reads the catalogue.
     - `table` is the name that the caller gave, for messages.
     - `below_view` says that `oid` is read through a view.
-    - `seen` has the numbers of the views through which `oid` was reached.
+    - `seen` has the numbers of the views through which `oid` was reached. They are not checked again, because views
+      that read each other would never end.
     """
     kind, name, secured = _catalogue_row(connection, _RELATION, oid)
     if kind == "v":

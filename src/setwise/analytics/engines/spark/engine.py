@@ -216,8 +216,8 @@ class SparkEngineQuery(SqlEngineQuery):
     def _rows_rarely_repeat(self) -> bool:
         """Return whether to number rows instead of grouping them, because few rows repeat a (user, item) pair.
 
-        A sample of the users decides. False for a table of CSV files, and if Spark chooses items by an aggregate
-        instead of a window function.
+        A sample of the users decides. False for a table of CSV files, which would be parsed twice, and if Spark chooses
+        items by an aggregate, which is always faster.
         """
         if self._table.narrowed is not None:  # sampling would parse the CSV files a second time
             return False
@@ -312,8 +312,8 @@ def open_tables(request: OpenRequest) -> SparkEngine:
     """Return a Spark engine that reads the tables that `request` names.
 
     The tables are joined, filtered, grouped per user and given computed columns as `request` says. The active Spark
-    session is used. If there is none, one is started: at the Spark master that is the address, or as Spark is
-    configured.
+    session is used. If there is none, one is started at the Spark master that the request's address names, or, if the
+    address is just "spark", as Spark is configured.
 
     Raises: `EngineFailed` if Spark cannot be started or cannot compute the join, `UnsuitableTable` for a source that
     cannot be read.
