@@ -387,9 +387,10 @@ class PrivateAnswer(Exportable):
         """Return the answer's items as columns by name, each a list with one cell for each item.
 
         - With a single count per item, they are item, count, lower, upper and noisy. `noisy` is the exact count plus
-          noise, which may be negative, and `count` the number to show; lower and upper are the ends of its interval.
+          noise, which may be negative. `count` is the number to show, and lower and upper are the ends of its interval.
         - With statistics, they are item, and for each statistic NAME, NAME_lower and NAME_upper.
-        - Several group columns take the place of item. The ends are None for a number without interval.
+        - Several group columns take the place of item.
+        The ends of an interval are None for a number without interval.
         """
         columns: dict[str, list[Any]] = {"item": [each.label for each in self.items]}
         if self.groups:

@@ -91,10 +91,9 @@ class Askable(ABC):
 
     @abstractmethod
     def ask(self, query: Query, budget: AskedBudget, *, key: str | None = None) -> PrivateAnswer:
-        """Plan and charge `query`, read the table, and return the noisy answer.
+        """Plan `query`, charge it to `budget`, read the table, and return the noisy answer.
 
-        The question is charged to `budget`. Asking again under the same `key` returns the stored answer at no cost;
-        None makes a new key.
+        Asking again under the same `key` returns the stored answer at no cost; None makes a new key.
         """
 
     @abstractmethod

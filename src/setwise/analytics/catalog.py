@@ -45,8 +45,9 @@ class Declaration:
     """The public facts that a catalog declares about a private table.
 
     - `bounds` maps a column to the clipping bounds (low, high) of its values.
-    - `rows_per_user` is the most rows of a user that count in a group, or None.
-    - `contributions` is the most groups towards which a user counts, "auto" for a private search, or None.
+    - `rows_per_user` is the most rows of a user that count in a group; None if it is not declared.
+    - `contributions` is the most groups towards which a user counts. "auto" lets a private search find this number;
+      None if it is not declared.
     - `domains` maps a column to its public group keys.
     """
 

@@ -73,10 +73,9 @@ class FileSession(Session):
         return self._with_needed_types(lambda session: session.plan(query, budget))[1]
 
     def ask(self, query: Query, budget: AskedBudget, *, key: str | None = None) -> PrivateAnswer:
-        """Plan and charge `query`, read the table with the column types that it needs, and return the noisy answer.
+        """Plan `query`, charge it to `budget`, read columns as the types that it needs, and return the noisy answer.
 
-        `budget` is what the question may spend. Asking again under the same `key` returns the stored answer at no cost;
-        None makes a new key.
+        Asking again under the same `key` returns the stored answer at no cost; None makes a new key.
         """
         return self.for_question(query, budget).ask(query, budget, key=key)
 

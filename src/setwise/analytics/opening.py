@@ -99,7 +99,7 @@ def open(  # noqa: A001 - it is called as setwise.open
       `engine`. With a `catalog`, it is the name of one of its tables.
     - `engine` is "duckdb", "spark" or the address of a server.
     - `table` is the table inside a database file.
-    - `types` says as what the cells of text columns are read: ``{"age": "integer"}``. CSV files have only text columns.
+    - `types` maps text columns to the types to read them as: ``{"age": "integer"}``. CSV files have only text columns.
     - `csv` says how CSV files are written: ``{"separator": ";", "decimal": ","}`` (see `CsvOptions`). `csv_options` are
       the same options as keyword arguments of their own.
     - `public` and `private` are other tables, by name, on the same engine, which SQL and `Session.join` may join to

@@ -258,7 +258,7 @@ def _paid_share(needed: Sequence[Use], account: AccountPayer) -> float | None:
 
 
 def _with_less_loss(use: Use, share: float) -> Use:
-    """Return `use`, a guarantee and the number of mechanisms with it, with a smaller privacy loss, which costs less.
+    """Return `use` (a guarantee and a number of mechanisms) with a smaller privacy loss, so that it costs less.
 
     The epsilon of the guarantee is multiplied by `share`, or its noise scale is divided by `share`, which is at most 1.
     """

@@ -285,7 +285,7 @@ class Session(Askable):
         )
 
     def ask(self, query: Query, budget: AskedBudget, *, key: str | None = None) -> PrivateAnswer:
-        """Plan and charge `query`, read the table, and return the noisy answer.
+        """Plan `query`, charge it to `budget`, read the table, and return the noisy answer.
 
         Asking again under the same `key` returns the stored answer at no cost; None makes a new key.
 
@@ -367,8 +367,8 @@ class Session(Askable):
     ) -> "SqlAnswer":
         """Return the answer to the SQL statement `text`, as columns and rows.
 
-        - The table's name after FROM is that of its file without endings, the path that was opened, or, for a table in
-          memory, the name that it was opened with (or else "source"). `called` is one more name, or None.
+        - After FROM the table is called by its path or the name of its file without endings. A table in memory has the
+          name that it was opened with (or else "source"). `called` is one more name, or None.
         - `words` state the budget and `contributions` (the most groups in which one user counts), unless the clause
           ``WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = .., delta = .., max_groups_contributed = ..)`` does.
         - Bounds that are not given are found with a tenth of epsilon. A delta that is needed and not given is

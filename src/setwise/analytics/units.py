@@ -76,7 +76,7 @@ def check_payer_unit(protects: str, unit: str, schema: Schema) -> None:
 
 
 def _group(part: str, schema: Schema) -> Group:
-    """Return the column or bins that `part`, the text after "user," in a unit of privacy, names.
+    """Return the column, or its bins, that `part` names; `part` is the text after "user," in a unit of privacy.
 
     `schema` describes the table. A lone "day", "week" or "month" refers to the table's only column of times.
     Raises: `InvalidParameter` if the table has no column of times, or several.

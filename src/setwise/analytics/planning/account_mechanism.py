@@ -243,8 +243,8 @@ def _count_noise(guarantee: Guarantee, per_item: int) -> tuple[Counts, AccountNa
 def _threshold(draws: Draws, status: AccountStatus) -> Fraction:
     """Return the delta of the threshold that hides groups with few users.
 
-    It is `draws.threshold_delta` or, if that is None, the delta of the only approx:0,DELTA that the account with this
-    `status` registered (a guarantee that reveals nothing except with probability DELTA).
+    It is `draws.threshold_delta`. If that is None, it is the DELTA of the only guarantee approx:0,DELTA (a guarantee
+    that reveals nothing except with probability DELTA) that the account with this `status` registered.
     Raises: `InvalidParameter` if no delta is given and the account registered no such guarantee, or several.
     """
     if draws.threshold_delta is not None:

@@ -65,7 +65,7 @@ class Plan:
     - `mechanism` is the name of the mechanism, and `why` a sentence that compares it with other mechanisms.
     - `uses` are the mechanism runs (guarantees with counts) that are charged at most.
     - `epsilon` is the certified cost of `uses` at `delta`, as a lower and an upper end. The upper end is the promise.
-    - `interaction` says what an analyst may choose after seeing answers, so that the promise still holds.
+    - `interaction` says what an analyst may choose after seeing answers without breaking the promise.
     - `method` names the computation of `epsilon`, and `statement` the theorem behind it.
     - `delta` is the delta of the account that pays, or else the delta of the question.
     - `error` is the expected error.
@@ -346,10 +346,10 @@ def plan_query(
 
 
 def draft_plan(query: Query, total: Total, user: str, schema: Schema) -> Plan:
-    """Return a plan that states the mechanism runs of `query` and their cost within `total`, for comparing budgets.
+    """Return a plan with the mechanism runs of `query` and their cost within `total`, for comparing budgets.
 
-    Runs and cost are those of `plan_query`. It is faster if a search must first find bounds, because it neither plans
-    the query with found bounds nor estimates an error. `user` is the user column, and `schema` describes the table.
+    Runs and cost are those of `plan_query`. A draft is faster if a search must first find bounds: it neither plans the
+    query with found bounds nor estimates an error. `user` is the user column, and `schema` describes the table.
     """
     search = search_for(query, total)
     if search is None:

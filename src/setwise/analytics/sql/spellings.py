@@ -163,7 +163,7 @@ def _width_bucket(node: exp.Expr) -> exp.Expr:
 
 
 def _time_bucket(node: exp.Expr) -> exp.Expr:
-    """Return a supported expression for the start of the bin of x that `node`, such as TIME_BUCKET(width, x), states.
+    """Return a supported expression that equals `node`, such as TIME_BUCKET(width, x), the start of the bin of x.
 
     DATE_BIN(width, x, start), TIMESTAMP_BUCKET and TIME_SLICE are rewritten, too. Bins of one hour, day, week, month,
     quarter or year become DATE_TRUNC. Bins of another number of seconds become a calculation with seconds since 1970.

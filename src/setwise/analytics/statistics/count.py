@@ -122,7 +122,7 @@ class Count(Statistic):
         return Count(most=per_item, column=self.column)
 
     def measures(self) -> tuple[Measure, ...]:
-        """Return, as a tuple of one, the measure that says what a user adds to a group: their rows, at most `most`.
+        """Return, in a tuple, the measure of this count: a user adds their number of rows in a group, at most `most`.
 
         If `most` is None, a user adds at most 1, so users are counted. If `column` is given, only rows in which the
         column is not null are counted.

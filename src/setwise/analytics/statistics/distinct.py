@@ -45,7 +45,7 @@ class Distinct(Statistic):
         return f"distinct_{self.column}"
 
     def measures(self) -> tuple[Measure, ...]:
-        """Return, as a tuple of one, the measure (what a user adds to a group): at most `per_user` distinct values.
+        """Return, in a tuple, the measure of this statistic: a user adds at most `per_user` distinct values to a group.
 
         The engine does not sum over users: it counts the values that at least one user adds.
         """

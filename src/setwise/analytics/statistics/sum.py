@@ -117,7 +117,7 @@ class Sum(BoundedStatistic):
         """Return the sum with its rounding step: the given one, 1 for integers, or a thousandth of high - low.
 
         `schema` has the kind of the column. If the larger bound is beyond `LARGEST_TAU`, integers take steps of 2^-16
-        of that bound.
+        of that bound, because noise for so many steps of 1 cannot be sampled.
         """
         clip = self.clip_bounds
         if clip.step is not None:

@@ -73,9 +73,9 @@ def sniff(file: TableFile, declared: CsvOptions) -> CsvOptions:
 def _with_place(declared: CsvOptions, file: TableFile, separator: str, ending: str) -> CsvOptions:
     """Return the options `declared` with the separator and the format, such as "csv.gz", that `file` needs.
 
-    What the name of the file or a declared format already implies is left out. `separator` is the separator between
-    cells, declared or guessed. `ending` is the file name ending of the file's compression, such as ".gz", or "" for
-    none.
+    An option that the name of the file or a declared format already implies is left out, so that fewer have to be
+    declared. `separator` is the separator between cells, declared or guessed. `ending` is the file name ending of the
+    file's compression, such as ".gz", or "" for none.
     """
     suffix = suffix_of(file)
     compressed_as_named = ending == (file.suffix.lower() if file.suffix.lower() in COMPRESSIONS else "")
@@ -90,7 +90,7 @@ def _with_place(declared: CsvOptions, file: TableFile, separator: str, ending: s
 
 
 def _with_names(declared: CsvOptions, rows: Sequence[tuple[Row, int]]) -> CsvOptions:
-    """Return the options `declared`, completed by the lines to skip, whether a header follows, and names of columns.
+    """Return the options `declared` with the lines to skip, whether a header follows, and the names of columns.
 
     `rows` are the records of a sample of the file, each with the number of its last line. The header is the first
     record that has as many cells as most records. If this record does not look like a header, names are suggested.

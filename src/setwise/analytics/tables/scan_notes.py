@@ -22,7 +22,9 @@ command_line: OptionWriter = join
 
 
 def open_arguments(words: Sequence[str]) -> str:
-    """Return command-line options as a call of `setwise.open` in Python; `words` are the words of the options.
+    """Return the call of `setwise.open` in Python that does the same as the command-line options `words`.
+
+    `words` has the options as they stand on the command line, one word each.
 
     >>> open_arguments(["--thousands", ","])
     'setwise.open(..., thousands=",")'
@@ -31,7 +33,9 @@ def open_arguments(words: Sequence[str]) -> str:
 
 
 def keyword_arguments(words: Sequence[str]) -> str:
-    """Return command-line options as keyword arguments of `setwise.open`; `words` are the words of the options.
+    """Return the keyword arguments of `setwise.open` that do the same as the command-line options `words`, as text.
+
+    `words` has the options as they stand on the command line, one word each.
 
     >>> keyword_arguments(["--null", "N/A", "--type", "amount=integer", "--skip-lines", "2"])
     'null=["N/A"], types={"amount": "integer"}, skip_lines=2'
@@ -42,7 +46,10 @@ def keyword_arguments(words: Sequence[str]) -> str:
 
 
 def _arguments(words: Sequence[str]) -> dict[str, Any]:
-    """Return command-line options as keyword arguments of `setwise.open`; `words` are the words of the options."""
+    """Return the keyword arguments of `setwise.open`, by name, that do the same as the command-line options `words`.
+
+    `words` has the options as they stand on the command line, one word each.
+    """
     arguments: dict[str, Any] = {}
     remaining = iter(words)
     for word in remaining:
@@ -115,7 +122,7 @@ class TableToScan:
     - `types` maps column names to kinds.
     - `table_name` is the table's name if `source` is a database file, else None.
     - `user` is the user column, or None for a public table.
-    - `write` writes the options that a note suggests, for the command line or for Python.
+    - `write` returns the text of the options that a note suggests: of the command line, or of Python.
     - `remedy` is a text that says where to write these options, or "" if that is clear.
     """
 

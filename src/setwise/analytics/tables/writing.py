@@ -68,9 +68,10 @@ KIND_WORDS = {
 class Guess:
     """A guess, from sampled cells, of how cells are written.
 
-    - `grammar` reads the most cells, of the formats that were tried.
+    - `grammar` is the format that reads the most cells, of the formats that were tried.
     - `other_dates` are further date formats that read as many cells, so that the data holder must choose.
-    - `commas` are columns of numbers such as 1,234, which can be 1.234 or 1234. `grammar` then reads neither.
+    - `commas` are columns of numbers such as 1,234, which can be 1.234 or 1234. If there are any, `grammar` reads such
+      cells neither way, because the data holder must choose.
     - `doubtful` has, by text column, words that may mean an empty cell or be values, such as NA (also Namibia).
     """
 
@@ -323,10 +324,11 @@ _YES = frozenset(
 
 
 def condition_of_words(name: str, cells: Sequence[str]) -> tuple[str, str]:
-    """Return (words, condition): what a column of words holds, such as "Ja and Nein", and a condition on one of them.
+    """Return (words, condition): two words that a column holds, as "Ja and Nein", and a condition on one of them.
 
-    `cells` are sampled cells of the column `name`, which cannot be read as truth values. The condition compares the
-    column with a word for yes, or with the first word in the alphabet if there is none.
+    A query can use the condition where it took the column for truth values. `cells` are sampled cells of the column
+    `name`, which cannot be read as truth values. The condition compares the column with a word for yes, or with the
+    first word in the alphabet if there is none.
     """
     texts = sorted({text for cell in cells if (text := cell.strip(BLANKS))})
     yes = next((text for text in texts if text.casefold() in _YES), texts[0])

@@ -1,6 +1,7 @@
 """Intervals of expressions over released rows, and whether noise may dominate their values.
 
-Both are computed by SQL beside the values, from the intervals and marks of the released statistics.
+The SQL that computes a value from released statistics also computes its interval, from the intervals of these
+statistics, and its mark, from their marks.
 """
 
 from collections.abc import Callable, Iterator

@@ -134,7 +134,8 @@ def _chooses_by_noise(tree: exp.Expr, most_keys: int) -> bool:
 def _joins_by_noise(join: exp.Expr, tree: exp.Expr) -> bool:
     """Return whether rows are joined by a condition on released numbers, as in JOIN m ON t.n = m.most.
 
-    `tree` is the statement. Such a join keeps rows by their noise, as WHERE does.
+    Noise then decides which rows the join keeps, as with a condition on released numbers in WHERE. `tree` is the
+    statement.
     """
     select = join.parent
     if not isinstance(select, exp.Select) or str(join.args.get("method") or "").upper() == "NATURAL":

@@ -207,8 +207,8 @@ def _with_known_names(tree: exp.Expr, columns_of: ColumnsOf) -> exp.Expr | None:
 def _per_user_rows(tree: exp.Expr, user: str) -> exp.Expr | None:
     """Return SELECT COUNT(*), AVG(..) FROM (`tree`): the number of its rows, and the mean of each aggregate in `tree`.
 
-    `tree` must be a SELECT that groups by the user column `user`; None otherwise. If it groups by no other column, its
-    rows are the users. `tree` is changed in place.
+    The result shows no single users, but only numbers about all of them. None if `tree` is not a SELECT that groups by
+    the user column `user`. `tree` is changed in place.
     """
     group = tree.args.get("group") if isinstance(tree, exp.Select) else None
     if group is None or all(each.name.lower() != user.lower() for each in group.expressions):
