@@ -211,7 +211,8 @@ which saves evaluations, is worth its millisecond."""
 def linear_bound(kinds: ClassifiedUses, most_atoms: int | None = None, tolerance: float | None = None) -> Bound:
     """Return a bound that brackets the optimal delta and epsilon of those uses that have fixed dominating pairs.
 
-    - `kinds` are all mechanism uses, sorted by how they compose.
+    - `kinds` are mechanism uses, sorted by how they compose. Of the uses without a fixed dominating pair, only the
+      probability of outright failure (in which everything may be revealed) is included.
     - `most_atoms` is the most privacy losses to enumerate; None allows as many as take about a second.
     - `tolerance` is the share by which rounding of losses may raise their variance; None takes the default.
     """

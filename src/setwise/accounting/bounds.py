@@ -237,10 +237,10 @@ def small_losses_apart(kinds: ClassifiedUses) -> tuple[tuple[Use, ...], float] |
 
 
 def reached_by_adapting(kinds: ClassifiedUses, interaction: Interaction, target: Target) -> float:
-    """Return a lower bound on the delta or epsilon of `target` under ordered or set-wise interaction, quickly.
+    """Return quickly a lower bound on the delta or epsilon that an adapting analyst reaches with the uses `kinds`.
 
     `target` asks for the delta at an epsilon, or for the epsilon at a delta. `interaction` is ordered (the order of the
-    uses `kinds` is fixed) or set-wise (the analyst chooses it).
+    uses is fixed) or set-wise (the analyst chooses the order).
 
     Raises: `Unattainable` if the computation would take long.
     """
@@ -786,11 +786,10 @@ def _worst_laws(kinds: ClassifiedUses, target: Target) -> Iterator[Bound]:
         at = max(epsilon, 1e-9)
 
         def reached(candidate: TwoPointLaw, at: float = at) -> float:
-            """Return a lower bound on delta at epsilon `at` if the uses of the zCDP guarantee have the loss given.
+            """Return a lower bound on delta at epsilon `at` if the uses of the zCDP guarantee have the loss
+            `candidate`.
 
-            `candidate` is that loss, which has two values.
-
-            The enclosing call searches the loss with two values that makes this bound largest.
+            This loss has two values. The enclosing call searches for the loss with the largest such bound.
             """
             return composed(candidate).delta(at).lower
 

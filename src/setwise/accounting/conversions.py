@@ -93,10 +93,10 @@ def gaussian_to_approx(guarantee: Gaussian, delta: float) -> ApproxDP:
 
 
 def zero_concentrated_to_approx_by_paper(guarantee: ZeroConcentratedDP, delta: float) -> ApproxDP:
-    """Return (xi + rho + 2 sqrt(rho log(1/delta)), delta)-DP, which the (xi, rho)-zCDP `guarantee` implies.
+    """Return the (epsilon, d)-DP guarantee that the paper's figures derive from the (xi, rho)-zCDP `guarantee`.
 
-    The paper's figures use this conversion. If the guarantee can fail outright (reveal everything), the delta of the
-    result is `delta` plus its failure probability.
+    Here epsilon is xi + rho + 2 sqrt(rho log(1/delta)), and d is `delta` plus the probability that the guarantee fails
+    outright (reveals everything).
 
     Theorem: BunSt16; the paper's lem:zCDPgenbound with one mechanism.
     """
@@ -107,8 +107,8 @@ def zero_concentrated_to_approx_by_paper(guarantee: ZeroConcentratedDP, delta: f
 def zero_concentrated_to_approx(guarantee: ZeroConcentratedDP, delta: float) -> ApproxDP:
     """Return the (epsilon, d)-DP guarantee with the smallest epsilon that the (xi, rho)-zCDP `guarantee` implies.
 
-    d is `delta`. If the guarantee can fail outright (reveal everything), d is `delta` plus its failure probability.
-    Every order alpha of the Renyi divergence implies an epsilon at `delta`; the smallest is returned, rounded up.
+    d is `delta` plus the probability that the guarantee fails outright (reveals everything). Every order alpha of the
+    Renyi divergence implies an epsilon at `delta`; the smallest is returned, rounded up.
 
     Theorem: CanonneKaSt20, AsoodehLiCaKoSa20; `zero_concentrated_to_approx_by_paper` never returns a smaller epsilon.
     """

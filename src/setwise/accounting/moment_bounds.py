@@ -50,11 +50,12 @@ def moment_bounds(kinds: ClassifiedUses) -> Iterator[Bound]:
 
 
 def _bounded_losses_apart(kinds: ClassifiedUses) -> Iterator[Bound]:
-    """Yield upper bounds that add the largest losses of the bounded uses in `kinds` to the epsilon of the others.
+    """Yield upper bounds that add the largest losses of bounded uses in `kinds` to the epsilon of all other uses.
 
-    At very small deltas they can be lower than all other bounds. The first bound adds the losses of all bounded-range
-    uses, and the second those of all uses with bounded loss. Nothing is yielded if there are no bounded-range uses, if
-    some use has neither a dominating pair nor bounded range, or if all losses are bounded.
+    At very small deltas such a bound can be lower than all other bounds. The first bound adds the losses of all
+    bounded-range uses, and the second the losses of all uses with bounded loss. Nothing is yielded if there are no
+    bounded-range uses, if some use has neither a dominating pair nor bounded range, or if all losses are bounded,
+    because basic composition then gives the same bound.
 
     Theorem: docs/optimal-composition.md, "Losses that hardly count"; no step of its proof needs the losses to be small.
     """
@@ -118,8 +119,9 @@ def _zcdp_beside_gaussians(kinds: ClassifiedUses) -> Bound | None:
 def _basic(uses: Sequence[Use], failure: Bracket) -> Iterator[Bound]:
     """Yield the bound by basic composition if the privacy loss of every use is bounded; otherwise yield nothing.
 
-    The bound is (epsilon, delta)-DP, where epsilon is the sum of the largest losses of `uses`, and delta is the upper
-    end of `failure`, the bracket for the probability of outright failure (in which everything may be revealed).
+    By this bound, all uses together are (epsilon, delta)-DP, where epsilon is the sum of their largest losses, and
+    delta is the upper end of `failure`, the bracket for the probability of outright failure (in which everything may be
+    revealed).
     """
     from setwise.accounting.methods.exact import BASIC, BASIC_STATEMENT, BasicSum
 

@@ -130,8 +130,9 @@ def pure_price(epsilon: float, remaining: float) -> float:
     def kernel(s: float) -> float:
         """Return k(s) = 2 sinh((epsilon - s) / 2) / cosh(epsilon / 2) at the loss `s`, for an epsilon-DP use.
 
-        The price of a use depends on the total variation of the use followed by a Gaussian of mu^2 = v.
-        `_by_total_variation` computes it as the integral of k(s) exp(-s^2 / (2 v)) from 0 to epsilon, up to a factor.
+        The price of a use depends on how much the use raises the total variation of a Gaussian of mu^2 = v that follows
+        it. `_by_total_variation` computes this rise as the integral of k(s) exp(-s^2 / (2 v)) from 0 to epsilon, up to
+        a factor.
         """
         return 2.0 * math.sinh(0.5 * (epsilon - s)) / math.cosh(0.5 * epsilon)
 
@@ -152,8 +153,9 @@ def laplace_price(epsilon: float, remaining: float) -> float:
     def kernel(s: float) -> float:
         """Return k(s) = 2 (exp(-s / 2) - exp(-epsilon / 2)) at the loss `s`, for Laplace noise of scale 1/epsilon.
 
-        The price of a use depends on the total variation of the use followed by a Gaussian of mu^2 = v.
-        `_by_total_variation` computes it as the integral of k(s) exp(-s^2 / (2 v)) from 0 to epsilon, up to a factor.
+        The price of a use depends on how much the use raises the total variation of a Gaussian of mu^2 = v that follows
+        it. `_by_total_variation` computes this rise as the integral of k(s) exp(-s^2 / (2 v)) from 0 to epsilon, up to
+        a factor.
         """
         return -2.0 * math.exp(-0.5 * s) * math.expm1(0.5 * (s - epsilon))
 
@@ -250,7 +252,8 @@ def wallet_before(price: Price, count: int, remaining: float) -> float:
 def after_paying(price: Price, count: int, wallet: float) -> float | None:
     """Return the mu squared left of a budget `wallet` after `count` equal uses; None if it cannot pay for them.
 
-    The result is rounded down. `price` maps the mu squared left after one use to the price of the use.
+    The result is rounded down. `price` maps the mu squared left after one use to the price of this use; the less is
+    left, the higher the price.
     """
     # The result is checked: the balance that `wallet_before` needs to keep the result, plus a margin for rounding
     # errors, is at most `wallet`.
@@ -273,10 +276,10 @@ def after_paying(price: Price, count: int, wallet: float) -> float | None:
 def _by_total_variation(kernel: Callable[[float], float], epsilon: float, remaining: float) -> float:
     """Return the price of a use that leaves `remaining` in a budget of mu squared, computed by total variation.
 
-    The price is the mu squared by which the budget's Gaussian must grow to have at least the total variation of the use
-    followed by the Gaussian that remains. `kernel` maps a loss s in [0, epsilon] to the weight with which the use
-    enters this total variation, and `epsilon` is the largest loss of the use. The result is infinite if `epsilon` is
-    above 60.
+    The use is followed by a Gaussian of mu^2 = `remaining`. The price is by how much the mu squared of this Gaussian
+    must rise, so that the Gaussian alone has at least the total variation of the use and the Gaussian together.
+    `kernel` maps a loss s in [0, epsilon] to the weight with which the use raises the total variation, and `epsilon` is
+    the largest loss of the use. The result is infinite if `epsilon` is above 60.
     """
     # Let v = `remaining`, and G_v a Gaussian of mu^2 = v. The price is a c for which the total variation of G_{v + c},
     # 2 Phi(sqrt(v + c) / 2) - 1, is at least that of the use followed by G_v. With w = sqrt(v) / 2, c = 4 d (2 w + d),

@@ -377,11 +377,12 @@ def cells_up(epsilon: float, step: float) -> int:
 def in_worst_order(draws: DrawOrders, after: TailProfile, band: Band, apply: Apply, progress: Progress) -> TailProfile:
     """Return the privacy profile of bounded-range mechanisms in their worst adaptive order, followed by `after`.
 
-    - `draws` are the bounded-range mechanisms.
+    - `draws` are the bounded-range mechanisms. If they have prices (see `DrawOrders`), `apply` is not used, and the
+      result has upper bounds only.
     - `after` is the profile (delta as a function of epsilon) of the mechanisms used last.
     - `band` says how many grid points a profile needs.
-    - `apply(operator, profile, size)` returns, at `size` grid points, the profile of one more mechanism followed by
-      the mechanisms of `profile`.
+    - `apply(operator, profile, size)` returns, at `size` grid points, the profile of one more mechanism followed by the
+      mechanisms of `profile`.
     - `progress` is called with 1.0 about once per bounded-range use.
 
     Raises: `Unattainable` if rounding errors exceed the profile.
@@ -456,6 +457,7 @@ def _over_all_orders(
     """Return the privacy profile of `groups` in their worst adaptive order, followed by the mechanisms of `after`.
 
     - `groups` are bounded-range mechanisms as (epsilon, count).
+    - `after` is the profile (delta as a function of epsilon) of the mechanisms used last.
     - `band` says how many grid points a profile needs.
     - `apply(operator, profile, size)` returns, at `size` grid points, the profile of one more mechanism followed by the
       mechanisms of `profile`.

@@ -114,7 +114,8 @@ class Optimum:
       or all have bounded range.
     - `failure` is a bracket for the probability that some mechanism fails outright (reveals everything).
     - `effort` has the default relative width of brackets and the progress callback.
-    - `floor` is a known lower bound on the result of the method `epsilon`, or None.
+    - `floor` is a known lower bound on the result of the method `epsilon`, which then computes only an upper bound at
+      first; None if no bound is known.
 
     Requires: at least one bounded-range stage.
     Theorem: docs/optimal-composition.md; the paper's recursion for adaptive composition of unequal parameters
@@ -380,8 +381,9 @@ class Optimum:
     def _has_kinks(self) -> bool:
         """Whether some pure-DP or Laplace mechanisms come after the first stage of the interaction.
 
-        A stage is a set of mechanism uses in any order. The losses of such mechanisms have positive probability, which
-        gives privacy profiles kinks, so that adding a bounded-range mechanism to a profile takes more work.
+        A stage is a set of mechanism uses in any order. Pure-DP and Laplace mechanisms have losses of positive
+        probability. These losses give privacy profiles kinks, so that adding a bounded-range mechanism to a profile
+        takes more work.
         """
         # Their losses have atoms (losses of positive probability), so profiles have kinks.
         later_stages = [stage for stage in self.stages[1:] if isinstance(stage, LinearStage)]

@@ -197,8 +197,8 @@ class Saddle:
     def for_loss(self, loss: float) -> float:
         """Return the exponential tilt under which the total privacy loss has a mean near `loss`.
 
-        A tilt weights the probability of a loss L by exp(tilt L). It is negative if `loss` is below the mean without a
-        tilt.
+        A tilt weights the probability of a loss L by exp(tilt L). The result is negative if `loss` is below the mean
+        without a tilt.
         """
 
         def residual(tilt: float) -> tuple[float, float]:

@@ -118,9 +118,10 @@ def _search_lower_loss(xi: float, rho: float, high: float) -> float | None:
     most = order * (xi + rho) + rho * order * order - order * high - math.log(max(-math.expm1(-high), 1e-300))
 
     def allowed(logarithm: float) -> bool:
-        """Return whether one two-valued loss is certified to be (xi, rho)-zCDP on a coarse grid of Renyi orders.
+        """Return whether the two-valued loss with the lower value -exp(`logarithm`) is certified to be (xi, rho)-zCDP.
 
-        Its lower value is -exp(`logarithm`); its larger value `high`, xi and rho are those of the enclosing call.
+        The check uses a coarse grid of Renyi orders. The larger value `high`, xi and rho are those of the enclosing
+        call.
         """
         return satisfies(TwoPointLaw(high, -math.exp(logarithm)), xi, rho, _FEW_CELLS)
 
