@@ -203,8 +203,7 @@ class GuardedRoute(APIRoute):
         async def guarded(request: Request) -> Response:
             """Identify the caller, respond to one request, and record its status and time in metrics, log and trace.
 
-            The route's `access`, `method` and `path`, and the function `answer` that responds, are those of the
-            enclosing call.
+            The enclosing call sets `access`, `method` and `path` of the route, and the function `answer` that responds.
             """
             started = time.monotonic()
             service = service_of(request)

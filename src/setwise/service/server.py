@@ -72,8 +72,8 @@ def make_server(app: ASGIApp, settings: Settings) -> uvicorn.Server:
     def connection(*arguments: Any, **options: Any) -> HttpConnection:  # noqa: ANN401 - as the server calls it
         """Return the protocol object of a new HTTP connection, with the limits of the replica's settings.
 
-        `arguments` and `options` come from uvicorn. The limits, and the register `waiting` of connections between
-        requests, are those of the enclosing call and shared by all connections.
+        `arguments` and `options` come from uvicorn. All connections share the limits, and the register `waiting` of the
+        connections that are between requests.
         """
         return HttpConnection(
             *arguments, **options, waiting=waiting, limit=limit, header_seconds=settings.header_seconds

@@ -48,7 +48,7 @@ class SetwiseAccountBody(Body):
     - `delta`: the delta at which the overall epsilon of all uses is certified
     - `every`: the calendar period after which the uses are renewed, or None
     - `wallet`: the mu of a Gaussian wallet, a budget of mu squared for uses which are not registered; 0 for none
-    - `failure`: the most that the failure probabilities of the wallet's uses may add up to
+    - `failure`: the largest sum of failure probabilities of the uses that the wallet pays for
     """
 
     kind: Literal["setwise"]
@@ -76,7 +76,8 @@ class FilterAccountBody(Body):
     - `rule`: how prices of mechanism uses add up: "wallet" (in mu squared), "zcdp" (as zCDP parameters), or "menu"
       (each use has a fixed cost, known when the account is opened)
     - `failure_share`: the share of delta for outright failures (everything may be revealed); None is the rule's default
-    - `menu`: under the rule "menu", the account takes only mechanism uses that are no worse than one of these
+    - `menu`: the mechanism uses with a fixed cost, for the rule "menu" only. The account pays only for these uses, or
+      for uses that reveal no more than one of them
     """
 
     kind: Literal["filter"]

@@ -93,8 +93,8 @@ def audit_record(verification: Verification) -> AuditRecord:
 def _budget_gauges(service: Service) -> str:
     """Return the gauges of remaining budgets in the text format of Prometheus.
 
-    They are computed from the ledger of the replica `service`. As this reads every account, a result is kept and
-    returned again for a minute.
+    They are computed from the ledger of the replica `service`. Because this reads every account, the gauges are
+    computed again only after a minute.
     """
     now = service.authenticator.now()
     if now >= service.metrics.budget_at + _BUDGET_SECONDS:

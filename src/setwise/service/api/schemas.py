@@ -250,7 +250,7 @@ class GroupingBody(Body):
     - `domain`: the public group labels; None for private groups
     - `where`: a filter of rows, as an SQL condition
     - `null_item`: the label of rows whose group is null; None leaves these rows out
-    - `limit`: with private groups, only this many groups, with the highest exact numbers, can be in the answer
+    - `limit`: the most private groups that can be in the answer: the groups with the highest exact numbers
     """
 
     contributions: Bound | Auto | None = None

@@ -11,7 +11,7 @@ from setwise.errors import TooManyRequests
 
 @dataclass(slots=True)
 class _Bucket:
-    """One token bucket: at the time `at`, in seconds of the monotonic clock, `left` requests were allowed at once."""
+    """One token bucket: at the time `at`, in seconds of the monotonic clock, `left` more requests were possible."""
 
     left: float
     at: float

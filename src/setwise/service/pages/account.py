@@ -42,7 +42,7 @@ class Charge:
     - `period`: the calendar period whose budget paid, such as "2026-11"; "" if the account has no periods
     - `bought`: the question, described for people
     - `drawn`: the mechanism uses that the charge took from the account
-    - `returned`: the mechanism uses, a part of `drawn`, that were not needed and came back when the answer was stored
+    - `returned`: the mechanism uses in `drawn` that were not needed and were given back when the answer was stored
     - `answered`: whether an answer was stored
     """
 
@@ -116,7 +116,7 @@ def odometer_readings(account: Account, charges: Iterable[Charge], period: str, 
     """Return values of the odometer of `account`, a bound on the epsilon of all answers so far, for the page's chart.
 
     There is one value for each charge of the calendar period `period`. If the period has more than 60 charges, there
-    are values for about 60 of them, evenly spaced and with the last one.
+    are values for about 60 of them, evenly spaced, including the last charge.
 
     - `charges`: all charges of the account
     - `period`: the name of the period, such as "2026-11"; "" if the account has no periods

@@ -88,7 +88,7 @@ def _kinds_with_fields() -> dict[str, str]:
     - `rows`: per_user, the most rows of a user that count
     - `grouped`: bins, domain and contributions
     - `picked`: the mechanism use that pays for each pick of the exponential mechanism
-    - `clip`, `k`, `at` and `where`: the one field of that name
+    - `clip`, `k`, `at`, `where`: the one field with the name of the group
     """
     parameters = {kind: set(parameters_of(SHAPES[kind])) for kind in SHAPES if kind != "query"}
     clipped = [kind for kind in parameters if "clip" in parameters[kind]]

@@ -17,10 +17,10 @@ from setwise.service.workers.pool import WorkerPool
 
 @asynccontextmanager
 async def postgres_door(service: Service) -> AsyncIterator[tuple[str, int] | None]:
-    """Accept PostgreSQL connections within the `async with` block, and yield the host and port that it listens on.
+    """Context manager that accepts PostgreSQL connections while its `async with` block runs; yields its host and port.
 
-    `service` is the replica that answers. Yields None, and accepts no connection, if its settings have no address for
-    PostgreSQL. Raises `InvalidParameter` if the replica cannot listen at that address.
+    `service` is the replica that answers. If its settings have no address for PostgreSQL, no connection is accepted and
+    None is yielded. Raises `InvalidParameter` if the replica cannot listen at that address.
     """
     settings = service.settings
     if not settings.postgres:

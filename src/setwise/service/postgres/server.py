@@ -67,7 +67,7 @@ class Limits:
 
 @dataclass(slots=True)
 class _Running:
-    """How to cancel one connection's statement: on a CancelRequest with the number `secret`, call `cancel`."""
+    """How to cancel a connection's statement: if a CancelRequest has the number `secret`, the server calls `cancel`."""
 
     secret: int
     cancel: Callable[[], Awaitable[None]]
@@ -352,7 +352,7 @@ class _Connection:
             await asyncio.sleep(0)  # messages that have arrived together would otherwise keep other connections waiting
 
     async def _drain(self) -> None:
-        """Wait until the client has read most of the bytes that were sent; raise `TimeoutError` if this takes long."""
+        """Wait until the client has read most of the sent bytes; raise `TimeoutError` if this takes too long."""
         async with asyncio.timeout(self._door.limits.send_seconds):
             await self._writer.drain()
 

@@ -49,9 +49,9 @@ class Job:
     - `person`: who asked the query
     - `account`: the account that paid, under the idempotency `key`
     - `request`: the request body as JSON text
-    - `attempt`: how often a replica has begun to run the query
+    - `attempt`: the number of times that a replica has begun to run the query
     - `replica`: the replica that runs the query, which last reported at `heartbeat_at`
-    - `progress`: the share of the work that is done, from 0 to 1
+    - `progress`: the share of the work that is done, from 0 to 1 (see `Progress`)
     - `cancelled_by`: who asked to stop the query, or None
     - `answer`, `problem`: the JSON texts of the answer and of the error, or None
     """

@@ -204,7 +204,7 @@ class DatabaseProbe:
         def ask() -> None:
             """Probe the database in this thread, and set the state or the error as the result of the future `probe`.
 
-            The future, and the event `loop` in which it is set, are those of the enclosing call.
+            The enclosing call has made this future, which may be set only in its event `loop`.
             """
             with suppress(RuntimeError):  # raised if the event loop is closed because the replica has stopped
                 try:

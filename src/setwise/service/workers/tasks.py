@@ -200,7 +200,7 @@ class CertifyTerms:
     - `delta`: the delta at which the overall epsilon of all uses is certified
     - `period`: the calendar period after which the uses are renewed, or None
     - `wallet`: the mu of a Gaussian budget (mu squared) that pays for uses which are not registered; 0 for none
-    - `failure`: the most that the failure probabilities of uses which that budget pays for may add up to
+    - `failure`: the largest sum of failure probabilities of the uses that the Gaussian budget pays for
     """
 
     name: str
@@ -318,8 +318,8 @@ class Curve(StrEnum):
     """The curves of overall epsilon on the page that compares composition bounds.
 
     Four are bounds for bounded-range and pure-DP mechanisms together (paper, batch, ordered, setwise). The other three
-    are for as many noisy counts: counts of which only the pure-DP epsilon is known (pure), counts with Laplace noise
-    (laplace), and counts with Gaussian noise (gaussian).
+    compose the same number of noisy counts: counts of which only the pure-DP epsilon is known (pure), counts with
+    Laplace noise (laplace), or counts with Gaussian noise (gaussian).
     """
 
     PAPER = "paper"
@@ -420,8 +420,8 @@ def _epsilon_bracket(which: Curve, mixture: Mixture) -> tuple[float, float]:
     """Return certified (lower, upper) bounds on the overall epsilon of the mechanisms in `mixture`, at its delta.
 
     `which` is the curve. A curve of a composition bound (paper, batch, ordered, setwise) composes the mechanisms as
-    they are. Any other curve (pure, laplace, gaussian) composes as many noisy counts of that kind instead. The bound of
-    the paper has no lower end, for which 0 is returned.
+    they are. Any other curve (pure, laplace, gaussian) composes the same number of noisy counts of that kind instead.
+    The paper has only an upper bound, so the lower bound of its curve is 0.
     """
     scale = 1.0 / mixture.epsilon
     match which:
