@@ -786,10 +786,9 @@ def _worst_laws(kinds: ClassifiedUses, target: Target) -> Iterator[Bound]:
         at = max(epsilon, 1e-9)
 
         def reached(candidate: TwoPointLaw, at: float = at) -> float:
-            """Return a lower bound on delta at epsilon `at` if the uses of the zCDP guarantee have the loss
-            `candidate`.
+            """Return a lower bound on delta at epsilon `at` if the uses of the zCDP guarantee have one two-valued loss.
 
-            This loss has two values. The enclosing call searches for the loss with the largest such bound.
+            `candidate` is this loss. The enclosing call searches for the loss with the largest such bound.
             """
             return composed(candidate).delta(at).lower
 
