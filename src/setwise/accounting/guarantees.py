@@ -56,8 +56,8 @@ class Guarantee(ABC):
 
     - `kind` is the name in the notation, such as "pure" in "pure:0.1x25"; `example` is the rest, "0.1x25".
     - `words` are the noun for one use and the format of its parameters, for texts that people read.
-    - `calibrates` is what a search for the best value of the one parameter looks for: the smallest "noise", the largest
-      "epsilon", or None if no search is possible.
+    - `calibrates` says what a search may look for: the smallest "noise" or the largest "epsilon". None allows no
+      search.
     - `price_varies` says whether platforms may round the price of a use (the mu squared that it costs) differently.
     """
 
@@ -128,10 +128,9 @@ class Guarantee(ABC):
     def price(self, remaining: float) -> float:
         """Return the price of one use that leaves `remaining` in a budget of mu squared; infinite if no price is known.
 
-        Price and remaining budget are in mu squared. With the price added to `remaining`, a Gaussian mechanism of this
-        mu squared dominates the use followed by a Gaussian mechanism of mu^2 = `remaining`. So the price depends on
-        what remains, and may be higher if less remains. The probability of outright failure (in which everything may be
-        revealed) is not included.
+        Price and remaining budget are in mu squared. A Gaussian mechanism of mu^2 = `remaining` + price dominates the
+        use followed by a Gaussian mechanism of mu^2 = `remaining`, so the price may be higher if less remains. The
+        probability of outright failure (in which everything may be revealed) is not included.
         """
         pure = self.pure()
         return math.inf if pure is None else pure.price(remaining)
