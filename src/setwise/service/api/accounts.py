@@ -76,8 +76,8 @@ class FilterAccountBody(Body):
     - `rule`: how prices of mechanism uses add up: "wallet" (in mu squared), "zcdp" (as zCDP parameters), or "menu"
       (each use has a fixed cost, known when the account is opened)
     - `failure_share`: the share of delta for outright failures (everything may be revealed); None is the rule's default
-    - `menu`: the mechanism uses with a fixed cost, for the rule "menu" only. The account pays only for these uses, or
-      for uses that reveal no more than one of them
+    - `menu`: the mechanism uses with a fixed cost, for the rule "menu" only. The account pays only for uses that
+      satisfy the guarantee of one of these
     """
 
     kind: Literal["filter"]

@@ -234,8 +234,8 @@ class CertifyBudget:
     - `period`: the calendar period after which the budget is renewed, or None
     - `rule`: how prices of mechanism uses add up: in mu squared ("wallet"), as zCDP parameters ("zcdp"), or as fixed
       costs in whole units ("menu")
-    - `menu`: under the rule "menu", the mechanism uses that get a fixed cost; the account accepts only uses that are no
-      worse than one of these. Empty under the other rules
+    - `menu`: the mechanism uses with a fixed cost, for the rule "menu" only. The account pays only for uses that
+      satisfy the guarantee of one of these. Empty under the other rules
     - `failure_share`: the share of delta for outright failures, in which everything may be revealed; None is the rule's
       default
     """
