@@ -100,16 +100,16 @@ class Aggregation:
 
     @property
     def needs_salt(self) -> bool:
-        """Whether the SQL needs a secret salt, by which it chooses at random the items or values that a user keeps.
+        """Whether the SQL needs a secret salt, by which it chooses at random the groups or values that a user keeps.
 
-        True if each user keeps only some items (groups), or if a measure (an integer that each user adds to a group)
+        True if each user keeps only some groups, or if a measure (an integer that each user adds to a group)
         counts only some of the user's distinct values.
         """
         return self.items_kept_per_user is not None or any(measure.distinct for measure in self.measures)
 
     @property
     def items_kept_per_user(self) -> int | None:
-        """The largest number of items (groups) that a user keeps, chosen at random; None if users keep all."""
+        """The largest number of groups (items) that a user keeps, chosen at random; None if users keep all."""
         return None if self.item is None else self.contributions
 
 
@@ -303,7 +303,7 @@ def _type_name(column: Column) -> str:
 def has_two_forms(aggregation: Aggregation) -> bool:
     """Return whether two different SQL statements can compute `aggregation`, so that an engine can take the faster one.
 
-    The first statement groups rows by user and item. The second numbers rows with window functions instead
+    The first statement groups rows by user and group. The second numbers rows with window functions instead
     (`StatementBuilder.counts_of_rows`). False means that only the first can be used.
     """
     # The second statement cannot sum a column, see all groups of a user, or add several integers to a group.

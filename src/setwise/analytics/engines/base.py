@@ -265,9 +265,9 @@ class Engine(ABC):
         where: Filter | None = None,
         null_item: Label | None = None,
     ) -> Manifest:
-        """Rank each user's items at random, store the ranks as a prepared dataset, and return its description.
+        """Rank each user's groups (items) at random, store the ranks as a prepared dataset, and return its description.
 
-        A later histogram of k items per user reads only the ranks 1 to k.
+        A later histogram of k groups per user reads only the ranks 1 to k.
 
         - `user` and `item` name columns.
         - `value` names the column that is summed per user and item. None counts rows.
@@ -356,7 +356,7 @@ class Engine(ABC):
 
     @abstractmethod
     def _store(self, aggregation: Aggregation, manifest: Manifest, destination: str) -> None:
-        """Rank at random each user's items in `aggregation`; store the ranks and `manifest` at `destination`.
+        """Rank at random each user's groups in `aggregation`; store the ranks and `manifest` at `destination`.
 
         `manifest` describes the stored dataset. A dataset that was prepared at `destination` before is replaced.
         """
@@ -460,7 +460,7 @@ class SqlEngineQuery(ABC):
     def prepared_statement(self) -> tuple[str, dict[str, object]]:
         """Return (SQL, parameters): the statement whose rows (item, n, rank, users) a prepared dataset stores.
 
-        A row says that `users` users have `item` at position `rank` of their random order, and each add n to its count.
+        A row says that `users` users have the group `item` at position `rank` of a random order, and each add n to it.
         """
         pairs = self._builder.pairs(self._aggregation, self._rows(hint=self._hint()))
         ranked = self._builder.rank_items(self._aggregation, pairs, self._salt())
@@ -521,9 +521,9 @@ class SqlEngineQuery(ABC):
         return self._builder.rows(self._aggregation, [*self._in_domain, *conditions], hint)
 
     def _probe(self, some_users: str) -> str:
-        """Return a SQL statement that shows, for a sample of users, how often their rows repeat a (user, item) pair.
+        """Return a SQL statement that shows, for a sample of users, how often their rows repeat a (user, group) pair.
 
-        Its result is one row: `found` counts the rows of these users, and `pairs` the distinct (user, item) pairs in
+        Its result is one row: `found` counts the rows of these users, and `pairs` the distinct (user, group) pairs in
         them. `some_users` is the SQL condition that selects the users.
         """
         return bounding.probe(self._builder, self._aggregation, self._rows(some_users))
@@ -544,9 +544,9 @@ class SqlEngineQuery(ABC):
         return ""
 
     def _rows_rarely_repeat(self) -> bool:
-        """Return whether few users have several rows of one item, so that numbering rows is faster than grouping them.
+        """Return whether few users have several rows of one group, so that numbering rows is faster than grouping them.
 
-        By default False. An engine that can estimate how often rows repeat a (user, item) pair overrides this method.
+        By default False. An engine that can estimate how often rows repeat a (user, group) pair overrides this method.
         """
         return False
 

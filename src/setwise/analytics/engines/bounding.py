@@ -111,7 +111,7 @@ class StatementBuilder:
     """Builder of SQL statements, in the `dialect` of one engine, about one table, view or join.
 
     `relation` is the SQL text after FROM, and `schema` its columns. Constants are added to `parameters`. In the SQL, u
-    is the user, g0, g1, ... are the labels of a row's group (item), and n is what a user adds to an item.
+    is the user, g0, g1, ... are the labels of a row's group (item), and n is what a user adds to a group.
     """
 
     dialect: Dialect
@@ -163,10 +163,10 @@ class StatementBuilder:
         return f"COALESCE({label}, {self.dialect.label_constant(group.labels(self.schema), missing)})"
 
     def bounded_pairs(self, aggregation: Aggregation, rows: str) -> str:
-        """Return SQL for one row (u, labels, n) per user u and item of `aggregation`; `rows` is the SQL of the rows.
+        """Return SQL for one row (u, labels, n) per user u and group of `aggregation`; `rows` is the SQL of the rows.
 
-        If `aggregation.value` is set, n is the sum of its values in the user's rows of the item. Otherwise n counts
-        these rows, or is just 1 where `per_item` is 1, because a user then adds no more than 1 to an item.
+        If `aggregation.value` is set, n is the sum of its values in the user's rows of the group. Otherwise n counts
+        these rows, or is just 1 where `per_item` is 1, because a user then adds no more than 1 to a group.
         """
         if aggregation.value is None and aggregation.per_item == 1:
             # the engine need not count the rows
@@ -175,9 +175,9 @@ class StatementBuilder:
         return self.pairs(aggregation, rows)
 
     def pairs(self, aggregation: Aggregation, rows: str) -> str:
-        """Return SQL that groups the rows of the statement `rows` by user and item: one row (u, labels, n) per pair.
+        """Return SQL that groups the rows of the statement `rows` by user and group: one row (u, labels, n) per pair.
 
-        An item is a combination of group labels. n is the number of the pair's rows or, if `aggregation.value` is set,
+        A group is a combination of labels. n is the number of the pair's rows or, if `aggregation.value` is set,
         the sum of that column over them, at most 2^62. Pairs whose sum is 0 or less are left out.
         """
         by = f"u, {label_columns(aggregation)}"
@@ -197,10 +197,10 @@ class StatementBuilder:
         return f"SELECT {labels}, {self.dialect.text('u')} AS u FROM ({distinct}) AS pairs"
 
     def rank_items(self, aggregation: Aggregation, pairs: str, salt: str, columns: str = "n") -> str:
-        """Return SQL for the labels, `columns` and random rank of each user's items in `aggregation`.
+        """Return SQL for the labels, `columns` and random rank of each user's groups (items) in `aggregation`.
 
-        `pairs` is the SQL with one row per user and item, and `columns` are comma-separated names of its columns. The
-        column rank numbers each user's items from 1, in an order that the SQL expression `salt` makes random.
+        `pairs` is the SQL with one row per user and group, and `columns` are comma-separated names of its columns. The
+        column rank numbers each user's groups from 1, in an order that the SQL expression `salt` makes random.
         """
         labels = label_columns(aggregation)
         order = self.dialect.rank_hash("u", labels.split(", "), salt)
@@ -208,10 +208,10 @@ class StatementBuilder:
         return f"SELECT {labels}, {columns}, {rank} AS rank FROM ({pairs}) AS pairs"
 
     def keep_items(self, aggregation: Aggregation, ranked: str, columns: str = "n") -> str:
-        """Return SQL for the labels and `columns` of the items that users keep, one row per user and item.
+        """Return SQL for the labels and `columns` of the groups (items) that users keep, one row per user and group.
 
-        `ranked` is the SQL statement of all users' items with a random rank each. A user keeps the items with ranks up
-        to `aggregation.contributions`. `columns` are comma-separated names of columns of `ranked`.
+        `ranked` is the SQL statement of all users' groups with a random rank each. A user keeps the groups whose rank
+        is at most `aggregation.contributions`. `columns` are comma-separated names of columns of `ranked`.
         """
         labels = label_columns(aggregation)
         return f"SELECT {labels}, {columns} FROM ({ranked}) AS ranked WHERE rank <= {aggregation.contributions}"
@@ -225,9 +225,9 @@ class StatementBuilder:
         return self.choose_items(aggregation, pairs, salt, "u")
 
     def choose_items(self, aggregation: Aggregation, pairs: str, salt: str, columns: str = "n") -> str:
-        """Return SQL for the labels and `columns` of the items that users keep, one row per user and item.
+        """Return SQL for the labels and `columns` of the groups (items) that users keep, one row per user and group.
 
-        `pairs` is the SQL of all pairs of user and item. A user keeps the `aggregation.contributions` items with the
+        `pairs` is the SQL of all pairs of user and group. A user keeps the `aggregation.contributions` groups with the
         smallest hashes, which the SQL expression `salt` makes random. If `per_item` is 1, the result may lack n.
         """
         labels = label_columns(aggregation)
@@ -458,10 +458,10 @@ class StatementBuilder:
         return Measures(aggregation.measures, self.schema, self.dialect)
 
     def counts_of_rows(self, aggregation: Aggregation, rows: str, salt: str) -> str:
-        """Return SQL for (labels, count) of each item of `aggregation`, computed without grouping rows by user.
+        """Return SQL for (labels, count) of each group of `aggregation`, computed without grouping rows by user.
 
-        `rows` is the SQL of the rows, and `salt` the SQL expression that makes the order of a user's items random. This
-        form is faster than grouping if users rarely have several rows of one item. It cannot sum a value column.
+        `rows` is the SQL of the rows, and `salt` the SQL expression that makes the order of a user's groups random. If
+        users rarely have several rows of one group, this form is faster than grouping. It cannot sum a value column.
         """
         labels = label_columns(aggregation)
         kept = f"rank <= {aggregation.contributions} AND earlier < {aggregation.per_item}"
@@ -472,9 +472,9 @@ class StatementBuilder:
     def _rank_rows(self, aggregation: Aggregation, rows: str, salt: str, sums: Mapping[str, str] | None = None) -> str:
         """Return SQL that adds the columns rank, earlier and those in `sums` to each row of the SQL statement `rows`.
 
-        rank numbers the user's items from 1, in an order that the SQL expression `salt` makes random. earlier is the
-        number of earlier rows of the same user and item. `sums` maps names of columns to SQL aggregates over all rows
-        of the same user and item. Only the labels of the row are kept beside these columns.
+        rank numbers the user's groups from 1, in an order that the SQL expression `salt` makes random. earlier is the
+        number of earlier rows of the same user and group. `sums` maps names of columns to SQL aggregates over all rows
+        of the same user and group. Only the labels of the row are kept beside these columns.
         """
         labels = label_columns(aggregation)
         # In the window's order, rows of one user and item are adjacent. So DENSE_RANK numbers the distinct items, and
@@ -489,17 +489,17 @@ class StatementBuilder:
     def prepared_rows(self, ranked: str) -> str:
         """Return the SQL statement whose rows a prepared dataset stores: (item, n, rank, users), lowest ranks first.
 
-        `ranked` is the SQL statement that ranks each user's items at random. A row says that `users` users have `item`
-        at that rank and add n to it, where n is a number of rows or a sum of values.
+        `ranked` is the SQL statement that ranks each user's groups at random. A row says that `users` users have the
+        group `item` at that rank and add n to it, where n is a number of rows or a sum of values.
         """
         grouped = f"SELECT g0 AS item, n, rank, COUNT(*) AS users FROM ({ranked}) AS ranked GROUP BY g0, n, rank"
         return f"{grouped} ORDER BY rank, item"
 
     def counts_of_prepared(self, aggregation: Aggregation, conditions: Sequence[str] = ()) -> str:
-        """Return SQL for (label, count) of every item of `aggregation`, from the rows of a prepared dataset.
+        """Return SQL for (label, count) of every group of `aggregation`, from the rows of a prepared dataset.
 
-        A stored row (item, n, rank, users) says that `users` users have the item at this rank and add n to it. The
-        counts equal those of `counts` over the original table. `conditions` are further SQL conditions on stored rows.
+        A stored row (item, n, rank, users) says that `users` users have the group `item` at this rank and add n to it.
+        The counts equal those of `counts` over the original table. `conditions` are further SQL conditions on rows.
         """
         all_conditions = list(conditions)
         if aggregation.contributions is not None:
@@ -510,9 +510,9 @@ class StatementBuilder:
         return f"SELECT item AS g0, {count} AS count FROM {kept} GROUP BY item"
 
     def counts(self, aggregation: Aggregation, kept: str) -> str:
-        """Return the SQL statement for (labels, count) of every item of `aggregation`, from the SQL statement `kept`.
+        """Return the SQL statement for (labels, count) of every group of `aggregation`, from the SQL statement `kept`.
 
-        `kept` has one row (labels, n) per user and kept item; count sums n, clipped to `per_item`, over users, and is
+        `kept` has one row (labels, n) per user and kept group; count sums n, clipped to `per_item`, over users, and is
         at most 2^62, which is the most that a histogram holds.
         """
         labels = label_columns(aggregation)
@@ -572,7 +572,7 @@ SaltSource: TypeAlias = Callable[[], int]
 
 
 def secret_salt() -> int:
-    """Return a secret of 63 random bits from the operating system, by which each user's kept items are chosen."""
+    """Return a secret of 63 random bits from the operating system, by which each user's kept groups are chosen."""
     return secrets.randbits(SALT_BITS)
 
 
@@ -583,16 +583,16 @@ MOST_ADDED_ROWS_PER_PAIR = 4 / 3
 
 
 def probe(builder: StatementBuilder, aggregation: Aggregation, sample_rows: str) -> str:
-    """Return SQL of `builder` that shows how often rows of a sample repeat a (user, item) pair of `aggregation`.
+    """Return SQL of `builder` that shows how often rows of a sample repeat a (user, group) pair of `aggregation`.
 
     The SQL statement `sample_rows` selects all rows of some users. The result is one row (found, pairs): found is the
-    number of selected rows, and pairs the number of distinct (user, item) pairs in them.
+    number of selected rows, and pairs the number of distinct (user, group) pairs in them.
     """
     return f"SELECT SUM(n) AS found, COUNT(*) AS pairs FROM ({builder.pairs(aggregation, sample_rows)}) AS pairs"
 
 
 def rows_rarely_repeat(row_count: int | None, pairs: int, added: bool = False) -> bool:
-    """Return whether a query should number rows instead of grouping them, because few rows repeat a (user, item) pair.
+    """Return whether a query should number rows instead of grouping them, because few rows repeat a (user, group) pair.
 
     `row_count` is the number of rows of a sample, or None for an empty sample. `pairs` is the number of distinct pairs
     in it. `added` says that the query also sums values of the rows. The result changes only the speed of the query.

@@ -313,10 +313,10 @@ class Dialect(ABC):
 
     @abstractmethod
     def rank_hash(self, user: str, labels: Sequence[str], salt: str) -> str:
-        """Return SQL sort keys that put the items of one user into a uniformly random order: a salted hash.
+        """Return SQL sort keys that put the groups of one user into a uniformly random order: a salted hash.
 
         `user` and `labels` are the SQL columns that are hashed, and `salt` is the SQL expression of the secret salt.
-        With one salt, a user's items always have the same order.
+        With one salt, a user's groups always have the same order.
         """
 
     def smallest_rows(self, columns: Sequence[str], order: str, number: int) -> str | None:

@@ -128,7 +128,7 @@ class Relation:
         """Return the relation that `derivation` (computed columns, filters, groups per user) makes of this relation.
 
         If there are no steps, this relation is returned. `dialect` writes the SQL of the engine.
-        Raises: `UnsuitableTable` for a prepared dataset, which has ranks of users' items and no rows to derive from.
+        Raises: `UnsuitableTable` for a prepared dataset, which has ranks of users' groups and no rows to derive from.
         """
         if not derivation:
             return self

@@ -1,4 +1,4 @@
-"""Prepared datasets: every user's items are ranked once under a secret salt and stored for any number of queries.
+"""Prepared datasets: each user's groups (items) are ranked once under a secret salt, and stored for all later queries.
 
 A stored row is (item, n, rank, users): the number n that a user adds to the item, the item's rank in a uniformly random
 order of that user's items, and the number of users with this n and rank. A query keeps `rank <= contributions` and
@@ -187,7 +187,7 @@ def write_prepared(destination: Path, parts: "Iterable[pa.RecordBatchReader]", m
 
 
 def _write(file: Path, parts: "Iterable[pa.RecordBatchReader]") -> None:
-    """Write all batches of the Arrow readers `parts` (ranked items of users) to one new Parquet file `file`."""
+    """Write all batches of the Arrow readers `parts`, rows of a prepared dataset, to one new Parquet file `file`."""
     import pyarrow.parquet as pq
 
     writer: pq.ParquetWriter | None = None

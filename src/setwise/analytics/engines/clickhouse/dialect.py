@@ -1,4 +1,4 @@
-"""ClickHouse's SQL dialect: quoting, casts, exact sums, and the salted hash that ranks a user's items.
+"""ClickHouse's SQL dialect: quoting, casts, exact sums, and the salted hash that ranks a user's groups.
 
 For a null ClickHouse stores some other value of the type, and evaluates functions on that value, too. A conversion that
 fails on this value makes the statement fail. So every conversion here is one that cannot fail on any value.
@@ -272,7 +272,7 @@ class ClickHouseDialect(Dialect):
         return f"{function}(toNullable({value}), {rows})"
 
     def rank_hash(self, user: str, labels: Sequence[str], salt: str) -> str:
-        """Return a SQL sort key that orders a user's items at random: SipHash of user and labels, keyed by `salt`.
+        """Return a SQL sort key that orders a user's groups at random: SipHash of user and labels, keyed by `salt`.
 
         `user` and `labels` are the SQL columns that are hashed, and `salt` is the SQL expression of the secret salt.
         """

@@ -37,7 +37,7 @@ class ClickHouseEngine(Engine):
     - `url` is the address of the server or chDB folder.
     - `source` is the name of a table or view, or a join.
     - `derivation` has the computed columns, filters and groups per user that are applied to the rows.
-    - `salts`, for tests, returns the secret numbers by which users' items are chosen at random. None lets the server
+    - `salts`, for tests, returns the secret numbers by which users' groups are chosen at random. None lets the server
       draw them.
     """
 
@@ -125,7 +125,7 @@ class ClickHouseEngineQuery(SqlEngineQuery):
     """One `aggregation` of `relation`, a table or join on ClickHouse, as SQL statements.
 
     - `ask` runs a SQL statement and returns the columns of its result.
-    - `salts`, for tests, returns the secret numbers by which users' items are chosen at random. None lets the server
+    - `salts`, for tests, returns the secret numbers by which users' groups are chosen at random. None lets the server
       draw them.
     """
 

@@ -1,4 +1,4 @@
-"""DuckDB's SQL dialect: quoting, casts, exact sums, and the salted hash that ranks a user's items."""
+"""DuckDB's SQL dialect: quoting, casts, exact sums, and the salted hash that ranks a user's groups."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -39,7 +39,7 @@ class DuckDBDialect(Dialect):
 
     In SQL, u is the user column and g0, g1, ... are label columns. Those named in `texts` hold texts. The others hold
     integers or other values, or 64-bit hashes that stand for texts, because hashes sort faster. A user keeps the same
-    items in both cases.
+    groups in both cases.
     """
 
     types: ClassVar = {
@@ -173,7 +173,7 @@ class DuckDBDialect(Dialect):
         return f"SUM({weight})" if number == "1" else f"SUM(CAST({number} AS HUGEINT) * {weight})"
 
     def rank_hash(self, user: str, labels: Sequence[str], salt: str) -> str:
-        """Return SQL sort keys that put a user's items into a uniformly random order: a salted hash, then tie-breakers.
+        """Return SQL sort keys that put a user's groups into a uniformly random order: a salted hash, and tie-breakers.
 
         `user` and `labels` are the SQL columns that are hashed, and `salt` is the SQL expression of the secret random
         number. The order is the same whether the columns have texts or hashes of texts.

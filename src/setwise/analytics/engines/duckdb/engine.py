@@ -85,7 +85,7 @@ class DuckDBEngine(Engine):
     - `scratch` is the folder for a private directory with data that does not fit into memory, and `spill` the number of
       bytes that may be written there (None: half of the free space).
     - `progress` is called with the share of work done, from 0 to 1, while a query runs.
-    - `salts` returns the secret numbers by which users' items are chosen at random.
+    - `salts` returns the secret numbers by which users' groups are chosen at random.
     - `manifest` describes a prepared dataset (a stored random ranking of each user's groups). None for other tables.
     """
 
@@ -173,9 +173,9 @@ class DuckDBEngine(Engine):
         return files_fingerprint(files_of(origin)) if lake is None else lake_fingerprint(lake)
 
     def _store(self, aggregation: Aggregation, manifest: Manifest, destination: str) -> None:
-        """Rank at random each user's items (groups) in `aggregation`; write the ranks to the directory `destination`.
+        """Rank at random each user's groups in `aggregation`; write the ranks to the directory `destination`.
 
-        Later queries keep only items of low rank. The ranks are written as a Parquet file, beside `manifest`, the
+        Later queries keep only groups of low rank. The ranks are written as a Parquet file, beside `manifest`, the
         description of the dataset.
         """
         with self._engine_query(aggregation) as query:

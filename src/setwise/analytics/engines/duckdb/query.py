@@ -45,16 +45,16 @@ _KEPT_PAIRS = "kept_pairs"
 
 
 class OneSortBuilder(StatementBuilder):
-    """A `StatementBuilder` for small tables: one sort of all rows chooses the items (groups) that each user keeps.
+    """A `StatementBuilder` for small tables: one sort of all rows chooses the groups that each user keeps.
 
     A window function with PARTITION BY would first divide the rows by a hash of the user. On a table of 20,000 rows
     this takes DuckDB more time than the other parts of the statement.
     """
 
     def choose_items(self, aggregation: Aggregation, pairs: str, salt: str, columns: str = "n") -> str:
-        """Return SQL for the labels and `columns` of the items that users keep, one row per user and item.
+        """Return SQL for the labels and `columns` of the groups (items) that users keep, one row per user and group.
 
-        `pairs` is the SQL of all pairs of user and item. A user keeps the first `aggregation.contributions` items, in
+        `pairs` is the SQL of all pairs of user and group. A user keeps the first `aggregation.contributions` groups, in
         an order that the SQL expression `salt` makes random.
         """
         if any(measure.groups or measure.peak for measure in aggregation.measures):
@@ -73,7 +73,7 @@ class DuckDBEngineQuery(SqlEngineQuery):
     - `schema` has the table's columns.
     - `manifest` describes a prepared dataset (a stored random ranking of each user's groups). None for other tables.
     - `parts` is the number of parts into which the users are split, so that the statement of each part fits in memory.
-    - `salt` is the secret number by which users' items are chosen at random.
+    - `salt` is the secret number by which users' groups are chosen at random.
     - `hashes` remembers which text columns have no hash collisions.
     - `errors` returns a context manager that replaces DuckDB's errors by Setwise's own.
     """
@@ -112,8 +112,8 @@ class DuckDBEngineQuery(SqlEngineQuery):
     def rank(self) -> "Iterator[pa.RecordBatchReader]":
         """Yield the rows (item, n, rank, users) of a prepared dataset: one Arrow reader for each part of the users.
 
-        A prepared dataset stores a random ranking of each user's items (groups). A row says that `users` users have the
-        item at position `rank` of their ranking, and each add n to its count.
+        A prepared dataset stores a random ranking of each user's groups. A row says that `users` users have the group
+        `item` at position `rank` of their ranking, and each add n to it.
         """
         for part in range(self._parts):
             self._begin_statement(part)
@@ -220,7 +220,7 @@ class DuckDBEngineQuery(SqlEngineQuery):
     def _choose_codes(self) -> None:
         """Decide whether this query sorts hashes in place of texts; set `_codes`, which is None if it sorts texts.
 
-        Each user's items are ranked by the hashes of their texts in both cases, so that a user keeps the same items.
+        Each user's groups are ranked by the hashes of their texts in both cases, so that a user keeps the same groups.
         """
         self._codes = None
         self._codes = self._text_codes()
@@ -230,9 +230,9 @@ class DuckDBEngineQuery(SqlEngineQuery):
     def _text_codes(self) -> TextCodes | None:
         """Return the `TextCodes` by which hashes replace texts while a window function sorts rows, or None.
 
-        None means that no text is replaced by a hash. This is so in each of these cases: users keep all their items, so
-        that nothing is sorted; no column is text; two distinct texts have the same hash; the table is small or costly
-        to read twice.
+        None means that no text is replaced by a hash. This is so in each of these cases: users keep all their groups,
+        so that nothing is sorted; no column is text; two distinct texts have the same hash; the table is small or
+        costly to read twice.
         """
         ranks = self._aggregation.items_kept_per_user is not None
         if not ranks or not self._table.columnar or self._table_rows <= UNPROBED_ROWS:
@@ -253,11 +253,11 @@ class DuckDBEngineQuery(SqlEngineQuery):
         return codes if columns else None
 
     def _rows_rarely_repeat(self) -> bool:
-        """Return whether `_choose_form` has chosen to number rows instead of grouping them by user and item."""
+        """Return whether `_choose_form` has chosen to number rows instead of grouping them by user and group."""
         return self._numbers_rows
 
     def _sample_rarely_repeats(self, *, summed: bool) -> bool:
-        """Return whether to number rows instead of grouping them, because few rows repeat a (user, item) pair.
+        """Return whether to number rows instead of grouping them, because few rows repeat a (user, group) pair.
 
         The rows of a sample of the users decide. `summed` says that the query also sums values of rows. False, without
         a sample, for tables that are small or costly to read twice, and if only grouping can compute the aggregation.

@@ -2,8 +2,8 @@
 
 Hashes are used only after a check that distinct texts have distinct hashes, because two texts with one hash would merge
 two users or two groups. If the check fails, the texts themselves are sorted. The outcome of the check depends on all
-rows, but the items that a user keeps must not depend on the rows of others. So items are ranked by the hashes of texts
-in both cases, and a user keeps the same items.
+rows, but the groups that a user keeps must not depend on the rows of others. So groups are ranked by the hashes of
+texts in both cases, and a user keeps the same groups.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""PostgreSQL's SQL dialect: quoting, casts, exact sums, and the salted hash that ranks a user's items."""
+"""PostgreSQL's SQL dialect: quoting, casts, exact sums, and the salted hash that ranks a user's groups."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -148,7 +148,7 @@ class PostgresqlDialect(Dialect):
                 return super().tie_order(column)
 
     def rank_hash(self, user: str, labels: Sequence[str], salt: str) -> str:
-        """Return a SQL sort key that puts a user's items into a random order: a chain of hashes, each seeding the next.
+        """Return a SQL sort key that puts a user's groups in a random order: a chain of hashes, each seeding the next.
 
         `salt` (a SQL expression) seeds the hash of `user`, which seeds the hash of the first of `labels`, and so on.
         """

@@ -56,7 +56,7 @@ class PostgresqlEngine(Engine):
     - `url` is the address of the server.
     - `source` is the name of a table or view, or a join.
     - `derivation` has the computed columns, filters and groups per user that are applied to the rows.
-    - `salts`, for tests, returns the secret numbers by which users' items are chosen at random. None lets the server
+    - `salts`, for tests, returns the secret numbers by which users' groups are chosen at random. None lets the server
       draw them.
     """
 
@@ -150,9 +150,9 @@ class PostgresqlEngine(Engine):
             return table_fingerprint(connection, origin, quoted_table(origin))
 
     def _store(self, aggregation: Aggregation, manifest: Manifest, destination: str) -> None:
-        """Rank at random each user's items (groups) in `aggregation`; write the ranks to the table `destination`.
+        """Rank at random each user's groups in `aggregation`; write the ranks to the table `destination`.
 
-        Later queries keep only items of low rank. `manifest`, the description of the dataset, becomes the table's
+        Later queries keep only groups of low rank. `manifest`, the description of the dataset, becomes the table's
         comment. The rows and the comment are written in one transaction.
         """
         with self._connect(read_only=False) as connection:
@@ -194,7 +194,7 @@ class PostgresqlEngineQuery(SqlEngineQuery):
     """One `aggregation` of `relation`, a PostgreSQL table or join, as SQL statements on a `connection` of its own.
 
     `salts`, for tests, returns the secret numbers for random choices. None lets the server draw them. `repetition`
-    caches, for all queries of the engine, the numbers of rows and of (user, item) pairs in a sample of the users.
+    caches, for all queries of the engine, the numbers of rows and of (user, group) pairs in a sample of the users.
     """
 
     def __init__(
@@ -217,8 +217,8 @@ class PostgresqlEngineQuery(SqlEngineQuery):
     def prepared_statement(self) -> tuple[str, dict[str, object]]:
         """Return the SQL statement for a prepared dataset's rows (item, n, rank, users), and its parameters by name.
 
-        A row says that `users` users have `item` at position `rank` of their random order, and each add n to its count.
-        The statement draws its secret salt itself, unless the salt is given for tests.
+        A row says that `users` users have the group `item` at position `rank` of their random order, and each add n to
+        it. The statement draws its secret salt itself, unless the salt is given for tests.
         """
         statement, values = super().prepared_statement()
         return f"{self._secret} {statement}", values
@@ -253,7 +253,7 @@ class PostgresqlEngineQuery(SqlEngineQuery):
         return "(SELECT salt FROM secret)"
 
     def _rows_rarely_repeat(self) -> bool:
-        """Return whether few users have several rows of one item, estimated from a sample of the users.
+        """Return whether few users have several rows of one group, estimated from a sample of the users.
 
         The first query of a user column and groups makes the estimate, and later ones reuse it. False if the size of
         the table is not known.

@@ -2,7 +2,7 @@
 
 The server converts text to UTF-8 when it sends it, and fails on a byte that its own encoding does not define. One such
 label would decide whether a query is answered. Therefore, in a database whose encoding is not UTF-8, text with such a
-byte is read as null, as it is in files. A prepared dataset (users' items, ranked in advance) is a table whose comment
+byte is read as null, as it is in files. A prepared dataset (users' groups, ranked in advance) is a table whose comment
 is its manifest.
 """
 

@@ -1,4 +1,4 @@
-"""Spark's SQL dialect: quoting, casts, exact sums, and which items of a user are kept (the smallest salted hashes)."""
+"""Spark's SQL dialect: quoting, casts, exact sums, and which groups of a user are kept (the smallest salted hashes)."""
 
 import re
 from collections.abc import Sequence
@@ -183,7 +183,7 @@ class SparkDialect(Dialect):
         return f"SUM(CAST(CAST({number} AS DECIMAL(19, 0)) * CAST({weight} AS DECIMAL(19, 0)) AS DECIMAL(38, 0)))"
 
     def rank_hash(self, user: str, labels: Sequence[str], salt: str) -> str:
-        """Return a SQL sort key that puts a user's items into a random order: a chain of hashes, each seeding the next.
+        """Return a SQL sort key that puts a user's groups in a random order: a chain of hashes, each seeding the next.
 
         The chain begins with `salt`, a SQL expression. `user` and `labels` are the SQL columns that are hashed after
         it.

@@ -66,7 +66,7 @@ class SparkEngine(Engine):
     """Engine for `table`, a table of a Spark session, which is read where the session runs.
 
     - `progress` is called with the share of work done, from 0 to 1, while a query runs.
-    - `salts` returns the secret numbers by which users' items (groups) are chosen at random.
+    - `salts` returns the secret numbers by which users' groups are chosen at random.
     - `leave` is called when the engine is closed, to release the session. None if the session belongs to the caller.
     """
 
@@ -111,9 +111,9 @@ class SparkEngine(Engine):
             return frame_fingerprint(frame, origin)
 
     def _store(self, aggregation: Aggregation, manifest: Manifest, destination: str) -> None:
-        """Rank at random each user's items (groups) in `aggregation`; write the ranks to the table `destination`.
+        """Rank at random each user's groups in `aggregation`; write the ranks to the table `destination`.
 
-        Later queries keep only items of low rank. `manifest`, the description of the dataset, becomes a property of
+        Later queries keep only groups of low rank. `manifest`, the description of the dataset, becomes a property of
         this catalogue table.
         """
         with self._engine_query(aggregation) as query:
@@ -165,7 +165,7 @@ class SparkEngine(Engine):
 class SparkEngineQuery(SqlEngineQuery):
     """One `aggregation` of the Spark table `table` as SQL statements, with temporary `views` of its own.
 
-    The function `salts` returns the secret number by which users' items are chosen at random.
+    The function `salts` returns the secret number by which users' groups are chosen at random.
     """
 
     def __init__(self, aggregation: Aggregation, table: SparkTable, views: Views, salts: SaltSource) -> None:
@@ -214,10 +214,10 @@ class SparkEngineQuery(SqlEngineQuery):
         return "/*+ REPARTITION(u) */ " if size > MOST_BYTES else f"/*+ REPARTITION({parts}, u) */ "
 
     def _rows_rarely_repeat(self) -> bool:
-        """Return whether to number rows instead of grouping them, because few rows repeat a (user, item) pair.
+        """Return whether to number rows instead of grouping them, because few rows repeat a (user, group) pair.
 
         A sample of the users decides. False for a table of CSV files, which would be parsed twice, and if Spark chooses
-        items by an aggregate, which is always faster.
+        groups by an aggregate, which is always faster.
         """
         if self._table.narrowed is not None:  # sampling would parse the CSV files a second time
             return False

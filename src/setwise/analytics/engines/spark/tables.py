@@ -204,7 +204,7 @@ def derived_table(session: SparkSession, table: SparkTable, derivation: Derivati
     """Return the table that `derivation` (computed columns, filters, groups per user) makes of `table`.
 
     If the derivation has no steps, `table` itself is returned. `session` is the Spark session that reads the table.
-    Raises: `UnsuitableTable` for a prepared dataset, which has ranks of users' items and no rows to derive from.
+    Raises: `UnsuitableTable` for a prepared dataset, which has ranks of users' groups and no rows to derive from.
     """
     if not derivation:
         return table
