@@ -342,7 +342,7 @@ def _answer_planned(
     """Run the plan `planned`, which was charged, and return its answer.
 
     - `reader` reads the rows, and `randomness` is the source of the noise.
-    - `receipt` is the charge for which `searches` remembers what was drawn, so that a retry does not draw it again.
+    - `searches` remembers what was drawn for the charge `receipt`, so that a retry does not draw it again.
     - `part` names this plan among several plans of a statement; "" otherwise.
     """
     search = planned.search
@@ -374,7 +374,7 @@ def _discover_groups(
 
     - `planned` is the plan of the question.
     - `reader` reads the rows, and `randomness` is the source of the noise.
-    - `receipt` is the charge for which `searches` remembers each round, so that a retry does not draw its noise again.
+    - `searches` remembers each round for the charge `receipt`, so that a retry does not draw its noise again.
     - `part` names the plan among several plans of a statement; "" otherwise.
     """
     state = Discovery()

@@ -238,8 +238,8 @@ def _smaller(total: Total, needed: Sequence[Use], account: AccountPayer) -> Iter
 def _paid_share(needed: Sequence[Use], account: AccountPayer) -> float | None:
     """Return the largest factor f, at most 1, such that `account` can pay for `needed` with f times their epsilons.
 
-    `needed` are mechanisms, as guarantees with counts. Returns None if the account cannot pay even with the factor
-    `_LEAST`.
+    `needed` are mechanisms, as guarantees with counts. The factor is found by bisection, to within 1%. None if the
+    account cannot pay even with `_LEAST`, the least factor that is tried.
     """
     low, high = math.log(_LEAST), 0.0
 

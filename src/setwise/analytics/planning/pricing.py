@@ -319,7 +319,7 @@ def _plan_each_within(
 
 
 def _join_plans(plans: Sequence[ExecutablePlan], budget: Budget, status: AccountStatus | None) -> Plan:
-    """Return the plan of a statement with several SELECTs: all their mechanism runs, and the certified cost of these.
+    """Return the plan of a statement with several SELECTs: the mechanism runs of all, and their certified joint cost.
 
     `plans` are the plans of the SELECTs, `budget` is the budget of the statement, and `status` the status of the
     account that pays, or None.

@@ -28,8 +28,8 @@ class ConstantValue:
     """The row expression (a value computed from each row) that is the constant `value`, the same for every row.
 
     Text that is compared with a date or time column is read as a date or time. Constants of different types, such as 1,
-    1.0 and TRUE, are not equal as Python objects, because two statements that differ in them have answers of different
-    types, and the stored result of one must not be taken for the other.
+    1.0 and TRUE, are not equal as records. Statements that differ in them have answers of different types, so the
+    stored result of one statement must not be taken for that of the other.
     """
 
     value: Constant

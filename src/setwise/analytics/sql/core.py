@@ -27,8 +27,8 @@ class SelectSource:
     - `table` is the private table, and `joins` are the tables joined to it.
     - `derivation` are the steps that compute the rows from these tables: each step keeps some rows or adds columns.
     - `schema` describes the columns of the resulting rows, and `columns` are their names; each is None if not known.
-    - `unique_by` are columns in which no two rows of one user are all equal. Empty: every user has at most one row.
-      None: not known.
+    - `unique_by` are columns that together tell any two rows of one user apart. It is empty if every user has at most
+      one row, and None if no such columns are known.
     """
 
     table: str
@@ -112,11 +112,11 @@ class Core:
 
 
 def unique_after(unique_by: frozenset[str] | None, condition: RowExpression) -> frozenset[str] | None:
-    """Return the columns in which no two rows of one user are all equal, among the rows that `condition` keeps.
+    """Return columns that together tell any two rows of one user apart, among the rows that `condition` keeps.
 
-    `unique_by` are such columns before the condition is applied, and None if they are not known; the result is then
-    None. A column that the condition makes constant, such as x for the condition x = 1, cannot tell rows apart and is
-    dropped.
+    `unique_by` are such columns for the rows before `condition` is applied. A column that the condition makes constant,
+    such as x for the condition x = 1, no longer tells rows apart and is dropped. If `unique_by` is None (not known), so
+    is the result.
     """
     if unique_by is None:
         return None

@@ -121,10 +121,10 @@ class PerUserReader:
         )
 
     def _unique_by(self, steps: Sequence[Step]) -> frozenset[str] | None:
-        """Return columns of the derived table in which no two rows of one user are all equal; None if none are known.
+        """Return columns of the derived table that together tell the rows of one user apart; None if none are known.
 
-        `steps` are the operations that compute the derived table from the private rows. For example, after
-        GROUP BY user, a, b these are the columns a and b. An empty set says that every user has at most one row.
+        `steps` are the operations that compute the derived table from the private rows. For example, after GROUP BY
+        user, a, b these are the columns a and b. An empty set says that every user has at most one row.
         """
         unique = self._source.unique_by
         for step in steps:
@@ -402,7 +402,7 @@ _PER_USER = "write COUNT, COUNT(DISTINCT x), COUNTIF, SUM, AVG, MIN or MAX"
 
 
 def _numbered_by(step: AddWindows) -> frozenset[str] | None:
-    """Return columns in which no two rows of one user are all equal, because `step` computes a ROW_NUMBER.
+    """Return columns that together tell any two rows of one user apart, because `step` adds a row number.
 
     They are the columns in PARTITION BY of the first ROW_NUMBER, and the column with the row number. None if `step` has
     no ROW_NUMBER that is partitioned by plain columns.
@@ -519,10 +519,10 @@ def _rows(node: exp.Expr | str | None, name: str) -> int:
 def _with_arguments(
     window: UserWindow, call: exp.Expr, condition: exp.Expr | None, read: Callable[[exp.Expr], RowExpression]
 ) -> UserWindow:
-    """Return `window` with the arguments of the function call `call`, restricted to rows that satisfy `condition`.
+    """Return `window` with the arguments of the function call `call`, so that only rows with `condition` count.
 
-    `condition` is that of FILTER (WHERE ..), or None. `read` converts a syntax node into a row expression (a value
-    computed from each row).
+    `condition` is that of FILTER (WHERE ..); None counts all rows. `read` converts a syntax node into a row expression
+    (a value computed from each row).
     Raises: `InvalidParameter` for the wrong number or kind of arguments.
     """
     function, arguments = window.function, call.expressions

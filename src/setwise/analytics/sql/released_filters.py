@@ -21,8 +21,8 @@ class ReleasedColumns:
     """The columns of a table of released (noisy) rows.
 
     - `names` are the names of all columns.
-    - `keys` are the names of the columns with group keys, in which no two rows are all equal. The set is empty if the
-      table lacks one of the group keys, or if they are not known.
+    - `keys` are the names of the columns with group keys, which together tell any two rows apart. The set is empty if
+      the table lacks one of the group keys, or if they are not known.
     """
 
     names: tuple[str, ...]
@@ -96,9 +96,9 @@ def _compares_groups(node: exp.Expr, groups: Sequence[exp.Expr], released_names:
 def _from_joins(select: exp.Expr, groups: Sequence[exp.Expr], released_names: ReleasedNames) -> list[exp.Expr]:
     """Remove the inner joins that compare group columns with released rows, in place; return each as x IN (..).
 
-    A join is left if the SELECT reads other columns of the released rows, or if a private row could match several of
-    them. `groups` are the group columns of `select`. Released rows are noisy results of a private query, and
-    `released_names` returns the columns of a syntax node that stands for such rows, or else None.
+    A join is not removed if the SELECT reads other columns of the released rows, or if a private row could match
+    several released rows. `groups` are the group columns of `select`. Released rows are noisy results of a private
+    query, and `released_names` returns the columns of a syntax node that stands for such rows, or else None.
     """
     conditions: list[exp.Expr] = []
     for join in list(select.args.get("joins") or ()):

@@ -72,8 +72,8 @@ class _Free:
     """A SELECT over released (noisy) rows and public tables, which costs no budget.
 
     - `node` is its syntax node.
-    - `core` is the private query that was split off from it, if `node` reads the result of exactly this query in FROM;
-      otherwise None.
+    - `core` is the private query whose result `node` reads, if the statement's SELECT was split into this query and
+      `node`; otherwise None.
     - `outputs` are the result columns if this is the outermost SELECT and `node` computes nothing; otherwise None.
     """
 
@@ -402,7 +402,7 @@ class StatementReader:
     def _with_subquery(
         self, node: exp.Expr, rows: SelectSource, scope: Scope, known: Mapping[str, _Result], reader: RowReader
     ) -> SelectSource:
-        """Return `rows` with columns that have the value of the subquery `node` for the user of each row.
+        """Return `rows` with added columns, which have the value of the subquery `node` for the user of each row.
 
         In the syntax tree, an expression over these columns replaces `node`. A subquery that does not depend on the
         user of the row is not changed, and `rows` is then returned as it is. `scope` has the names that the SELECT may

@@ -132,7 +132,7 @@ class Quantile(BoundedStatistic):
         return cells
 
     def measures(self) -> tuple[Measure, ...]:
-        """Return the measure of a quantile: how each user's `WEIGHT` units of weight are divided over the grid.
+        """Return the measure of a quantile: how the weight of each user, `WEIGHT` units, is divided over the grid.
 
         A user's units are divided evenly among their rows in the group, and the units of a row count at the grid point
         nearest to its value. The engine adds up all users' units at each grid point.
@@ -212,7 +212,8 @@ class Quantile(BoundedStatistic):
     def alike(self) -> Statistic:
         """Return a key that is equal for all quantiles of the same column and the same grid of possible values.
 
-        An answer describes all quantiles with equal keys in one text (`description`). The key is their median.
+        An answer describes all quantiles with equal keys in one text (`description`). The key is the `Quantile` with
+        the same column and grid and the share 1/2.
         """
         return copy_with(self, at=Fraction(1, 2))
 

@@ -103,7 +103,7 @@ def fit_null_item(null_item: Cell | None, columns: Sequence[Column]) -> Label | 
 def _fit_cell(cell: Cell, column: Column, but: str = "but the domain has") -> Cell:
     """Return one cell of a label, converted to the type of `column`: int for integer columns, otherwise str.
 
-    `but` is the part of the error message before the cell.
+    `but` is the part of the error message before the cell, such as "but the domain has".
     Raises: `InvalidParameter` if the column holds integers and `cell` is not one.
     """
     if label_kind(column) is str:

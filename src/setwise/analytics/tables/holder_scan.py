@@ -94,9 +94,9 @@ class HolderScan:
     ) -> tuple[set[tuple[str, str]], list[ScanNote]]:
         """Return (columns, notes): the columns of the table `name` that `question` names, and notes about their cells.
 
-        A column is a pair of table name and column name, which is "" for the table as a whole. There are no notes if
-        all columns were scanned for earlier questions. Both results are empty if the table cannot be read, because the
-        engine then reports the error.
+        A column is a pair of table name and column name; the column name "" stands for the table as a whole. There are
+        no notes if all columns were scanned for earlier questions. Both results are empty if the table cannot be read,
+        because the engine then reports the error.
         """
         try:
             if name not in self._names:

@@ -168,9 +168,10 @@ class _ColumnScan:
         remedies = [(kind, grammar) for grammar in (csv.cells, guessed) for kind in kinds]
 
         def unread(remedy: tuple[Kind, CellGrammar]) -> int:
-            """Return how many sampled cells of the column would still be skipped if they were read as `remedy` says.
+            """Return how many sampled cells of the column would still be skipped if they were read with `remedy`.
 
-            `remedy` is a pair (type, grammar). Cells that the grammar takes for empty are not counted.
+            `remedy` is (type, grammar): the type of the column, and how its cells are written. Cells that the grammar
+            takes for empty are not counted.
             """
             kind, grammar = remedy
             return sum(not is_readable(cell, kind, grammar) and cell.strip() not in grammar.null for cell in cells)

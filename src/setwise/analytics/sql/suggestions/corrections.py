@@ -102,9 +102,9 @@ def _small_changes(tree: exp.Expr, user: str) -> Iterator[str]:
 
 
 def _about_same_users(tree: exp.Expr, user: str) -> Iterator[str]:
-    """Yield `tree` as SQL text, changed so that joins, windows and subqueries combine only rows of the same user.
+    """Yield one SQL text: `tree` with its joins, windows and subqueries limited to rows of the same user.
 
-    Yields nothing if `tree` does so already. `user` is the user column.
+    Yields nothing if `tree` needs no change for this. `user` is the user column.
     """
     about_users = tree.copy()
     for select in list(about_users.find_all(exp.Select)):
@@ -259,8 +259,8 @@ def _with_group_by(tree: exp.Expr, user: str) -> exp.Expr | None:
 def _with_public_joins(tree: exp.Expr, _user: str) -> exp.Expr | None:
     """Return the statement `tree` with a JOIN instead of each condition x IN (SELECT y FROM t WHERE ..) in its WHERE.
 
-    Both forms give equal results only if no two rows of t have equal y. `tree` is changed in place. None if there is no
-    such condition. `_user` is not used.
+    Both forms give equal results only if every y occurs in at most one row of t. `tree` is changed in place. None if
+    there is no such condition. `_user` is not used.
     """
     where = tree.args.get("where") if isinstance(tree, exp.Select) else None
     source = tree.args.get("from_")
