@@ -280,7 +280,7 @@ class Account:
         # cannot pay, or if it pays over 2% more than the whole cap would.
         if slice_price is not None and cap.totals.pays_well(uses, slice_price):
             return {}, slice_price
-        refill = cap.refill(connection, uses, slice_units, rule)
+        refill = cap.refill_amounts(connection, uses, slice_units, rule)
         refilled = {name: units + refill.get(name, 0) for name, units in slice_units.items()}
         slice_price = cap.totals.pay(uses, refilled, rule)
         if slice_price is None:

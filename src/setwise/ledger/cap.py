@@ -75,7 +75,7 @@ class SharedCap:
             rule=self.totals.rule_of(spent.get(RULE, 0)),
         )
 
-    def refill(
+    def refill_amounts(
         self, connection: Connection, uses: Sequence[Use], slice_units: Mapping[str, int], rule: Rule
     ) -> dict[str, int]:
         """Return the units, per balance name, to move from the cap into an account's slice to pay for `uses`.
@@ -88,7 +88,7 @@ class SharedCap:
         Nothing is moved here. The cap's row is locked until the transaction of `connection` ends, so that the units
         stay available.
         """
-        return self.totals.refill(uses, slice_units, self._free(locked_spent_of(connection, self.holder)), rule)
+        return self.totals.refill_amounts(uses, slice_units, self._free(locked_spent_of(connection, self.holder)), rule)
 
     def slice_entry(self, account: int, name: str, amounts: Mapping[str, int], at: int, position: int) -> Draft:
         """Return a new entry, not yet appended, that moves units between the cap and an account's slice.

@@ -198,7 +198,7 @@ class CapTotals:
         """
         return price.get(WALLET, 0) <= self._costs(uses).well
 
-    def refill(
+    def refill_amounts(
         self, uses: Sequence[Use], slice_units: Mapping[str, int], free: Mapping[str, int], rule: Rule
     ) -> dict[str, int]:
         """Return the units, per balance name, to move into an account's slice so that it can pay for `uses`.
