@@ -227,9 +227,9 @@ class Askable(ABC):
     ) -> PrivateAnswer:
         """Return the noisy mean over users of each user's own mean of the column `value`.
 
-        - Each user's own mean is clipped to `low` .. `high`, and rounded to a multiple of `step`. None is a thousandth
-          of high - low.
-        - `per_user` asks for the mean over rows instead; the value of each row is then clipped, and a user with more
+        - Each user's own mean is clipped to `low` .. `high`, and rounded to a multiple of `step`. A `step` of None is a
+          thousandth of high - low.
+        - `per_user` asks for the mean over rows instead. The value of each row is then clipped, and a user with more
           than `per_user` rows has the weight of `per_user` rows.
         - `bounds="auto"` finds `low` and `high` privately with a tenth of epsilon.
         - `item` is a column, or several, for one mean of each of its values.

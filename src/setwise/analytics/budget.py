@@ -29,9 +29,9 @@ _DEFAULT_QUESTIONS = 10
 def default_delta(terms: "Terms | None") -> float:
     """Return the delta of a question that needs a delta and states none.
 
-    `terms` are the terms of the account that pays (its budget and limits); None if no account pays. The delta is
-    `DEFAULT_DELTA`. It is less if the account limits its failure probability, so that ten questions stay within the
-    limit.
+    It is `DEFAULT_DELTA`, or a tenth of the account's limit on failure probability if that is less, so that ten such
+    questions stay within the limit. `terms` are the terms of the account that pays (its budget and limits); None if no
+    account pays.
     """
     if terms is None or terms.totals is None or not terms.totals.failure:
         return DEFAULT_DELTA

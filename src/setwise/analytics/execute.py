@@ -255,8 +255,8 @@ def _run_to_outcome(receipt: Receipt, compute: ComputeAnswer) -> tuple[str, tupl
 
     The text is the answer or a refusal. The refund has the mechanisms that were charged but not run, as guarantees with
     counts.
-    Raises: errors of an engine, and nothing else. Any other error may depend on private rows, so a refusal is stored in
-    place of its message.
+    Raises: errors of an engine, and nothing else. Any other error may depend on private rows, so it is not raised, and
+    the text is a refusal.
     """
     engines = _EngineFailures()
     try:

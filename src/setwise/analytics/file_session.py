@@ -100,7 +100,7 @@ class FileSession(Session):
                 types |= {name: kind for name, kind in new.items() if name is not None}
 
     def _may_read(self, name: str | None, before: Kind | None, kind: Kind) -> bool:
-        """Return whether a question may read the column `name` as `kind`, to be planned after earlier attempts failed.
+        """Return whether a question that could not be planned may be tried again with the column `name` read as `kind`.
 
         - It may not if `name` is the user column, a column with a declared type, or None (a column that no file has).
         - `before` is the kind that an earlier attempt at the same question set, or None. A kind that was set may only

@@ -183,8 +183,8 @@ def suggest_budget(
     """Return a phrase with budgets close to `total` that `account` can still pay for, or None if none is found.
 
     The phrase names the largest smaller epsilon that is found, with two digits, and the parameters that ask for
-    Gaussian noise. Of this noise, an account that pays in mu squared can pay for more than of Laplace noise with the
-    same (epsilon, delta).
+    Gaussian noise. An account that pays in mu squared pays less for Gaussian noise than for Laplace noise with the same
+    (epsilon, delta).
     - `needed` are the mechanisms that were planned for `total`, as guarantees with counts.
     - `fits` plans another budget and says whether the account can pay for it.
     - The parameters are written as keyword arguments of Python, or as JSON fields if `in_json`.

@@ -191,7 +191,7 @@ class Session(Askable):
         return self._engine.rows()
 
     def read_domain(self, domain: Domain) -> tuple[Label, ...]:
-        """Return the public labels that `domain` states: a list, or the path of a public file that lists them.
+        """Return the public group keys that `domain` states: a list, or the path of a public file that lists them.
 
         Raises: `InvalidParameter` if the file is part of this session's private table.
         """
@@ -546,8 +546,8 @@ class Session(Askable):
     def spent(self) -> tuple[Use, ...]:
         """The mechanisms that all questions so far were charged for, as privacy guarantees with counts.
 
-        If an account pays, this is what the account has spent in its budget period, also by other sessions. Spending
-        from a budget is stated as one or two guarantees that reveal at least as much.
+        If an account pays, this is what the account has spent in its budget period, also by other sessions. What it
+        spent from a budget is stated as one or two guarantees that reveal at least as much.
         """
         if self._account is not None:
             return self._account.status().spent

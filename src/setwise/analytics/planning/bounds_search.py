@@ -441,8 +441,9 @@ def _with_bounds_found(statistic: Statistic, low: Fraction, high: Fraction, sche
     """Return `statistic` with the bounds `low` and `high` that a private search found; a sum also gets a rounding step.
 
     - A count of rows includes at most `steps` rows of each user.
-    - A sum of integers (says `schema`) whose larger absolute bound is at least 1 has the least step of at least 1 with
-      which this bound is at most `steps` steps. The step of any other sum is the larger bound / `COARSE_STEPS`.
+    - A sum of integers whose larger absolute bound is at least 1 gets the step 1, or a larger step if the bound would
+      otherwise have more than `steps` steps. `schema` says whether the column holds integers.
+    - The step of any other sum is its larger absolute bound / `COARSE_STEPS`.
     """
     if isinstance(statistic, Count):
         return statistic.with_bounds(low, min(high, Fraction(steps)))

@@ -194,7 +194,7 @@ def _with_numbers(grammar: CellGrammar, decimal: str, thousands: str) -> CellGra
 def _readable(columns: Mapping[str, Sequence[str]], kind: Kind, grammar: CellGrammar) -> int:
     """Return how many sampled cells can be read as `kind` in `grammar`.
 
-    A column of whose cells fewer than 90% can be read adds nothing to this number. `columns` has sampled cells by
+    A column adds nothing to this number if fewer than 90% of its cells can be read. `columns` has sampled cells by
     column name.
     """
     total = 0

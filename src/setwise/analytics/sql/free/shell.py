@@ -209,7 +209,7 @@ def _selected(node: exp.Expr, select: exp.Expr) -> exp.Expr:
 def _count_products(tree: exp.Expr) -> int:
     """Return the number of products and quotients of two non-constant numbers in the syntax tree `tree`.
 
-    Each of them multiplies the length of the SQL for the ends of an interval.
+    With each of them, the SQL for the ends of an interval becomes several times as long.
     """
     return sum(
         constant_number(node.this.unnest()) is None and constant_number(node.args["expression"].unnest()) is None
@@ -243,10 +243,10 @@ def _have_equal_columns(selects: Sequence[exp.Expr]) -> bool:
 
 
 def _passed_selects(select: exp.Expr, tree: exp.Expr) -> list[exp.Expr]:
-    """Return the SELECTs of the subquery or common table expression in FROM of `select`, if `select` keeps rows apart.
+    """Return the inner SELECTs in FROM of `select`, if each row of `select` comes from exactly one of their rows.
 
-    Each row of `select` then comes from exactly one row of these inner SELECTs. The list is empty if that is not so, as
-    after GROUP BY, DISTINCT or a join. `tree` is the whole statement.
+    They are the SELECTs of a subquery or a common table expression. The list is empty after GROUP BY, DISTINCT or a
+    join, because these combine rows. `tree` is the whole statement.
     """
     source = select.args.get("from_")
     if source is None or any(select.args.get(clause) for clause in ("group", "distinct", "joins")):
