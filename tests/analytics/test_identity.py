@@ -7,8 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import setwise
-from setwise.analytics.identity import identify_source
 from setwise.analytics.query import Count, Query
+from setwise.analytics.request_identity import identify_source
 from setwise.errors import InvalidParameter, KeyConflict
 from setwise.ledger.ledger import Ledger
 from setwise.mechanisms.planning.request import Total

@@ -25,8 +25,8 @@ from setwise.analytics.engines.files import CsvOptions, apply_description
 from setwise.analytics.engines.joins import Join
 from setwise.analytics.engines.object_store import is_stored
 from setwise.analytics.file_session import FileSession
-from setwise.analytics.identity import TableIdentity, identify_source
 from setwise.analytics.payer import AccountPayer
+from setwise.analytics.request_identity import TableIdentity, identify_source
 from setwise.analytics.rows.derivation import NOT_DERIVED, Derivation
 from setwise.analytics.schema import Kind, Schema
 from setwise.analytics.session import Session

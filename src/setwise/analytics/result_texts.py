@@ -1,4 +1,7 @@
-"""Sentences about the result of a SQL statement, whose rows are computed from one or several released answers."""
+"""Sentences about the result of a SQL statement, whose rows are computed from one or several released answers.
+
+The sentences about one answer are in `present/text.py`.
+"""
 
 import re
 from collections.abc import Sequence

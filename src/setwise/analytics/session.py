@@ -25,11 +25,11 @@ from setwise.analytics.engines.joins import Join, Key
 from setwise.analytics.engines.prepared import TAKES_NO_FILTER
 from setwise.analytics.execute import StatementPart, execute, execute_parts
 from setwise.analytics.filter.parser import parse_filter
-from setwise.analytics.identity import TableIdentity, request_text
 from setwise.analytics.payer import AccountPayer, suggest_budget
 from setwise.analytics.planning.plan import ExecutablePlan, Plan, plan_query
 from setwise.analytics.planning.within import plan_within
 from setwise.analytics.query import Columns, Domain, Query
+from setwise.analytics.request_identity import TableIdentity, request_text
 from setwise.analytics.rows.derivation import NOT_DERIVED, Derivation, columns_computed_with
 from setwise.analytics.schema import Kind, Schema
 from setwise.analytics.session_state import SessionState

@@ -19,12 +19,12 @@ from setwise.analytics.budget import DEFAULT_DELTA, AskedBudget, Budget, Draws, 
 from setwise.analytics.engines.joins import Join
 from setwise.analytics.execute import StatementPart, execute, execute_parts
 from setwise.analytics.filter.expression import Filter
-from setwise.analytics.identity import TableIdentity, request_text
 from setwise.analytics.payer import suggest_budget
 from setwise.analytics.planning.bounds_search import SearchMemory, has_open_bounds
 from setwise.analytics.planning.plan import ExecutablePlan, Plan
 from setwise.analytics.planning.pricing import JointPlan
 from setwise.analytics.query import Query
+from setwise.analytics.request_identity import TableIdentity, request_text
 from setwise.analytics.rows.derivation import NOT_DERIVED, Derivation
 from setwise.analytics.schema import Schema
 from setwise.analytics.sql.aggregates import DeclaredBounds
@@ -46,7 +46,7 @@ from setwise.service.auth.people import Identity
 from setwise.service.auth.permissions import Accounts
 from setwise.service.problems import at_field
 from setwise.service.queries.allowed_columns import AllowedColumns, check_columns
-from setwise.service.queries.contribution_bounds import bounded_query
+from setwise.service.queries.dataset_bounds import bounded_query
 from setwise.service.queries.engine_pool import Engines
 from setwise.service.queries.exact_results import ExactResults
 from setwise.service.queries.jobs import Job
@@ -503,6 +503,7 @@ class QuestionService:
                 rows_per_user=dataset.rows_per_user,
             ),
             domains=dict(dataset.domains),
+            contributions=dataset.contributions,
             schema_of=schema_of,
             public_value=lambda text, names: self._workers.calculate(
                 ComputePublicValue(text=text, public=self._engines.public_tables(dataset, names))

@@ -232,8 +232,8 @@ class CertifyBudget:
 
     - `name`, `analyst`, `dataset`: the account's name, the person who may spend from it, and the dataset to ask about
     - `period`: the calendar period after which the budget is renewed, or None
-    - `rule`: how prices of mechanism uses add up: in mu squared ("wallet"), as zCDP parameters ("zcdp"), or as fixed
-      costs in whole units ("menu")
+    - `rule`: how prices of mechanism uses add up: in mu squared (a wallet), as zCDP parameters (a zCDP filter), or as
+      fixed costs in whole units ("menu")
     - `menu`: the mechanism uses with a fixed cost, for the rule "menu" only. The account pays only for uses that
       satisfy the guarantee of one of these. Empty under the other rules
     - `failure_share`: the share of delta for outright failures, in which everything may be revealed; None is the rule's
