@@ -352,3 +352,46 @@ def test_noise_of_drawn_statistics_is_never_below_what_is_charged(ledger, epsilo
     planned = session.plan(Query.mean(value="minutes", low=0, high=high), Draws(counts=f"pure:{epsilon}"))
     for use in planned.mechanism.guarantees():
         assert Fraction(use.guarantee.sensitivity) / Fraction(use.guarantee.scale) <= Fraction(epsilon)
+
+
+PAGES = {"item": "page", "contributions": 20, "epsilon": 1.0, "delta": 1e-7}
+
+
+def test_noise_that_an_account_can_still_pay_for_is_chosen_unless_it_is_named(ledger):
+    """A pure count of epsilon 1 ends what pays for Gaussian noise; epsilon 2 is left, and a question of 1 is answered."""
+    ledger.open_filter("dan", epsilon=3.0, delta=1e-6)
+    account = ledger.account("dan")
+    _, session = recorded_session(account=account)
+    session.count(epsilon=1.0, delta=0.0)
+    query = Query.histogram(item="page", contributions=20)
+    ledger.open_filter("fresh", epsilon=3.0, delta=1e-6)
+    _, unspent = recorded_session(account=ledger.account("fresh"))
+    best = unspent.preview(query, Total(epsilon=1.0, delta=1e-7))
+    assert any(isinstance(use.guarantee, Gaussian) for use in best.uses)  # what the planner chooses by itself
+    with pytest.raises(BudgetExhausted, match="not for Gaussian noise"):
+        session.histogram(counts="gaussian", **PAGES)
+    planned = session.preview(query, Total(epsilon=1.0, delta=1e-7))
+    assert not any(isinstance(use.guarantee, Gaussian) for use in planned.uses)
+    answer = session.histogram(key="pages", **PAGES)
+    assert answer.mechanism == planned.mechanism
+    again = session.histogram(key="pages", **PAGES)
+    assert (again.replayed, again.items, account.status().charges) == (True, answer.items, 2)
+    with pytest.raises(KeyConflict):
+        session.histogram(key="pages", **{**PAGES, "contributions": 3})
+    with pytest.raises(BudgetExhausted, match="epsilon"):
+        session.histogram(**{**PAGES, "epsilon": 2.5})
+
+
+def test_a_statement_of_two_selects_is_paid_with_noise_that_the_account_can_pay_for(ledger):
+    ledger.open_filter("dan", epsilon=4.0, delta=1e-6)
+    account = ledger.account("dan")
+    _, session = recorded_session(account=account)
+    session.count(epsilon=2.0, delta=0.0)
+    text = (
+        "SELECT a.page, a.n, b.m FROM (SELECT page, COUNT(DISTINCT who) AS n FROM visits GROUP BY page) a JOIN "
+        "(SELECT page, COUNT(*) AS m FROM visits GROUP BY page) b ON a.page = b.page"
+    )
+    question = session.ask_sql(text, {"epsilon": 1.5, "delta": 1e-7, "contributions": 2})
+    assert question.shortage(question.plan()) is None
+    assert question.ask("joined").rows == question.ask("joined").rows
+    assert account.status().charges == 2

@@ -76,3 +76,20 @@ def test_a_preview_warns_of_what_its_charge_would_end_for_others(capped: Team):
     assert preview["shortage"] is None
     assert "for all accounts under the cap of the dataset 'capped'" in preview["warning"]
     assert capped.ada.post("/preview", json=body("ada-capped", "capped", 0.02, "laplace")).json()["warning"] is None
+
+
+def test_noise_that_the_account_can_still_pay_for_is_previewed_and_charged(team: Team):
+    """A pure count of epsilon 2 ends what pays for Gaussian noise; the histogram is then counted with Laplace noise."""
+    open_filter(team, "ada-switch", "events", 5.0)
+    assert ask(team.ada, "switch-first", body("ada-switch", "events", 2.0)).status_code == 200
+    histogram = {"query": {"kind": "histogram", "item": "word", "contributions": 5}}
+    wanted = body("ada-switch", "events", 1.0, delta=1e-7) | histogram
+    named = body("ada-switch", "events", 1.0, "gaussian", 1e-7) | histogram
+    assert "not for Gaussian noise" in team.ada.post("/preview", json=named).json()["shortage"]
+    preview = team.ada.post("/preview", json=wanted).json()
+    assert preview["shortage"] is None, preview
+    first = ask(team.ada, "switch", wanted)
+    assert first.status_code == 200, first.text
+    assert first.json()["answer"]["mechanism"] == preview["mechanism"]
+    assert ask(team.ada, "switch", wanted).json()["answer"] == first.json()["answer"]
+    assert team.ada.get("/accounts/ada-switch").json()["charges"] == 2

@@ -8,17 +8,24 @@ import math
 import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
-from setwise.accounting.guarantees import Use
-from setwise.analytics.budget import default_delta
-from setwise.errors import KeyConflict, SetwiseError
+from setwise.accounting.brackets import CertifiedBound, Interaction, up
+from setwise.accounting.filters import ZcdpOdometer, filter_parameters
+from setwise.accounting.guarantees import Use, merged
+from setwise.analytics.budget import AskedBudget, default_delta
+from setwise.errors import BudgetExhausted, InvalidParameter, KeyConflict, SetwiseError, Unattainable
 from setwise.ledger.account import Receipt
 from setwise.ledger.status import AccountStatus
 from setwise.ledger.terms import Terms
+from setwise.mechanisms.planning.cost import certified_price
 from setwise.mechanisms.planning.request import CountNoise, Total
+
+T = TypeVar("T")
+P = TypeVar("P")
 
 
 class Payer(Protocol):
@@ -131,9 +138,45 @@ class OneOff:
         return tuple(charge.receipt.uses for charge in self._charges.values())
 
     @property
-    def totals(self) -> tuple[tuple[float, float], ...]:
-        """The (epsilon, delta) of each question charged so far to this in-memory payer, in the order of the charges."""
-        return tuple(charge.total for charge in self._charges.values())
+    def spent(self) -> tuple[Use, ...]:
+        """The mechanisms of all questions so far, as privacy guarantees with counts; equal guarantees are one entry."""
+        return merged(use for charge in self._charges.values() for use in charge.receipt.uses)
+
+    def guarantee(self, delta: float, claimed: Interaction) -> CertifiedBound:
+        """Return the certified epsilon, at the overall `delta`, of all questions so far together.
+
+        `claimed` is what the analyst chose after seeing answers, for example the order of the questions.
+        Requires: at least one question was charged.
+        """
+        if claimed is Interaction.ADAPTIVE:
+            return self._chosen_on_the_fly(delta)
+        composed = certified_price(self.spent, delta, claimed)
+        return min(composed, self._added_up(claimed, delta), key=lambda bound: bound.upper)
+
+    def _chosen_on_the_fly(self, delta: float) -> CertifiedBound:
+        """Return the certified epsilon at `delta` for an analyst who chooses questions and budgets on the fly.
+
+        It is the lower of an odometer's bound and the sum of the questions' epsilons.
+        """
+        # Each epsilon holds except with some probability, and answers decide which is lower, so each gets half of
+        # `delta`. Whether only the sum is used is decided before the first answer, so it does not depend on answers.
+        first = next(iter(self._charges.values())).total[1]
+        if 10 * first > delta:
+            return self._added_up(Interaction.ADAPTIVE, delta)
+        odometer = ZcdpOdometer(delta=delta / 2, spent=filter_parameters(self.spent)).answer()
+        return min(odometer, self._added_up(Interaction.ADAPTIVE, delta / 2), key=lambda bound: bound.upper)
+
+    def _added_up(self, claimed: Interaction, delta: float) -> CertifiedBound:
+        """Return the sum of the questions' epsilons as a certified bound; infinity if the deltas sum to over `delta`.
+
+        `claimed` is the interaction (what the analyst chose after seeing answers) that the bound states; the sum holds
+        for every interaction.
+        Theorem: DworkKeMcMiNa06 (basic composition); it also holds when parameters are chosen on the fly.
+        """
+        totals = [charge.total for charge in self._charges.values()]
+        epsilon, failed = (sum(map(Fraction, part)) for part in zip(*totals, strict=True))
+        upper = up(float(epsilon)) if failed <= Fraction(delta) else math.inf
+        return CertifiedBound(0.0, upper, claimed, "basic-composition", "DworkKeMcMiNa06")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,6 +208,52 @@ class _QuestionPayer:
         `returned` is ignored, because there is no account to refund.
         """
         return self.payer.settle(receipt, answer=answer)
+
+
+def first_payable(budget: AskedBudget, attempt: Callable[[AskedBudget], T]) -> T:
+    """Return `attempt(budget)`, or if the account cannot pay for that, `attempt` of the same budget with other noise.
+
+    `attempt` plans a question, charges it and returns its answer. An account pays from a Gaussian budget (mu squared)
+    or from a sum of epsilons, and a charge that only one of the two can pay disables the other. Then one kind of noise
+    can still be paid for, although the planner would choose another. A budget that names its noise, its mechanism or a
+    wanted accuracy is tried alone.
+    Raises: the error of the first attempt if no attempt can be paid for.
+    """
+    try:
+        return attempt(budget)
+    except (BudgetExhausted, KeyConflict):
+        # A key that paid for other noise conflicts with the first attempt, so a retry looks for its charge here, too.
+        for other in _with_other_noise(budget):
+            with suppress(BudgetExhausted, KeyConflict, InvalidParameter, Unattainable):
+                return attempt(other)
+        raise
+
+
+def payable_plan(budget: AskedBudget, plan: Callable[[AskedBudget], P], can_pay: Callable[[P], bool]) -> P:
+    """Return the plan within `budget` that `first_payable` would run; `plan(budget)` if no plan can be paid for.
+
+    `plan` plans a question within a budget, and `can_pay` says whether the account can pay for a plan. No row is read.
+    """
+    first = plan(budget)
+
+    def attempt(tried: AskedBudget) -> P:
+        planned = first if tried is budget else plan(tried)
+        if not can_pay(planned):
+            raise BudgetExhausted("the account cannot pay for this plan")
+        return planned
+
+    try:
+        return first_payable(budget, attempt)
+    except BudgetExhausted:
+        return first
+
+
+def _with_other_noise(budget: AskedBudget) -> Iterator[Total]:
+    """Yield `budget` with Laplace noise and with Gaussian noise, if it leaves the choice of noise to the planner."""
+    if isinstance(budget, Total) and budget.counts is CountNoise.BEST and budget.mechanism is None:
+        yield replace(budget, counts=CountNoise.LAPLACE)
+        if budget.delta:
+            yield replace(budget, counts=CountNoise.GAUSSIAN)
 
 
 _LEAST = 1e-3

@@ -1,18 +1,15 @@
 """A session: questions to one table, one after the other, and what they cost together."""
 
-import math
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, Unpack, cast
 
-from setwise.accounting.brackets import CertifiedBound, Interaction, up
+from setwise.accounting.brackets import CertifiedBound, Interaction
 from setwise.accounting.checks import check_delta
-from setwise.accounting.filters import ZcdpOdometer, filter_parameters
-from setwise.accounting.guarantees import Use, merged
+from setwise.accounting.guarantees import Use
 from setwise.accounting.promises import USER
 from setwise.analytics.answer import PrivateAnswer
 from setwise.analytics.askable import Askable, Asked, SqlWords, split_budget, with_defaults
@@ -25,7 +22,7 @@ from setwise.analytics.engines.joins import Join, Key
 from setwise.analytics.engines.prepared import TAKES_NO_FILTER
 from setwise.analytics.execute import StatementPart, execute, execute_parts
 from setwise.analytics.filter.parser import parse_filter
-from setwise.analytics.payer import AccountPayer, suggest_budget
+from setwise.analytics.payer import AccountPayer, first_payable, payable_plan, suggest_budget
 from setwise.analytics.planning.plan import ExecutablePlan, Plan, plan_query
 from setwise.analytics.planning.within import plan_within
 from setwise.analytics.query import Columns, Domain, Query
@@ -39,7 +36,6 @@ from setwise.errors import BudgetExhausted, InvalidFilter, InvalidParameter, Unk
 from setwise.ledger.records import check_text
 from setwise.ledger.status import AccountStatus
 from setwise.mechanisms.labels import Cell, Label
-from setwise.mechanisms.planning.cost import certified_price
 from setwise.mechanisms.planning.request import Total
 from setwise.mechanisms.randomness import Randomness
 
@@ -220,7 +216,11 @@ class Session(Askable):
 
         A preview reads no row and costs nothing.
         """
-        return self.plan(query, budget).plan
+        return payable_plan(budget, lambda tried: self.plan(query, tried).plan, self.can_pay)
+
+    def can_pay(self, plan: Plan) -> bool:
+        """Return whether the account can pay for `plan`; True if no account pays."""
+        return self._account is None or self._account.shortage(plan.uses) is None
 
     def plan(self, query: Query, budget: AskedBudget) -> ExecutablePlan:
         """Return the plan of `query` within `budget`, ready to be run; no row is read.
@@ -293,28 +293,32 @@ class Session(Askable):
         the answer or `AnswerWithheld`, and asking again under the same key returns that outcome.
         Raises: `BudgetExhausted` if the account cannot pay; the message suggests a smaller budget if there is one.
         """
-        planned = self.plan(query, budget)
-        budget_to_pay = planned.total if isinstance(budget, Within) else budget
-        assert budget_to_pay is not None, "an accuracy is bought with a total"
         key = secrets.token_hex(16) if key is None else check_text(key, "key")
-        self._state.warn_of_query(query, self._identity.joins)
-        payer = self._account or self._state.one_off.of_budget(planned.plan.epsilon.upper, planned.plan.delta)
         try:
-            stored, replayed = execute(
-                planned,
-                self._engine,
-                payer,
-                key=key,
-                request=self.request(query, budget_to_pay),
-                randomness=self._randomness,
-                searches=self._state.searches,
-                unit=self._unit,
-            )
+            return first_payable(budget, lambda tried: self._ask_within(query, tried, key))
         except BudgetExhausted as refused:
-            suggestion = self._suggest_budget(query, budget_to_pay, planned.plan)
+            planned = self.plan(query, budget)
+            suggestion = self._suggest_budget(query, planned.total or budget, planned.plan)
             if suggestion is None:
                 raise
             raise BudgetExhausted(f"{refused}; {suggestion}") from None
+
+    def _ask_within(self, query: Query, budget: AskedBudget, key: str) -> PrivateAnswer:
+        """Plan `query`, charge it to `budget` under `key`, and return the noisy answer; other noise is not tried."""
+        planned = self.plan(query, budget)
+        budget_to_pay = planned.total if isinstance(budget, Within) else budget
+        assert budget_to_pay is not None, "an accuracy is bought with a total"
+        self._state.warn_of_query(query, self._identity.joins)
+        stored, replayed = execute(
+            planned,
+            self._engine,
+            self._account or self._state.one_off.of_budget(planned.plan.epsilon.upper, planned.plan.delta),
+            key=key,
+            request=self.request(query, budget_to_pay),
+            randomness=self._randomness,
+            searches=self._state.searches,
+            unit=self._unit,
+        )
         return replace(PrivateAnswer.from_stored(stored), replayed=replayed, unit=self._unit)
 
     def join(self, table: str, *, using: Columns, keeps_all: bool = False) -> "Session":
@@ -539,7 +543,7 @@ class Session(Askable):
             budget,
             plan.uses,
             account,
-            lambda other: account.shortage(self.preview(query, other).uses) is None,
+            lambda other: self.can_pay(self.plan(query, other).plan),
         )
 
     @property
@@ -551,7 +555,7 @@ class Session(Askable):
         """
         if self._account is not None:
             return self._account.status().spent
-        return merged(use for charge in self._state.one_off.charges for use in charge)
+        return self._state.one_off.spent
 
     def guarantee(self, delta: float, interaction: str | None = None) -> CertifiedBound:
         """Return the certified cost, as an epsilon at the overall `delta`, of all questions so far together.
@@ -566,35 +570,7 @@ class Session(Askable):
         """
         if self._account is not None:
             return self._account.status().epsilon
-        uses = self.spent
-        if not uses:
+        if not self.spent:
             raise InvalidParameter("nothing was asked yet, so there is nothing to add up")
         claimed = Interaction.ADAPTIVE if interaction is None else Interaction.parse(interaction)
-        if claimed is Interaction.ADAPTIVE:
-            return self._on_the_fly(uses, check_delta(delta))
-        return min(certified_price(uses, delta, claimed), self._added_up(claimed, delta), key=lambda each: each.upper)
-
-    def _on_the_fly(self, uses: tuple[Use, ...], delta: float) -> CertifiedBound:
-        """Return a certified epsilon of `uses` at `delta` for an analyst who chooses questions and budgets on the fly.
-
-        It is the lower of an odometer's bound and the sum of the questions' epsilons. `uses` are the mechanisms charged
-        so far, as guarantees with counts.
-        """
-        # Each epsilon holds except with some probability, and answers decide which is lower, so each gets half of
-        # `delta`. Whether only the sum is used is decided before the first answer, so it does not depend on answers.
-        first = self._state.one_off.totals[0][1]
-        if 10 * first > delta:
-            return self._added_up(Interaction.ADAPTIVE, delta)
-        odometer = ZcdpOdometer(delta=delta / 2, spent=filter_parameters(uses)).answer()
-        return min(odometer, self._added_up(Interaction.ADAPTIVE, delta / 2), key=lambda each: each.upper)
-
-    def _added_up(self, claimed: Interaction, delta: float) -> CertifiedBound:
-        """Return the sum of the questions' epsilons as a certified bound; infinity if the deltas sum to over `delta`.
-
-        `claimed` is the interaction (what the analyst chose after seeing answers) that the bound states; the sum holds
-        for every interaction.
-        Theorem: DworkKeMcMiNa06 (basic composition); it also holds when parameters are chosen on the fly.
-        """
-        epsilon, failed = (sum(map(Fraction, part)) for part in zip(*self._state.one_off.totals, strict=True))
-        upper = up(float(epsilon)) if failed <= Fraction(delta) else math.inf
-        return CertifiedBound(0.0, upper, claimed, "basic-composition", "DworkKeMcMiNa06")
+        return self._state.one_off.guarantee(check_delta(delta), claimed)

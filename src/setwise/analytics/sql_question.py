@@ -9,6 +9,7 @@ from setwise.analytics.answer import PrivateAnswer
 from setwise.analytics.budget import AskedBudget, Budget, Draws
 from setwise.analytics.engines.connect import Source, open_engine
 from setwise.analytics.execute import Reader, StatementPart
+from setwise.analytics.payer import first_payable, payable_plan
 from setwise.analytics.planning.plan import ExecutablePlan, Plan
 from setwise.analytics.planning.pricing import JointPlan, plan_together
 from setwise.analytics.query import Query
@@ -44,6 +45,14 @@ class QuerySession(Protocol):
 
     def plan(self, query: Query, budget: AskedBudget) -> ExecutablePlan:
         """Return the plan of `query` within `budget`, ready to be run; nothing is charged."""
+        ...
+
+    def preview(self, query: Query, budget: AskedBudget) -> Plan:
+        """Return how `query` would be answered within `budget`, with noise that the account can pay for, if any."""
+        ...
+
+    def can_pay(self, plan: Plan) -> bool:
+        """Return whether the account can pay for `plan`; True if no account pays."""
         ...
 
     def shortage(self, query: Query, budget: AskedBudget, plan: Plan) -> str | None:
@@ -109,8 +118,8 @@ class SqlQuestion:
     def plan(self) -> Plan:
         """Return how the SQL statement would be answered and what it would cost; nothing is charged."""
         if len(self.sessions) == 1:
-            return self.sessions[0].plan(self.statement.query, self.budget).plan
-        return self._joint_plan().plan
+            return self.sessions[0].preview(self.statement.query, self.budget)
+        return payable_plan(self.budget, lambda tried: self._joint_plan(tried).plan, self.sessions[-1].can_pay)
 
     def shortage(self, plan: Plan) -> str | None:
         """Return a text that says what the account lacks to pay for `plan`; None if it can pay or no account pays."""
@@ -124,20 +133,27 @@ class SqlQuestion:
         if len(self.sessions) == 1:
             answer = self.sessions[0].ask(self.statement.query, self.budget, key=key)
         else:
-            joint = self._joint_plan()
-            cores = zip(self.statement.cores, joint.parts, strict=True)
-            parts = [StatementPart(planned=planned, reader=self._reader(core)) for core, planned in cores]
-            answer = self.session.ask_parts(parts, joint.plan, key=key, request=self._request(joint.budgets))
+            answer = first_payable(self.budget, lambda tried: self._ask_within(tried, key))
         return self.statement.result(answer, self.public)
 
-    def _joint_plan(self) -> JointPlan:
-        """Return the plans of the SELECTs over private rows, and one plan with the certified cost of all together."""
+    def _ask_within(self, budget: AskedBudget, key: str | None) -> PrivateAnswer:
+        """Run all SELECTs that aggregate private rows, charged once to `budget` under `key`; return one answer.
+
+        None makes a new key.
+        """
+        joint = self._joint_plan(budget)
+        cores = zip(self.statement.cores, joint.parts, strict=True)
+        parts = [StatementPart(planned=planned, reader=self._reader(core)) for core, planned in cores]
+        return self.session.ask_parts(parts, joint.plan, key=key, request=self._request(joint.budgets))
+
+    def _joint_plan(self, budget: AskedBudget) -> JointPlan:
+        """Return the plans of the SELECTs over private rows within `budget`, and one plan with their joint cost."""
         queries = [core.query for core in self.statement.cores]
         return plan_together(
             queries,
             [session.schema for session in self.sessions],
             user=self.user,
-            budget=self.budget,
+            budget=budget,
             status=self.session.account_status(),
             plan=lambda place, budget: self.sessions[place].plan(queries[place], budget),
         )

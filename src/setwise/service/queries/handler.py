@@ -7,7 +7,7 @@ answer.
 
 import json
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
@@ -19,7 +19,7 @@ from setwise.analytics.budget import DEFAULT_DELTA, AskedBudget, Budget, Draws, 
 from setwise.analytics.engines.joins import Join
 from setwise.analytics.execute import StatementPart, execute, execute_parts
 from setwise.analytics.filter.expression import Filter
-from setwise.analytics.payer import suggest_budget
+from setwise.analytics.payer import first_payable, payable_plan, suggest_budget
 from setwise.analytics.planning.bounds_search import SearchMemory, has_open_bounds
 from setwise.analytics.planning.plan import ExecutablePlan, Plan
 from setwise.analytics.planning.pricing import JointPlan
@@ -69,7 +69,6 @@ from setwise.service.workers.tasks import PlanQuestion, PlanStatement, Task
 
 _STATEMENT_CHARACTERS = 4 << 20
 """The most characters of all SQL (with public labels) whose parsed form is cached, which takes ten times as much."""
-
 _LONGEST_REMEMBERED = 1 << 20
 """The most characters of one SQL statement, with its public labels, whose parsed form is cached."""
 
@@ -199,12 +198,9 @@ class QuestionService:
         with the database.
         """
         checked = await threads.run(self._check, identity, question)
-        with _at_plan():
-            planned = checked.complete_plan(await self._workers.run(checked.to_plan()))
         remaining = (await threads.run(checked.account.status)).left
         # A budget that fits is searched by planning other budgets, so this may take as long as several plans.
-        shortage, warning = await self._workers.call(self._affordability, checked, planned)
-        return Preview(plan=planned.plan, left=remaining, shortage=shortage, warning=warning)
+        return await self._workers.call(self._preview, checked, remaining)
 
     def answer(self, running: RunningQuery) -> str:
         """Check, plan, charge and run the query `running`, and return its stored answer as JSON text.
@@ -223,20 +219,28 @@ class QuestionService:
             with at_field("query.text"):
                 raise InvalidParameter("EXPLAIN has a plan and no rows: ask for a preview of the SELECT")
         running.resume()
-        with _at_plan(), stage_span("plan"):
-            task = checked.to_plan()
-            planned = checked.complete_plan(self._workers.calculate(task, check=running.timing.raise_if_cancelled))
         payer = TimedAccount(checked.account, running.timing, running.record_charge)
-        budget = checked.budget
-        if isinstance(budget, Within) and planned.total is not None:
-            budget = planned.total
-        try:
+
+        def attempt(budget: AskedBudget) -> str:
+            tried = replace(checked, budget=budget)
+            planned = self._plan(tried, running.timing.raise_if_cancelled)
             if isinstance(planned, JointPlan):
-                return self._answer_parts(checked, planned, running, payer)
-            return self._answer_one(checked, planned, running, payer)
+                return self._answer_parts(tried, planned, running, payer)
+            return self._answer_one(tried, planned, running, payer)
+
+        try:
+            return first_payable(checked.budget, attempt)
         except BudgetExhausted as error:
-            fitting = self._fitting_budget(replace(checked, budget=budget), planned.plan.uses)
+            fitting = self._fitting_budget(checked, self._plan(checked, running.timing.raise_if_cancelled))
             raise (error if fitting is None else BudgetExhausted(f"{error}; {fitting}")) from None
+
+    def _plan(self, checked: CheckedQuestion, check: Callable[[], None] = lambda: None) -> ExecutablePlan | JointPlan:
+        """Return the plan of the question `checked`, from a worker process or its cache.
+
+        `check` is called while the plan is computed, and raises an error if the question was cancelled.
+        """
+        with _at_plan(), stage_span("plan"):
+            return checked.complete_plan(self._workers.calculate(checked.to_plan(), check=check))
 
     def _answer_one(
         self, checked: CheckedQuestion, planned: ExecutablePlan, running: RunningQuery, payer: TimedAccount
@@ -528,40 +532,37 @@ class QuestionService:
                 self._workers.calculate(CheckShell(statement=statement, schemas=schemas, public=empty))
             return statement
 
-    def _affordability(
-        self, checked: CheckedQuestion, planned: ExecutablePlan | JointPlan
-    ) -> tuple[str | None, str | None]:
-        """Return (shortage, warning) for the preview of the question `checked`, each a sentence or None.
-
-        - shortage: what the account lacks to pay for the plan `planned`; None if it can pay
-        - warning: the joint budget of the dataset's accounts can be paid in two ways, in mu squared or as a sum of
-          epsilons. The sentence warns of a charge that can be paid in only one way and so disables the other way for
-          all accounts
-        """
+    def _preview(self, checked: CheckedQuestion, remaining: tuple[Use, ...]) -> Preview:
+        """Return the preview of the question `checked`; `remaining` are the uses that its account has left."""
+        account = checked.account
+        planned = payable_plan(
+            checked.budget,
+            lambda budget: self._plan(replace(checked, budget=budget)),
+            lambda planned: account.shortage(planned.plan.uses) is None,
+        )
         uses = planned.plan.uses
-        shortage = checked.account.shortage(uses)
-        if shortage is not None:
-            budget = planned.total if isinstance(checked.budget, Within) and planned.total else checked.budget
-            fitting = self._fitting_budget(replace(checked, budget=budget), uses)
-            return (shortage if fitting is None else f"{shortage}; {fitting}"), None
-        return None, checked.account.warning(uses)
+        shortage = account.shortage(uses)
+        fitting = None if shortage is None else self._fitting_budget(checked, planned)
+        lacks = shortage if fitting is None else f"{shortage}; {fitting}"
+        warning = account.warning(uses) if shortage is None else None
+        return Preview(plan=planned.plan, left=remaining, shortage=lacks, warning=warning)
 
-    def _fitting_budget(self, checked: CheckedQuestion, needed: Sequence[Use]) -> str | None:
-        """Return a sentence that suggests a smaller budget, if the account cannot pay for the uses `needed`.
+    def _fitting_budget(self, checked: CheckedQuestion, planned: ExecutablePlan | JointPlan) -> str | None:
+        """Return a sentence that suggests a smaller budget, if the account cannot pay for `planned`.
 
-        The account of the question `checked` can pay for the suggested budget. Returns None if no such budget is found,
-        or if the question does not state an (epsilon, delta) budget, for example because it takes mechanism uses that
-        were registered when the account was opened.
+        `planned` is the plan of the question `checked`. Returns None if no budget is found that the account can pay, or
+        if the question states no (epsilon, delta), for example because it takes uses that were registered.
         """
         account = checked.account
-        if not isinstance(checked.budget, Total):
+        total = planned.total if isinstance(checked.budget, Within) else checked.budget
+        if not isinstance(total, Total):
             return None
 
         def fits(other: Total) -> bool:
             planned = self._workers.calculate(replace(checked, budget=other).to_plan())
             return account.shortage(planned.plan.uses) is None
 
-        return suggest_budget(checked.budget, needed, account, fits, in_json=True)
+        return suggest_budget(total, planned.plan.uses, account, fits, in_json=True)
 
 
 def _budget_of(question: Question, statement: Statement | None, delta: float = DEFAULT_DELTA) -> AskedBudget:
