@@ -358,7 +358,7 @@ PAGES = {"item": "page", "contributions": 20, "epsilon": 1.0, "delta": 1e-7}
 
 
 def test_noise_that_an_account_can_still_pay_for_is_chosen_unless_it_is_named(ledger):
-    """A pure count of epsilon 1 ends what pays for Gaussian noise, but a question of 1 is still answered from the 2 left."""
+    """A pure count of epsilon 1 ends what pays for Gaussian noise; a question of 1 is then answered from the 2 left."""
     ledger.open_filter("dan", epsilon=3.0, delta=1e-6)
     account = ledger.account("dan")
     _, session = recorded_session(account=account)
