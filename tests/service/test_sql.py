@@ -15,6 +15,7 @@ from setwise.analytics.sql.statement import Statement
 from setwise.client.client import Client
 from setwise.errors import InvalidFilter, InvalidParameter, NameTaken, UnknownColumn, UnsuitableTable
 from setwise.mechanisms.labels import NULL_TEXT
+from setwise.service.api.catalog import _catalog_record
 from setwise.service.storage.datasets import Dataset
 from tests.service.team import EVENTS, Team, ask, asked, made
 
@@ -452,3 +453,21 @@ def test_the_pages_of_an_answer_and_of_its_account_name_a_question_alike(team: T
         assert title is not None
         assert "{" not in title[1]
         assert f">{title[1]}<" in browser.get("/accounts/ada-named-alike").text
+
+
+def test_public_tables_of_one_name_are_all_exported():
+    """A third table whose longer name was taken replaced the table of that name without a word."""
+
+    def dataset(name: str, **public: str) -> Dataset:
+        return Dataset(
+            name=name, engine="duckdb", table=f"{name}.csv", user="u", items=("i",), public=tuple(public.items())
+        )
+
+    datasets = [
+        dataset("first", places="a.csv", second_places="b.csv"),
+        dataset("second", places="c.csv"),
+        dataset("third", places="a.csv", third_places="d.csv"),
+    ]
+    public = parse_catalog(_catalog_record(datasets)["text"]).public
+    assert sorted(public.values()) == ["a.csv", "b.csv", "c.csv", "d.csv"]
+    assert (public["places"], public["second_places"], public["second_places_2"]) == ("a.csv", "b.csv", "c.csv")

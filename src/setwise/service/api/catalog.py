@@ -1,6 +1,7 @@
 """Routes for the catalog: stewards register the tables of a catalog file as datasets, and get the file back."""
 
 from dataclasses import asdict, replace
+from itertools import chain, count
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Request
@@ -158,12 +159,16 @@ def _catalog_record(datasets: list[Dataset]) -> CatalogRecord:
 
     If two datasets use one name for different public tables (those without users), the second of these tables is
     exported under the name DATASET_TABLE. For example, the table `countries` of the dataset `events` becomes
-    `events_countries`.
+    `events_countries`, or `events_countries_2` if that name stands for yet another table.
     """
+    named = {name for dataset in datasets for name, _ in dataset.public}
     public: dict[str, str] = {}
     for dataset in datasets:
         for name, source in dataset.public:
-            public[name if public.get(name, source) == source else f"{dataset.name}_{name}"] = source
+            if public.setdefault(name, source) != source:
+                longer = f"{dataset.name}_{name}"
+                names = chain([longer], (f"{longer}_{number}" for number in count(2)))
+                public[next(free for free in names if free not in public and free not in named)] = source
     catalog = Catalog(tables={dataset.name: _table(dataset) for dataset in datasets}, public=public)
     return {"text": catalog.to_toml(), "datasets": [dataset.name for dataset in datasets]}
 
