@@ -308,7 +308,7 @@ def _find_query(service: Service, identity: Identity, query: str) -> tuple[Job, 
     `service` has the stored queries. Raises `UnknownName` if the person of `identity` may not see the query.
     """
     job = service.jobs.visible(identity, query)
-    return job, service.questions.statement(json.loads(job.request), job.key)
+    return job, service.questions.statement(job)
 
 
 async def _download(

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date
 from functools import partial
 
 from fastapi.exceptions import RequestValidationError
@@ -22,10 +23,11 @@ from setwise.ledger.status import AccountStatus
 from setwise.service.api.queries import parse_question, render_query
 from setwise.service.auth.people import Identity
 from setwise.service.postgres.replies import ReadSelect, Rejected
-from setwise.service.postgres.selects import SelectTask, ShownTables
+from setwise.service.postgres.selects import SelectTask, ShownTables, mentions_clock
 from setwise.service.postgres.session import Answer, AskedBudget
 from setwise.service.postgres.statements import as_question
 from setwise.service.queries.jobs import JobState
+from setwise.service.queries.parsed_statements import utc_day
 from setwise.service.queries.runner import Question, RunningQuery
 from setwise.service.replica import Service
 from setwise.service.storage.datasets import Dataset
@@ -195,21 +197,24 @@ class ServiceAsker:
         question_budget = await service.threads.run(service.question_budgets.of, account)
         version = await service.threads.run(service.engines.version, self._connected.dataset)
         now, seconds = service.authenticator.now(), 3600.0 * question_budget.fresh_hours
-        period = int(now // seconds)
-        earlier = _key_of(question, version, period - 1)
+        period, day = int(now // seconds), utc_day(now)
+        earlier = _key_of(question, version, period - 1, day)
         asked_at = await service.threads.run(partial(service.jobs.asked_at, account=account, key=earlier))
         is_fresh = asked_at is not None and now - asked_at < seconds
-        return earlier if is_fresh else _key_of(question, version, period)
+        return earlier if is_fresh else _key_of(question, version, period, day)
 
 
-def _key_of(question: Question, version: object, period: int) -> str:
+def _key_of(question: Question, version: object, period: int, day: date) -> str:
     """Return the idempotency key of `question`: a hash of its text, the table's `version` and the number `period`.
 
     Time since 1970 is divided into periods of equal length, and `period` is the number of one of these, so that the key
-    of a question changes from one period to the next.
+    of a question changes from one period to the next. The key of a question that names the current date or time changes
+    with the `day`, because yesterday's answer is about other rows.
     """
-    parts = json.dumps([question.text, version, period])
-    return f"pg:{hashlib.sha256(parts.encode()).hexdigest()[:40]}"
+    parts = [question.text, version, period]
+    if mentions_clock(question.text):
+        parts.append(day.isoformat())
+    return f"pg:{hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:40]}"
 
 
 def _answer(record: dict[str, object], status: AccountStatus) -> Answer:

@@ -35,7 +35,9 @@ from setwise.service.postgres.values import (
 _CLAUSE = re.compile(r"^SELECT\s+WITH\s+DIFFERENTIAL_PRIVACY(?:\s+OPTIONS\s*\([^()]*\))?(?!\w)", re.IGNORECASE)
 """Pattern of the beginning of a statement with GoogleSQL's clause, which does not change the columns."""
 
-_CLOCK = re.compile(r"now\s*\(|current_time|current_date|localtime|_timestamp|_time\s*\(|random|uuid", re.IGNORECASE)
+_CLOCK = re.compile(
+    r"now\s*\(|current_(?:time|date)|localtime|_timestamp|_time\s*\(|today\s*\(|getdate\s*\(|random|uuid", re.IGNORECASE
+)
 """Pattern of statements with a clock or a random function, whose results are not cached."""
 
 _TYPE_OF_CAST = {
@@ -55,6 +57,11 @@ PRIVATE_ROWS = (
     "Rows are private: ask for numbers over groups, for example "
     "SELECT {column}, COUNT(DISTINCT {user}) AS users FROM {table} GROUP BY {column}"
 )
+
+
+def mentions_clock(text: str) -> bool:
+    """Return whether the SQL `text` seems to call a clock or a random function, so that its meaning changes in time."""
+    return _CLOCK.search(text) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +105,7 @@ class SelectTask:
     @staticmethod
     def of(shown: ShownTables, text: str) -> "SelectTask":
         """Return the task that parses the SELECT `text`, which a client that sees the tables `shown` has just sent."""
-        return SelectTask(shown=shown, text=text, asked_at=time.time() if _CLOCK.search(text) else 0.0)
+        return SelectTask(shown=shown, text=text, asked_at=time.time() if mentions_clock(text) else 0.0)
 
     def result(self) -> ReadSelect:
         """Return the parsed SELECT, with rows if it reads only PostgreSQL's catalogue.

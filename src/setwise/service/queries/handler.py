@@ -7,11 +7,11 @@ answer.
 
 import json
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from datetime import date
 from fractions import Fraction
-from typing import Any
 
 from setwise.accounting.guarantees import Use
 from setwise.analytics.answer import PrivateAnswer
@@ -27,9 +27,7 @@ from setwise.analytics.query import Query
 from setwise.analytics.request_identity import TableIdentity, request_text
 from setwise.analytics.rows.derivation import NOT_DERIVED, Derivation
 from setwise.analytics.schema import Schema
-from setwise.analytics.sql.aggregates import DeclaredBounds
 from setwise.analytics.sql.core import Core
-from setwise.analytics.sql.parser import TableFacts, parse_sql
 from setwise.analytics.sql.statement import Statement
 from setwise.errors import (
     BudgetExhausted,
@@ -50,27 +48,20 @@ from setwise.service.queries.dataset_bounds import bounded_query
 from setwise.service.queries.engine_pool import Engines
 from setwise.service.queries.exact_results import ExactResults
 from setwise.service.queries.jobs import Job
+from setwise.service.queries.parsed_statements import ParsedStatements, utc_day
 from setwise.service.queries.runner import Question, RunningQuery, SqlSelect
 from setwise.service.queries.table_reader import TableReader, TimedAccount
 from setwise.service.slots import Threads
 from setwise.service.storage.datasets import Dataset, Datasets
 from setwise.service.telemetry import stage_span
 from setwise.service.workers.answers import (
-    CheckShell,
-    ComputePublicValue,
     StoredAnswer,
     WriteRows,
     make,
     read_arrow,
-    without_rows,
 )
 from setwise.service.workers.pool import RememberedResults, WorkerPool
 from setwise.service.workers.tasks import PlanQuestion, PlanStatement, Task
-
-_STATEMENT_CHARACTERS = 4 << 20
-"""The most characters of all SQL (with public labels) whose parsed form is cached, which takes ten times as much."""
-_LONGEST_REMEMBERED = 1 << 20
-"""The most characters of one SQL statement, with its public labels, whose parsed form is cached."""
 
 _ROW_CHARACTERS = 4 << 20
 """The most characters of the cached rows of all answers to SQL."""
@@ -186,10 +177,10 @@ class QuestionService:
         self._randomness = randomness
         self._searches = SearchMemory()
         self._results = ExactResults()
-        self._statements = RememberedResults(most=_STATEMENT_CHARACTERS, largest=_LONGEST_REMEMBERED)
+        self._statements = ParsedStatements(engines, workers)
         self._rows = RememberedResults(most=_ROW_CHARACTERS, largest=_LONGEST_ROWS)
         self._lock = threading.Lock()
-        """Held while one of the two caches is read or written."""
+        """Held while the cache of rows is read or written."""
 
     async def preview(self, identity: Identity, question: Question, threads: Threads) -> Preview:
         """Return the preview of a question: its plan (mechanism and cost), and what its account lacks to pay for it.
@@ -214,7 +205,8 @@ class QuestionService:
         Raises after the charge `AnswerWithheld` if the query cannot be answered, and errors of the engine and the
         ledger.
         """
-        checked = self._check(running.identity, running.question, running.key)
+        day = utc_day(running.jobs.asked_at(account=running.question.account, key=running.key))
+        checked = self._check(running.identity, running.question, running.key, day)
         if checked.statement is not None and checked.statement.explain:
             with at_field("query.text"):
                 raise InvalidParameter("EXPLAIN has a plan and no rows: ask for a preview of the SELECT")
@@ -328,17 +320,19 @@ class QuestionService:
             self._engines, checked.dataset, running.timing, joins, derivation, account=account, results=self._results
         )
 
-    def statement(self, request: Mapping[str, Any], key: str) -> Statement | None:
-        """Return the parsed SQL of `request`, the JSON object of a stored request that was charged under `key`.
+    def statement(self, job: Job) -> Statement | None:
+        """Return the parsed SQL of the charged query `job`.
 
-        The SQL is parsed for the table versions that the charge recorded. Returns None if the request is not in SQL, if
-        this release of the program refuses the SQL, or if a recorded version no longer exists.
+        The SQL is parsed for the table versions that the charge recorded, and for the day of the charge. Returns None
+        if the query was not asked in SQL, if this release of the program refuses the SQL, or if a recorded version no
+        longer exists.
         """
+        request = json.loads(job.request)
         if request["query"]["kind"] != "sql":
             return None
         try:
-            dataset = self._pin(self._datasets.get(request["dataset"]), request["account"], key)
-            return self._parse_select(SqlSelect.from_dict(request["query"]), dataset)
+            dataset = self._pin(self._datasets.get(request["dataset"]), request["account"], job.key)
+            return self._statements.parse(SqlSelect.from_dict(request["query"]), dataset, utc_day(job.created_at))
         except (InvalidParameter, EngineFailed, UnsuitableTable):
             return None
 
@@ -412,8 +406,7 @@ class QuestionService:
             remembered: dict[str, str] | None = self._rows.get(job.id)
         if remembered is not None:
             return remembered
-        request = json.loads(job.request)
-        statement = self.statement(request, job.key)
+        statement = self.statement(job)
         if statement is None:
             return {}
         if job.answer is None:
@@ -424,12 +417,15 @@ class QuestionService:
             self._rows.add(job.id, texts, sum(map(len, texts.values())))
         return texts
 
-    def _check(self, identity: Identity, question: Question, key: str | None = None) -> CheckedQuestion:
+    def _check(
+        self, identity: Identity, question: Question, key: str | None = None, day: date | None = None
+    ) -> CheckedQuestion:
         """Return `question` with its account, its dataset and its checked queries; no row is read.
 
-        `identity` is the person who asks. If `key` was charged before, lake tables (Delta, Iceberg) are read at the
-        versions of that charge, otherwise at the current versions. Raises `UnknownAccount`, `UnknownName`,
-        `InvalidParameter`, `InvalidFilter` or `UnknownColumn`, with the name of the request field at fault.
+        `identity` is the person who asks, and `day` the value of CURRENT_DATE in SQL (None: today in UTC). If `key` was
+        charged before, lake tables (Delta, Iceberg) are read at the versions of that charge, otherwise at the current
+        versions. Raises `UnknownAccount`, `UnknownName`, `InvalidParameter`, `InvalidFilter` or `UnknownColumn`, with
+        the name of the request field at fault.
         """
         with at_field("account"):
             account = self._accounts.own(identity, question.account)
@@ -441,7 +437,7 @@ class QuestionService:
         allowed = AllowedColumns(dataset, schema)
         if isinstance(question.query, SqlSelect):
             with at_field("query"):
-                statement = self._parse_select(question.query, dataset)
+                statement = self._statements.parse(question.query, dataset, day or utc_day(None))
                 budget = _budget_of(question, statement, default_delta(account.terms))
                 statement = statement.filled(finds_bounds=not isinstance(budget, Draws))
             parts = tuple(self._check_core(core, dataset, allowed) for core in statement.cores)
@@ -464,73 +460,6 @@ class QuestionService:
         schema = self._engines.schema(dataset, joins, derivation)
         where = check_columns(query, schema, allowed)
         return CheckedPart(query=query, schema=schema, where=where, joins=joins, derivation=derivation)
-
-    def _parse_select(self, select: SqlSelect, dataset: Dataset) -> Statement:
-        """Return the parsed SQL of `select`, a question to `dataset`.
-
-        The result is cached, because every poll, list of queries and page needs the parsed SQL of a stored request
-        again. SQL whose meaning depends on values in a public table (a table without users) is parsed again each time,
-        because the table may have changed. Raises `InvalidParameter` or `UnknownColumn`.
-        """
-        place = (dataset, select)
-        with self._lock:
-            known: Statement | None = self._statements.get(place)
-        if known is not None:
-            return known
-        statement = self._read_select(select, dataset)
-        size = len(select.text) + sum(len(str(label)) for label in select.domain or ())
-        if not statement.has_public_values:  # their values are read again, because the public table may have changed
-            with self._lock:
-                self._statements.add(place, statement, size)
-        return statement
-
-    def _read_select(self, select: SqlSelect, dataset: Dataset) -> Statement:
-        """Return the parsed SQL of `select`, a question to `dataset`, if the steward allows the columns in it.
-
-        The part of the SQL that runs over released rows (the noisy rows of an answer) is checked, too, on empty tables
-        in a worker process. Raises `InvalidParameter` or `UnknownColumn`, at the field `query.text`.
-        """
-        allowed = AllowedColumns(dataset, self._engines.schema(dataset))
-
-        def schema_of(table: str, joins: tuple[Join, ...]) -> Schema:
-            if table != dataset.name:
-                raise InvalidParameter(f"the dataset is called {dataset.name!r}, not {table!r}: write it after FROM")
-            for key in (key for join in joins for key in join.keys):
-                allowed.check_key(key)
-            return self._engines.schema(dataset, joins)
-
-        facts = TableFacts(
-            public=tuple(name for name, _ in dataset.public),
-            private=(dataset.name,),
-            declared=DeclaredBounds(
-                columns={column: (low, high) for column, low, high in dataset.bounds},
-                rows_per_user=dataset.rows_per_user,
-            ),
-            domains=dict(dataset.domains),
-            contributions=dataset.contributions,
-            schema_of=schema_of,
-            public_value=lambda text, names: self._workers.calculate(
-                ComputePublicValue(text=text, public=self._engines.public_tables(dataset, names))
-            ),
-        )
-        with at_field("query.text"):
-            statement = parse_sql(
-                select.text,
-                user=dataset.protected,
-                contributions=select.contributions,
-                domain=select.domain,
-                facts=facts,
-            )
-            for core in statement.cores:
-                allowed.check_derivation(core.source.derivation)
-            if statement.shell is not None:
-                schemas = tuple(
-                    self._engines.schema(dataset, core.source.joins, core.source.derivation) for core in statement.cores
-                )
-                tables = self._engines.public_tables(dataset, statement.public)
-                empty = tuple((name, without_rows(table)) for name, table in tables)
-                self._workers.calculate(CheckShell(statement=statement, schemas=schemas, public=empty))
-            return statement
 
     def _preview(self, checked: CheckedQuestion, remaining: tuple[Use, ...]) -> Preview:
         """Return the preview of the question `checked`; `remaining` are the uses that its account has left."""

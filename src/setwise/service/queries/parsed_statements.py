@@ -1,0 +1,112 @@
+"""The parsed SQL of questions, kept for the polls, lists and pages that need it again."""
+
+import threading
+from datetime import UTC, date, datetime
+
+from setwise.analytics.engines.joins import Join
+from setwise.analytics.schema import Schema
+from setwise.analytics.sql.aggregates import DeclaredBounds
+from setwise.analytics.sql.parser import TableFacts, parse_sql
+from setwise.analytics.sql.statement import Statement
+from setwise.errors import InvalidParameter
+from setwise.service.problems import at_field
+from setwise.service.queries.allowed_columns import AllowedColumns
+from setwise.service.queries.engine_pool import Engines
+from setwise.service.queries.runner import SqlSelect
+from setwise.service.storage.datasets import Dataset
+from setwise.service.workers.answers import CheckShell, ComputePublicValue, without_rows
+from setwise.service.workers.pool import RememberedResults, WorkerPool
+
+_STATEMENT_CHARACTERS = 4 << 20
+"""The most characters of all SQL (with public labels) whose parsed form is cached, which takes ten times as much."""
+
+_LONGEST_REMEMBERED = 1 << 20
+"""The most characters of one SQL statement, with its public labels, whose parsed form is cached."""
+
+
+def utc_day(seconds: float | None) -> date:
+    """Return the day in UTC of a time in seconds since 1970; None is now."""
+    return (datetime.now(UTC) if seconds is None else datetime.fromtimestamp(seconds, UTC)).date()
+
+
+class ParsedStatements:
+    """A cache of parsed SQL: a statement is read again for another dataset, other options or another day.
+
+    The day is part of the place in the cache because CURRENT_DATE is a constant of the parsed statement: without it, a
+    service that runs past midnight would go on answering about yesterday.
+    """
+
+    def __init__(self, engines: Engines, workers: WorkerPool) -> None:
+        self._engines = engines
+        self._workers = workers
+        self._parsed = RememberedResults(most=_STATEMENT_CHARACTERS, largest=_LONGEST_REMEMBERED)
+        self._lock = threading.Lock()
+        """Held while the cache is read or written."""
+
+    def parse(self, select: SqlSelect, dataset: Dataset, day: date) -> Statement:
+        """Return the parsed SQL of `select`, a question to `dataset`; `day` is the value of CURRENT_DATE.
+
+        The result is cached, because every poll, list of queries and page needs the parsed SQL of a stored request
+        again. SQL whose meaning depends on values in a public table (a table without users) is parsed again each time,
+        because the table may have changed. Raises `InvalidParameter` or `UnknownColumn`.
+        """
+        place = (dataset, select, day)
+        with self._lock:
+            known: Statement | None = self._parsed.get(place)
+        if known is not None:
+            return known
+        statement = self._read(select, dataset, day)
+        size = len(select.text) + sum(len(str(label)) for label in select.domain or ())
+        if not statement.has_public_values:  # their values are read again, because the public table may have changed
+            with self._lock:
+                self._parsed.add(place, statement, size)
+        return statement
+
+    def _read(self, select: SqlSelect, dataset: Dataset, day: date) -> Statement:
+        """Return the parsed SQL of `select`, a question to `dataset`, if the steward allows the columns in it.
+
+        The part of the SQL that runs over released rows (the noisy rows of an answer) is checked, too, on empty tables
+        in a worker process. Raises `InvalidParameter` or `UnknownColumn`, at the field `query.text`.
+        """
+        allowed = AllowedColumns(dataset, self._engines.schema(dataset))
+
+        def schema_of(table: str, joins: tuple[Join, ...]) -> Schema:
+            if table != dataset.name:
+                raise InvalidParameter(f"the dataset is called {dataset.name!r}, not {table!r}: write it after FROM")
+            for key in (key for join in joins for key in join.keys):
+                allowed.check_key(key)
+            return self._engines.schema(dataset, joins)
+
+        facts = TableFacts(
+            public=tuple(name for name, _ in dataset.public),
+            private=(dataset.name,),
+            declared=DeclaredBounds(
+                columns={column: (low, high) for column, low, high in dataset.bounds},
+                rows_per_user=dataset.rows_per_user,
+            ),
+            domains=dict(dataset.domains),
+            contributions=dataset.contributions,
+            schema_of=schema_of,
+            public_value=lambda text, names: self._workers.calculate(
+                ComputePublicValue(text=text, public=self._engines.public_tables(dataset, names))
+            ),
+        )
+        with at_field("query.text"):
+            statement = parse_sql(
+                select.text,
+                user=dataset.protected,
+                contributions=select.contributions,
+                domain=select.domain,
+                facts=facts,
+                today=day,
+            )
+            for core in statement.cores:
+                allowed.check_derivation(core.source.derivation)
+            if statement.shell is not None:
+                schemas = tuple(
+                    self._engines.schema(dataset, core.source.joins, core.source.derivation) for core in statement.cores
+                )
+                tables = self._engines.public_tables(dataset, statement.public)
+                empty = tuple((name, without_rows(table)) for name, table in tables)
+                self._workers.calculate(CheckShell(statement=statement, schemas=schemas, public=empty))
+            return statement
