@@ -16,8 +16,10 @@ from setwise.analytics.engines.object_store import TableFile
 from setwise.analytics.engines.prepared import read_prepared
 from setwise.analytics.engines.typed_cells import CellGrammar
 from setwise.analytics.schema import Kind
-from setwise.analytics.tables.check import sniff, total_line_note
+from setwise.analytics.tables.check import total_line_note
 from setwise.analytics.tables.scan_notes import OptionWriter, ScanNote, TableToScan
+from setwise.analytics.tables.sniffing import sniff
+from setwise.analytics.tables.undecoded import undecoded_cells
 from setwise.analytics.tables.user_cells import missing_users, several_spellings
 from setwise.analytics.tables.writing import (
     CERTAIN_NULL_WORDS,
@@ -39,9 +41,6 @@ from setwise.analytics.tables.writing import (
 if TYPE_CHECKING:
     from setwise.analytics.engines.duckdb.cell_counts import CellCount
     from setwise.analytics.engines.duckdb.tables import DuckDBTable
-
-_BLOCK = 2**22
-"""Bytes that are read at a time."""
 
 
 def named_columns(names: Sequence[str], question: str) -> list[str]:
@@ -93,8 +92,8 @@ def unread_cells(table: TableToScan, question: str) -> list[ScanNote]:
         if _since_1970(samples[name]) == "TIMESTAMP_MILLIS"
     ]
     notes += [note for name in compared if (note := _compared_as_text(name, samples[name], csv, write))]
-    if is_text and csv.encoding == "utf-8" and not all(_is_utf8(file, csv) for file in files):
-        notes += scan.undecoded_notes()
+    if is_text:
+        notes += undecoded_cells(source, table.table_name, csv, files, names, write)
     return [*lines, *users, *objects, *notes, *map(ScanNote, scan.doubts(is_text))]
 
 
@@ -189,26 +188,6 @@ class _ColumnScan:
             return ScanNote(f"{text}: {signs}", copy_command=signs.partition(COPY)[2])
         advice = "; setwise check shows how the file is written" if self._files else ""
         return ScanNote(f"{text}{advice}", is_unsolved=True)
-
-    def undecoded_notes(self) -> list[ScanNote]:
-        """Return a note for each column with cells that are not UTF-8, the encoding in which the files are read."""
-        from setwise.analytics.engines.duckdb.cell_counts import count_cells
-        from setwise.analytics.engines.duckdb.opening import untyped_table
-
-        table = self._table
-        whole = untyped_table(table.source, table.table_name, replace(table.csv, encoding="latin-1"))
-        decoded = count_cells(whole, {}, None, columns=self._names).columns
-        plain = count_cells(self._raw, {}, None, columns=self._names).columns
-        windows, older = (table.write(["--encoding", encoding]) for encoding in ("cp1252", "latin-1"))
-        return [
-            ScanNote(
-                f"{column.filled - other.filled:,} of {column.filled:,} cells of {column.name!r} are not UTF-8 and "
-                f"will be skipped: {windows} reads them if the file is from Windows, {older} if it is older",
-                mostly_unreadable=2 * other.filled <= column.filled,
-            )
-            for column, other in zip(decoded, plain, strict=True)
-            if column.filled > other.filled
-        ]
 
     def doubts(self, is_text: bool) -> list[str]:
         """Return sentences about cells that may be misread: thousands, blanks, and words for empty cells.
@@ -397,23 +376,3 @@ def _blanks_note(name: str, sample: Sequence[str]) -> str:
     return (
         f"cells of {name!r} begin or end with blanks, which belong to the values: TRIM({name}) in SQL leaves them out"
     )
-
-
-def _is_utf8(file: TableFile, csv: CsvOptions) -> bool:
-    """Return whether all bytes of a text file are UTF-8; `csv` has its compression.
-
-    True also for a file that cannot be decompressed, because the reader of the file reports that error.
-    """
-    import codecs
-
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    try:
-        with csv.format_of(csv.suffix_of(file)).decompress(file.open("rb"), file.name) as opened:
-            while block := opened.read(_BLOCK):
-                decoder.decode(block)
-            decoder.decode(b"", final=True)
-    except UnicodeDecodeError:
-        return False
-    except OSError:
-        return True
-    return True

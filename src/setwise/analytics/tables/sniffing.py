@@ -1,0 +1,179 @@
+"""Guesses, from the first lines of a text file, with which separator, encoding, header and names it can be read.
+
+The guesses are for the data holder. Queries never use them: the data holder declares the format, so that no private row
+can change how a file is read.
+"""
+
+import csv
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from statistics import mode
+from typing import BinaryIO
+
+from setwise.analytics.engines.csv_format import COMPRESSIONS, CsvFormat
+from setwise.analytics.engines.csv_reader import SEPARATORS, suggested_names, value_among
+from setwise.analytics.engines.files import CSV_SEPARATORS, CsvOptions, suffix_of
+from setwise.analytics.engines.object_store import TableFile
+from setwise.analytics.tables.text_encodings import scan_encoding
+from setwise.errors import UnsuitableTable
+
+_SAMPLE_BYTES = 2**20
+"""Bytes at the beginning of a file from which its format is guessed."""
+_MAGICS = {b"\x1f\x8b": ".gz", b"\x28\xb5\x2f\xfd": ".zst", b"BZh": ".bz2"}
+"""The first bytes of compressed files, and the endings of their names."""
+
+Row = list[str]
+"""The cells of one record of a sample."""
+
+
+def sniff(file: TableFile, declared: CsvOptions) -> CsvOptions:
+    """Return the CSV options with which `file` can be read: those that are `declared`, and guesses for the others.
+
+    The guesses are made from the first lines of the file.
+    Raises: `UnsuitableTable` if the file cannot be opened or has no lines of text.
+    """
+    ending = _compression(file) if declared.format is None else f".{declared.format.partition('.')[2]}"
+    if declared.encoding == "utf-8":
+        compressed = CsvFormat(compression=COMPRESSIONS.get(ending, ""))
+        declared = replace(declared, encoding=scan_encoding(file, compressed).encoding)
+    text = _sample(file, CsvFormat(compression=COMPRESSIONS.get(ending, ""), encoding=declared.encoding))
+    separator = declared.separator or _separator(text)
+    lines = text.splitlines(keepends=True)
+    rows = split_rows(lines[declared.skip_lines :], separator)
+    if not any(any(row) for row, _ in rows):
+        raise UnsuitableTable(f"{file} has no lines of text")
+    return _with_names(_with_place(declared, file, separator, ending), rows)
+
+
+def _with_place(declared: CsvOptions, file: TableFile, separator: str, ending: str) -> CsvOptions:
+    """Return the options `declared` with the separator and the format, such as "csv.gz", that `file` needs.
+
+    An option that the name of the file or a declared format already implies is left out, so that fewer have to be
+    declared. `separator` is the separator between cells, declared or guessed. `ending` is the file name ending of the
+    file's compression, such as ".gz", or "" for none.
+    """
+    suffix = suffix_of(file)
+    compressed_as_named = ending == (file.suffix.lower() if file.suffix.lower() in COMPRESSIONS else "")
+    if declared.format is not None or (suffix in CSV_SEPARATORS and compressed_as_named):
+        usual = CSV_SEPARATORS[suffix_of(Path(f"table.{declared.format}")) if declared.format else suffix]
+        return replace(declared, separator=None if separator == usual else separator)
+    if compressed_as_named and separator not in CSV_SEPARATORS.values():
+        return replace(declared, separator=separator)
+    format_name = "tsv" if separator == "\t" else "csv"
+    needed = None if separator in CSV_SEPARATORS.values() else separator
+    return replace(declared, separator=needed, format=format_name + ending)
+
+
+def _with_names(declared: CsvOptions, rows: Sequence[tuple[Row, int]]) -> CsvOptions:
+    """Return the options `declared` with the lines to skip, whether a header follows, and the names of columns.
+
+    `rows` are the records of a sample of the file, each with the number of its last line. The header is the first
+    record that has as many cells as most records. If this record does not look like a header, names are suggested.
+    """
+    if declared.columns is not None:
+        return replace(declared, header=False)
+    width = mode(len(row) for row, _ in rows)
+    # A line with one filled cell and then empty ones is a title that a spreadsheet wrote, and not the header.
+    place = next(place for place, (row, _) in enumerate(rows) if len(row) == width and any(row[1:] or row))
+    above = rows[place - 1][1] if place else 0
+    first, end = rows[place]
+    # A header that stands in the file again, as after cat a.csv b.csv, does not make the first one a row.
+    body = [row for row, _ in rows[place + 1 :] if len(row) == width and row != first]
+    if declared.header is None and not _is_header(first, body):
+        names = tuple(f"column_{number}" for number in range(1, width + 1))
+        # Every line but the header may end with a separator, and so with an empty cell without a name.
+        short = rows[place - 1][0] if place else []
+        is_header = 1 < len(short) < width and all(short) and len({*short}) == len(short) and not value_among(short)
+        if is_header and not any(any(row[len(short) :]) for row in (first, *body)):
+            names = (*short, *names[len(short) :])
+        return replace(declared, skip_lines=declared.skip_lines + above, columns=names, header=False)
+    # a header that is not one line of distinct names is skipped, and names are suggested
+    if end > above + 1 or not all(first) or len(set(first)) < len(first):
+        return replace(
+            declared, skip_lines=declared.skip_lines + end, columns=tuple(suggested_names(first)), header=False
+        )
+    return replace(declared, skip_lines=declared.skip_lines + above, header=True if value_among(first) else None)
+
+
+def _is_header(first: Row, body: Sequence[Row]) -> bool:
+    """Return whether the row `first` looks like the header of the rows `body` below it.
+
+    A cell of `first` is a value if it is a number or date. It is a name if it is neither, and all cells below it are
+    numbers or dates. The row is a header if it has at least as many names as values, and no cell occurs again below
+    itself.
+    """
+    names = values = 0
+    for place, cell in enumerate(first):
+        below = {row[place] for row in body} - {""}
+        if cell in below:
+            return False
+        values += bool(value_among([cell]))
+        names += bool(below) and not value_among([cell]) and all(value_among([other]) for other in below)
+    return names >= values
+
+
+def _separator(text: str) -> str:
+    """Return the separator between cells that best fits `text`, the first lines of a file.
+
+    It splits the largest share of the lines into equal numbers of cells, at least two. The result is a comma if every
+    separator leaves most lines as one cell.
+    """
+    lines = [line for line in text.splitlines(keepends=True) if line.strip()]
+
+    def agreement(separator: str) -> tuple[float, int]:
+        """Return (share, length), a score of how well `separator` splits the `lines` of the enclosing call into cells.
+
+        The share is the fraction of lines that have the most frequent number of cells, or 0 if this number is 1. The
+        length of `separator` decides between equal shares.
+        """
+        widths = Counter(len(row) for row, _ in split_rows(lines, separator))
+        cells, share = widths.most_common(1)[0] if widths else (1, 0)
+        return (share / max(1, sum(widths.values())) if cells > 1 else 0.0, len(separator))
+
+    best = max(SEPARATORS, key=agreement)
+    return best if agreement(best)[0] > 0 else ","
+
+
+def split_rows(lines: Sequence[str], separator: str) -> list[tuple[Row, int]]:
+    """Return the records of the CSV `lines`, each as (cells, number of the line at which the record ends).
+
+    `separator` is the text between cells. A record with a line break in a quoted cell takes several lines. A blank line
+    is a record of one empty cell.
+    """
+    mark = separator if len(separator) == 1 else "\x1f"
+    reader = csv.reader((line.replace(separator, mark) for line in lines), delimiter=mark)
+    try:
+        records = [(row, reader.line_num) for row in reader]
+    except csv.Error:
+        records = [(line.split(separator), place) for place, line in enumerate(lines, start=1)]
+    return [([cell.strip() for cell in row] or [""], end) for row, end in records]
+
+
+def _compression(file: TableFile) -> str:
+    """Return the file name ending, such as ".gz", of the compression that the first bytes of `file` show.
+
+    Returns "" if the bytes show no known compression.
+    """
+    with open_file(file) as opened:
+        start = opened.read(4)
+    return next((ending for magic, ending in _MAGICS.items() if start.startswith(magic)), "")
+
+
+def _sample(file: TableFile, form: CsvFormat) -> str:
+    """Return the first whole lines of a file as text, at most about 1 MiB; `form` has its compression and encoding."""
+    with form.open_converted(open_file(file), file.name) as opened:
+        start = b""
+        while len(start) < _SAMPLE_BYTES and (read := opened.read(_SAMPLE_BYTES)):
+            start += read
+    lines = start if len(start) < _SAMPLE_BYTES else start[: start.rfind(b"\n") + 1] or start
+    return lines.decode("utf-8-sig", "replace")
+
+
+def open_file(file: TableFile) -> BinaryIO:
+    """Return the file opened for reading bytes, or raise `UnsuitableTable` if that fails."""
+    try:
+        return file.open("rb")
+    except OSError:
+        raise UnsuitableTable(f"{file} cannot be opened for reading") from None
