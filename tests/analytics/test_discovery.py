@@ -1,6 +1,7 @@
 """Private groups found in rounds: when they are, one charge and one outcome, and what an answer says of them."""
 
 import json
+import re
 from fractions import Fraction
 
 import pyarrow as pa
@@ -185,6 +186,14 @@ class TestAnswers:
         assert words in answer.why
         assert f"{found[-1]} groups were" in answer.why
         assert "weighted_rounds" in answer.mechanism
+
+    def test_the_size_of_hidden_groups_is_in_users_where_rows_are_counted(self):
+        """The rounds find groups by the weights of users, and the plan states how many users that takes."""
+        _, session = recorded_session(crowd())
+        rows = session.ask(Query.histogram(item="page", contributions=6, per_item=3), TOTAL)
+        assert rows.mechanism == "weighted_rounds"
+        (number,) = re.findall(r"Groups with fewer than about ([\d,]+) users may be hidden\.", rows.hidden)
+        assert f"about {number} users" in rows.why
 
     def test_what_is_spent_is_what_was_planned(self):
         _, session = recorded_session(crowd())

@@ -1,5 +1,7 @@
 """Quantiles are over rows with one vote of a user: near what the rows say, however many rows a user has."""
 
+from fractions import Fraction
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -7,6 +9,7 @@ import pytest
 import setwise
 from setwise.analytics.answer import PrivateAnswer
 from setwise.analytics.query import Quantile
+from setwise.analytics.schema import Column, Kind, Schema
 from setwise.analytics.sql.parser import parse_sql
 
 
@@ -116,3 +119,40 @@ def test_groups_that_are_found_with_their_counts_are_judged_by_them():
     marks = {item.label: item.estimates[1].unreliable for item in answer}
     assert marks["AA"] is False
     assert marks.get("VX", True) is True
+
+
+INTEGERS = {
+    "integer": pa.int64(),
+    "decimal without places": pa.decimal128(20, 0),
+}
+
+
+@pytest.mark.parametrize("kind", INTEGERS)
+def test_quantiles_of_integers_are_integers_with_the_bounds_that_are_found(kind):
+    """Bounds end at powers of two, such as 0.5 and 16. At epsilon 100 a pick misses a fifth of 2,000 users never."""
+    counts = pa.array([1 + user % 5 for user in range(2000)]).cast(INTEGERS[kind])
+    with setwise.open(pa.table({"who": range(2000), "n": counts}), user="who", name="t") as session:
+        found = session.sql("SELECT MEDIAN(n) AS m, PERCENTILE_DISC(n, 0.25) AS q FROM t", epsilon=100)
+        assert {name: cell["value"] for name, cell in found.rows[0].items()} == {"m": 3, "q": 2}
+        parts = session.sql("SELECT APPROX_QUANTILES(n, 5) AS q FROM t", epsilon=100).rows[0]
+        assert all(cell["value"] == int(cell["value"]) for cell in parts.values())
+
+
+def test_a_quantile_of_rows_counted_for_each_user_is_an_integer():
+    who = [user for user in range(1000) for _ in range(1 + user % 5)]
+    statement = "SELECT MEDIAN(n) AS m FROM (SELECT who, COUNT(*) AS n FROM t GROUP BY who)"
+    with setwise.open(pa.table({"who": who}), user="who", name="t") as session:
+        assert session.sql(statement, epsilon=100).rows[0]["m"]["value"] == 3
+
+
+def test_a_grid_over_many_integers_is_of_integers():
+    schema = Schema((Column(name="n", kind=Kind.INTEGER),))
+    for words in ({"low": 0, "high": 86_399}, {"low": -0.5, "high": 70_000.5}):
+        clip = Quantile(column="n", **words).in_steps(schema).clip
+        assert clip.step > 1
+        assert {clip.low.denominator, clip.high.denominator, clip.step.denominator} == {1}
+        assert clip.low <= words["low"]
+        assert clip.high >= words["high"]
+    found = Quantile(column="n", bounds="auto").with_bounds(Fraction(-1, 2), Fraction(2**20)).in_steps(schema).clip
+    assert found.low % found.step == found.high % found.step == 0
+    assert Quantile(column="n", low=0, high=16, step=Fraction(1, 2)).in_steps(schema).clip.step == Fraction(1, 2)

@@ -116,6 +116,8 @@ def test_one_discovery_serves_several_statistics(shop):
         (lambda shop: shop.mean(value="spent", low=5, high=5, epsilon=1), InvalidParameter, "below high"),
         (lambda shop: shop.sum(value="spent", step=2, epsilon=1), InvalidParameter, "clip"),
         (lambda shop: shop.sum(value="spent", clip=5, high=3, epsilon=1), InvalidParameter, "either"),
+        (lambda shop: shop.sum(value="change", high=9, epsilon=1), InvalidParameter, "without low.*low=0, high=9 "),
+        (lambda shop: shop.sum(value="change", low=-9, epsilon=1), InvalidParameter, "without high: give low and high"),
         (lambda shop: shop.quantile(value="age", low=0, high=9, at=1.5, epsilon=1), InvalidParameter, "not 1.5$"),
         (
             lambda shop: shop.sum(value="age", low=0, high=9, step=10, epsilon=1),
@@ -167,7 +169,7 @@ def test_every_query_is_read_back_from_its_words():
         Query.sum(value="v", low=-5, high=5),
         Query.sum(value="v", low=0, high=2.5, item="g", contributions=2),
         Query.top_k(item=("a", "b"), k=2, domain=[("x", 1), ("y", 2)]),
-        Query(item="g", k=3, statistics=(Count(), Mean(column="x", low=0, high=1), Sum(column="y", high=4))),
+        Query(item="g", k=3, statistics=(Count(), Mean(column="x", low=0, high=1), Sum(column="y", low=0, high=4))),
     ):
         assert Query.from_dict(json.loads(json.dumps(query.to_dict()))) == query
 

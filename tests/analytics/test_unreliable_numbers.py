@@ -15,7 +15,7 @@ import pytest
 import setwise
 from setwise.analytics.answer import PrivateAnswer
 from setwise.analytics.statistics import Count, Distinct, Mean, Sum
-from setwise.mechanisms.release import UNRELIABLE, Estimate, Item
+from setwise.mechanisms.release import UNCLEAR, UNRELIABLE, Estimate, Item
 from setwise.reports.outputs import rows_of
 
 USERS = 4000
@@ -129,3 +129,22 @@ def test_a_count_is_marked_in_every_form_of_an_answer(marked):
     assert labels == ["AA", "YV (unreliable)"]
     assert UNRELIABLE in marked.summary
     assert PrivateAnswer.from_stored(marked.stored()) == marked
+
+
+def test_each_mark_has_its_own_reason(flights, few):
+    """With 2 users at epsilon 0.1 the interval of the share that is clipped is as wide as it can be."""
+    for ask in (
+        lambda session, **words: session.mean(value="delay", **words),
+        lambda session, **words: session.sql("SELECT AVG(delay) AS m FROM flights", **words),
+    ):
+        unclear = ask(few, epsilon=0.1)
+        assert any(unclear.unreliable_columns())
+        assert UNCLEAR in unclear.summary
+        assert UNCLEAR not in ask(flights, epsilon=20).summary
+    precise = flights.mean(value="delay", epsilon=20)
+    marked_item = replace(precise.items[0], estimates=(replace(precise.items[0].estimates[0], unreliable=True),))
+    answer = replace(precise, items=(marked_item,), interval_note=f"{precise.interval_note} {UNCLEAR}")
+    assert UNCLEAR in answer.summary
+    assert UNRELIABLE not in answer.summary
+    assert "--low and --high" in UNCLEAR
+    assert "contribution_bounds_per_group => (low, high)" in UNCLEAR

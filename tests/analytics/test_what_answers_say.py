@@ -107,7 +107,8 @@ def test_every_form_of_an_answer_over_private_groups_says_that_small_groups_may_
 @pytest.mark.parametrize(
     ("ask", "hidden"),
     [
-        (lambda s: s.histogram(item="dest", contributions=5, per_item=2, epsilon=5, delta=1e-6), r"\d+ rows may be"),
+        (lambda s: s.histogram(item="dest", contributions=1, per_item=2, epsilon=5, delta=1e-6), r"\d+ rows may be"),
+        (lambda s: s.histogram(item="dest", contributions=5, per_item=2, epsilon=5, delta=1e-6), r"\d+ users may be"),
         (
             lambda s: s.mean(value="minutes", low=0, high=99, item="dest", contributions=5, epsilon=5, delta=1e-6),
             "users",

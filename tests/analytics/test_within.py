@@ -35,7 +35,9 @@ def session():
         (Query.histogram(item="page", contributions=2), 20),
         (Query.top_k(item="page", k=2, contributions=2), 15),
         (
-            Query(item="page", contributions=2, statistics=(Sum(column="minutes", high=60), Count(most=2), Count())),
+            Query(
+                item="page", contributions=2, statistics=(Sum(column="minutes", low=0, high=60), Count(most=2), Count())
+            ),
             900,
         ),
         (Query.mean(value="minutes", low=0, high=60), 0.5),
@@ -158,7 +160,7 @@ def test_an_account_pays_for_what_was_found_and_a_key_replays_it(tmp_path):
 
 def test_every_interval_of_several_statistics_is_as_narrow_as_asked_for(session):
     """The widest decides, wherever it stands: a sum of up to 60 is 60 times as wide as a count of users."""
-    sums, users = Sum(column="minutes", high=60), Count()
+    sums, users = Sum(column="minutes", low=0, high=60), Count()
     for statistics in ((sums, users), (users, sums)):
         query = Query(item="page", contributions=2, domain=("home", "help"), statistics=statistics)
         answer = session.ask(query, Within(within=300, delta=1e-6, epsilon=100))

@@ -26,7 +26,7 @@ from setwise.accounting.promises import (
 from setwise.errors import InvalidParameter, MissingExtra
 from setwise.ledger.records import canonical
 from setwise.mechanisms.labels import Label, cell_of
-from setwise.mechanisms.release import FITTED, NUMBER_COUNTED, UNRELIABLE, Estimate, Item
+from setwise.mechanisms.release import FITTED, NUMBER_COUNTED, Estimate, Item, mark_reasons
 
 if TYPE_CHECKING:
     import numpy as np
@@ -211,7 +211,7 @@ class PrivateAnswer(Exportable):
     @property
     def summary(self) -> str:
         """Sentences on what the numbers and intervals mean, and on the mark "unreliable" if a number has it."""
-        marked = UNRELIABLE if any(self.unreliable_columns()) else ""
+        marked = mark_reasons(self.interval_note) if any(self.unreliable_columns()) else ""
         return " ".join(filter(None, (self.number_sentences(), marked)))
 
     def number_sentences(self) -> str:

@@ -42,8 +42,9 @@ from setwise.ledger.account import Receipt
 from setwise.ledger.records import canonical
 from setwise.mechanisms.histogram import Histogram
 from setwise.mechanisms.labels import Label
+from setwise.mechanisms.planning.request import MechanismName
 from setwise.mechanisms.randomness import Randomness
-from setwise.mechanisms.release import Item
+from setwise.mechanisms.release import UNCLEAR, Item
 from setwise.mechanisms.statistic_release import GroupTable
 from setwise.mechanisms.statistics import GroupRelease, GroupStatistics
 from setwise.mechanisms.weighted_rounds import DiscoveredCounts, Discovery, GroupWeights, WeightedRounds
@@ -475,9 +476,8 @@ def _with_found_bounds(
     the result say how much these bounds leave out.
     """
     shown_bounds = bounds_in_answer(bounded, planned.query, drawn)
-    listed = ", ".join(
-        f"{name} {_in_words(value)}" for name, value in shown_bounds.items() if not isinstance(value, dict)
-    )
+    bounds = {name: value for name, value in shown_bounds.items() if not isinstance(value, dict)}
+    listed = ", ".join(f"{name} {_in_words(value)}" for name, value in bounds.items())
     clipped = clipped_shares(bounded, planned.query, drawn)
     user = planned.aggregation.user
     notes = found_shares_notes(bounded, planned.query, user, drawn.left_out, drawn.rows, clipped)
@@ -488,6 +488,7 @@ def _with_found_bounds(
     return replace(
         answer,
         items=tuple(_with_marks(item, unclear) for item in answer.items) if unclear else answer.items,
+        interval_note=" ".join(filter(None, (answer.interval_note, UNCLEAR if unclear else ""))),
         brief=answer.brief if is_lowered else " ".join(filter(None, (brief, utc_note(planned.in_utc)))),
         interaction=planned.plan.interaction,
         epsilon=planned.plan.epsilon,
@@ -537,7 +538,9 @@ def _answer(
     whole = None if query.domain is None else len(query.domain)  # the number of public items; None if they are private
     reached = query.item is None or len(items) in (query.k, whole)
     short = not reached and (query.k is not None or not items)
-    hidden, in_utc = hidden_groups_note(query, plan.error.detectable, reached), utc_note(planned.in_utc)
+    by_users = plan.mechanism == MechanismName.WEIGHTED_ROUNDS  # its rounds find groups by the weights of users
+    hidden = hidden_groups_note(query, plan.error.detectable, reached, by_users=by_users)
+    in_utc = utc_note(planned.in_utc)
     return PrivateAnswer(
         kind=query.kind,
         measure="; ".join((measure_text(query, planned.from_text, planned.version), *in_heading([hidden]))),

@@ -208,10 +208,11 @@ class Query:
         """
         if clip is not None and (low is not None or high is not None):
             raise InvalidParameter("give either clip, or low and high")
-        if clip is None and high is None and bounds is None:
+        if clip is None and low is None and high is None and bounds is None:
             raise InvalidParameter("say how much one user may add: give clip, or low and high, or auto for bounds")
-        most = high if clip is None else positive_integer("clip", clip)
-        statistic = Sum(column=value, low=low, high=most, step=step, bounds=bounds)
+        if clip is not None:
+            low, high = 0, positive_integer("clip", clip)
+        statistic = Sum(column=value, low=low, high=high, step=step, bounds=bounds)
         return cls(item=item, statistics=(statistic,), **_check_grouping("sum", grouping))
 
     @classmethod
@@ -498,4 +499,6 @@ def statistic_name(statistic: Statistic) -> str:
 def _ranking_statistic(value: str | None, per_item: int | None) -> Statistic:
     if per_item is not None:
         positive_integer("per_item", per_item)
-    return Count(most=per_item) if value is None else Sum(column=value, high=per_item)
+    if value is None:
+        return Count(most=per_item)
+    return Sum(column=value) if per_item is None else Sum(column=value, low=0, high=per_item)

@@ -53,7 +53,7 @@ def request_text(
     filter of the query; None if it is to be parsed here.
     Raises: `InvalidParameter` if the request holds text that UTF-8 cannot encode.
     """
-    words = query.to_dict()
+    words = _query_words(query)
     if isinstance(words.get("domain"), list):
         words["domain"] = _digest(words["domain"])
     spending = {name: value for name, value in budget.to_dict().items() if name != "kind"}
@@ -95,6 +95,20 @@ def identify_source(source: Source, engine: str = "duckdb", table: str | None = 
         return f"{where} {path}"  # a table of Spark's catalogue
     resolved = path if "://" in path else os.path.realpath(path)
     return f"file {resolved}::{inside}" if inside else f"file {resolved}"
+
+
+def _query_words(query: Query) -> dict[str, object]:
+    """Return `query` as a dictionary for the text of a request, which leaves out a lower bound of 0 of a sum.
+
+    The texts that are stored in ledgers do so, and the text of an unchanged request must not change.
+    """
+    words = query.to_dict()
+    statistics = words.get("statistics", [])
+    assert isinstance(statistics, list)
+    for statistic in (words, *statistics):
+        if "sum" in (statistic.get("kind"), statistic.get("statistic")) and statistic.get("low") == 0:
+            del statistic["low"]
+    return words
 
 
 def _digest(record: object) -> str:

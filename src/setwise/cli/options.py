@@ -40,10 +40,8 @@ OPTIONS: dict[str, Any] = {
     "per_user": typer.Option(help="Take rows, at most this many of one user; left out, every user counts once."),
     "value": typer.Option(metavar="COL", help="The column of numbers; items are ranked by integers only."),
     "clip": typer.Option(help="What one user may add at most; less than 0 counts as 0."),
-    "low": typer.Option(
-        help="The least that one user's own sum or mean counts as; it may be negative. That of a sum is 0 if left out."
-    ),
-    "high": typer.Option(help="The most that it counts as. Means and quantiles take both, or neither."),
+    "low": typer.Option(help="The least that one user's own sum or mean counts as; it may be negative."),
+    "high": typer.Option(help="The most that it counts as. Give both, or neither."),
     "bounds": typer.Option(metavar="auto", help="Find --low and --high within a tenth of epsilon; the default."),
     "step": typer.Option(help="What values are rounded to: 1 for sums of integers, else a thousandth of high - low."),
     "at": typer.Option(

@@ -512,6 +512,9 @@ def _count_bar(item: "Item", reach: float, width: int) -> "Text":
 _PYTHON_PARAMETER = re.compile(r"(?<![\w'\"])(per_user|per_item|null_item|skip_lines|date_format)(?![\w'\"])")
 """Parameters whose names differ from those of their options, where they are not quoted as a value."""
 
+_BOUNDS_EXAMPLE = re.compile(r"\blow=([-\d.e+]+), high=([-\d.e+]+)")
+"""Clipping bounds as Python writes them as arguments."""
+
 _GAUSSIAN_ADVICE = re.compile(r"add counts='gaussian'(?:, delta=([\d.e-]+))?$")
 """The end of a refusal that says how to ask for Gaussian noise."""
 
@@ -525,6 +528,8 @@ def with_option_names(message: str) -> str:
     "--per-user must lie between 1 and 9, not 0; the table has no column 'per_user'"
     >>> with_option_names("give low and high, or auto for bounds")
     'give --low and --high, or --bounds auto'
+    >>> with_option_names("as in low=0, high=9")
+    'as in --low 0 --high 9'
     >>> with_option_names("it would fit with Gaussian noise: add counts='gaussian', delta=2e-8")
     'it would fit with Gaussian noise: add --counts gaussian --delta 2e-8'
     """
@@ -532,6 +537,7 @@ def with_option_names(message: str) -> str:
     sentence = sentence.replace("auto for bounds", "--bounds auto").replace(
         "give low and high", "give --low and --high"
     )
+    sentence = _BOUNDS_EXAMPLE.sub(r"--low \1 --high \2", sentence)
     sentence = _GAUSSIAN_ADVICE.sub(
         lambda match: "add --counts gaussian" + (f" --delta {match[1]}" if match[1] else ""), sentence
     )

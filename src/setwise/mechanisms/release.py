@@ -34,7 +34,23 @@ FITTED = "Counts are fitted to the order of the list (by least squares, rounded)
 """The sentence below an answer whose counts were fitted to the order of the list, and of which some were changed."""
 
 UNRELIABLE = "Values marked unreliable may be noise alone: noise can be as large as they are."
-"""The sentence below an answer in which some value is marked unreliable."""
+"""The sentence below an answer in which some value is marked unreliable because of its noise."""
+
+UNCLEAR = (
+    "A mean is marked unreliable if the share of values that its bounds clip cannot be told at this epsilon: it "
+    "may be far from the mean of the table. State --low and --high, or in SQL contribution_bounds_per_group => "
+    "(low, high)."
+)
+"""The sentence below an answer with a mean that is marked unreliable because it is not known how much is clipped."""
+
+
+def mark_reasons(interval_note: str) -> str:
+    """Return the sentences that say why values are marked unreliable, of those that `interval_note` contains.
+
+    `interval_note` is the text of an answer about its intervals. Texts that were stored before the reasons were told
+    apart contain neither sentence; the result is then `UNRELIABLE`, about noise.
+    """
+    return " ".join(reason for reason in (UNRELIABLE, UNCLEAR) if reason in interval_note) or UNRELIABLE
 
 
 def noise_may_dominate(value: float | None, interval: tuple[float, float] | None) -> bool:

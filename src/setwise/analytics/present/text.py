@@ -189,16 +189,18 @@ def _difference(statistics: Sequence[Statistic]) -> str:
     return "a number can differ from the table's own"
 
 
-def hidden_groups_note(query: Query, detectable: int | None, complete: bool) -> str:
+def hidden_groups_note(query: Query, detectable: int | None, complete: bool, *, by_users: bool = False) -> str:
     """Return a sentence that says which private groups an answer to `query` may hide; "" if it hides no group.
 
     - `detectable` is the exact count from which a group is likely to be found; None if that is not known.
     - `complete` is True if the answer has all groups that were asked for.
+    - `by_users` is True if groups are found by their users even where rows are counted or a column is added up, because
+      then `detectable` is a number of users.
     """
     if query.item is None or query.domain is not None or detectable is None or (query.k is not None and complete):
         return ""
     counted = query.counted
-    if counted is None or query.per_item == 1:
+    if counted is None or query.per_item == 1 or by_users:
         return f"Groups with fewer than about {detectable:,} users may be hidden."
     if counted.column is None:
         return f"Groups with fewer than about {detectable:,} rows may be hidden."

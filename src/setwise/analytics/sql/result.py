@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 from setwise.analytics.answer import UNRELIABLE_MARK, Exportable, PrivateAnswer
 from setwise.analytics.bins import period_start
 from setwise.mechanisms.labels import Cell, shown_cell
-from setwise.mechanisms.release import UNRELIABLE, Item
+from setwise.mechanisms.release import UNRELIABLE, Item, mark_reasons
 
 if TYPE_CHECKING:
     from setwise.analytics.present.plot import Chart, Picture
@@ -146,7 +146,8 @@ class SqlAnswer(Exportable):
     def summary(self) -> str:
         """A few sentences about the numbers in the rows, and on the mark "unreliable" if a cell has it."""
         explained = UNRELIABLE in self.notes or not any(self.unreliable_columns())
-        return " ".join(filter(None, (self.answer.number_sentences(), "" if explained else UNRELIABLE, *self.notes)))
+        reasons = "" if explained else mark_reasons(self.answer.interval_note)
+        return " ".join(filter(None, (self.answer.number_sentences(), reasons, *self.notes)))
 
     def _export_content(self) -> tuple[dict[str, list[Any]], Sequence[str], str]:
         labels = [each.name for each in self.outputs if each.is_label]

@@ -25,12 +25,12 @@ from setwise.analytics.rows.derivation import Derivation
 from setwise.analytics.schema import Kind, Schema
 from setwise.analytics.sql.core import Core, stated_bounds, with_contributions, with_null_groups
 from setwise.analytics.sql.free.shell import Shell, ShellColumn, unique_names
-from setwise.analytics.sql.result import Output, RowCell, SqlAnswer, estimated
+from setwise.analytics.sql.result import Estimated, Output, RowCell, SqlAnswer, estimated
 from setwise.analytics.sql.syntax import SPENDING
 from setwise.errors import InvalidParameter
 from setwise.ledger.records import canonical
 from setwise.mechanisms.labels import cell_of, shown_cell
-from setwise.mechanisms.release import UNRELIABLE
+from setwise.mechanisms.release import UNCLEAR, UNRELIABLE, noise_may_dominate
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -401,7 +401,9 @@ def _notes(
             f"The interval{'' if one else 's'} of {' and '.join(names)} {'is' if one else 'are'} computed from the "
             f"intervals of {sources} released numbers, which all hold with probability {sure:.0%} or more."
         )
-    marked = any(isinstance(cell, dict) and cell.get("unreliable") for row in rows for cell in row.values())
+    marked = [cell for row in rows for cell in row.values() if isinstance(cell, dict) and cell.get("unreliable")]
+    if UNCLEAR in answer.interval_note:  # these marks have a reason of their own
+        marked = [cell for cell in marked if _is_noisy(cell)]
     if marked and UNRELIABLE not in answer.interval_note:
         notes.append(UNRELIABLE)
     names = [column.name for column in columns if column.lower is None and not column.is_key]
@@ -410,6 +412,12 @@ def _notes(
         one = len(bare) == 1
         notes.append(f"The number{'' if one else 's'} in {' and '.join(bare)} come{'s' * one} without an interval.")
     return tuple(notes)
+
+
+def _is_noisy(cell: Estimated) -> bool:
+    """Return whether the interval of the number in `cell` says that noise may be as large as the number."""
+    lower, upper = cell.get("interval", (0.0, 0.0))
+    return noise_may_dominate(cell["value"], (lower, upper))
 
 
 def _is_number(cell: RowCell) -> bool:

@@ -2,12 +2,12 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from setwise.analytics.measure import Measure
-from setwise.analytics.schema import Kind, Schema
+from setwise.analytics.schema import Column, Kind, Schema
 from setwise.analytics.statistics.parameters import (
     Number,
     check_column,
@@ -106,15 +106,16 @@ class Quantile(BoundedStatistic):
         """The name of the quantile's column in an answer: median_COLUMN for the median, else quantile_SHARE_COLUMN."""
         return f"median_{self.column}" if self.at == Fraction(1, 2) else f"quantile_{float(self.at):g}_{self.column}"
 
-    def default_step(self, schema: Schema) -> Fraction:
-        """Return the step of the grid of possible results, in units of the column, if the question gives none.
+    def in_steps(self, schema: Schema) -> Statistic:
+        """Return the quantile with the step of its grid of possible results: the given step, or else a default.
 
-        The step is 1 for a column of integers if high - low is between 1 and 10,000. Otherwise it is a thousandth of
-        this difference. `schema` has the kind of the column.
+        The default is a thousandth of high - low, except for integers (`schema` has the kind of the column), which get
+        a grid of integers.
         """
-        width = self.clip_bounds.width
-        whole = schema.column(self.column).kind is Kind.INTEGER and 1 <= width <= 10 * STEPS
-        return Fraction(1) if whole else width / STEPS
+        clip = self.clip_bounds
+        if clip.step is not None or not _holds_integers(schema.column(self.column)):
+            return BoundedStatistic.in_steps(self, schema)
+        return self.with_clip(_integer_grid(clip))
 
     @property
     def _cells(self) -> int:
@@ -260,6 +261,25 @@ class Quantile(BoundedStatistic):
         `words` are the JSON parameters of the quantiles, with their shares under "at".
         """
         return quantiles_in_words(shares_of(words.get("at", 0.5)))
+
+
+def _holds_integers(column: Column) -> bool:
+    """Return whether all values of `column` are integers: its kind is integer, or decimal without decimal places."""
+    return column.kind is Kind.INTEGER or (column.kind is Kind.DECIMAL and column.scale == 0)
+
+
+def _integer_grid(clip: ClipBounds) -> ClipBounds:
+    """Return `clip` with an integer step, and with its bounds rounded outwards to integers.
+
+    Bounds that a private search found become multiples of the step. Without the rounding, bounds such as 0.5 and 16
+    would put the grid on halves, and every quantile would be half a unit off. The step is 1 if the bounds are at most
+    10,000 apart. Otherwise it is about a thousandth of their distance.
+    """
+    low, high = Fraction(math.floor(clip.low)), Fraction(math.ceil(clip.high))
+    step = Fraction(1 if high - low <= 10 * STEPS else math.ceil((high - low) / STEPS))
+    if clip.from_search:
+        low, high = math.floor(low / step) * step, math.ceil(high / step) * step
+    return replace(clip, low=low, high=high, step=step)
 
 
 def quantiles_in_words(shares: Sequence[float]) -> str:

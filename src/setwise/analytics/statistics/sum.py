@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from setwise.analytics.measure import Measure
 from setwise.analytics.schema import Kind, Schema
 from setwise.analytics.statistics.count import noisy_total, total_radius
-from setwise.analytics.statistics.parameters import Number, check_column, number_text
+from setwise.analytics.statistics.parameters import Number, check_column, exact_number, number_text, whole_or_float
 from setwise.analytics.statistics.statistic import (
     AUTO,
     GROUP_BOUNDS,
@@ -20,6 +20,7 @@ from setwise.analytics.statistics.statistic import (
     read_bounds,
     scale_estimate,
 )
+from setwise.errors import InvalidParameter
 from setwise.mechanisms.parameters import LARGEST_TAU, positive_integer
 from setwise.records import set_fields
 
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
 class Sum(BoundedStatistic):
     """The sum of a column, with each user's own sum in a group clipped to `low` .. `high`.
 
-    - `low` is 0 if it is left out.
-    - `high` is the bound that the dataset declares, or else 1, if it is left out.
+    - `low` and `high` are given both or not at all. If they are left out, `low` is 0, and `high` is the bound that the
+      dataset declares, or else 1; such a sum ranks groups.
     - `bounds` = "auto" leaves both to a private search.
     - `step`: a user's own sum is rounded to a multiple of it. If it is left out, it is 1 for a column of integers, and
       a thousandth of high - low for other columns.
@@ -64,13 +65,17 @@ class Sum(BoundedStatistic):
         if bounds == AUTO:
             clip = read_bounds(low, high, step, bounds)
         else:
+            _check_both_ends(low, high)
             least, most = Fraction(0) if low is None else low, Fraction(1) if high is None else high
             clip = read_bounds(least, most, step, bounds, from_zero=True)
         set_fields(self, column=column, clip=clip, has_high=high is not None)
 
     def words(self) -> dict[str, object]:
-        """Return the sum's parameters that differ from their defaults, as JSON values; `low` is left out if it is 0."""
-        return {name: value for name, value in Statistic.words(self).items() if (name, value) != ("low", 0)}
+        """Return the sum's parameters that differ from their defaults, as JSON values.
+
+        `low` is left out if the question left both bounds out.
+        """
+        return {name: value for name, value in Statistic.words(self).items() if name != "low" or self.has_high}
 
     @property
     def high(self) -> Fraction | None:
@@ -111,7 +116,7 @@ class Sum(BoundedStatistic):
         """
         if self.clip is None or self.has_high or self.clip.low != 0 or self.clip.step is not None:
             return self
-        return self if per_item is None else Sum(column=self.column, high=positive_integer("per_item", per_item))
+        return self if per_item is None else Sum(column=self.column, low=0, high=positive_integer("per_item", per_item))
 
     def in_steps(self, schema: Schema) -> Statistic:
         """Return the sum with its rounding step: the given one, 1 for integers, or a thousandth of high - low.
@@ -204,3 +209,18 @@ class Sum(BoundedStatistic):
         """
         clip = ClipBounds(low=min(low, Fraction(0)), high=max(high, Fraction(0)), from_search=True)
         return self.with_clip(clip)
+
+
+def _check_both_ends(low: Number | None, high: Number | None) -> None:
+    """Raise `InvalidParameter` if only one of the clipping bounds `low` and `high` of a sum is given.
+
+    A missing `low` is not taken to be 0, because negative values would then be left out without a word.
+    """
+    if (low is None) == (high is None):
+        return
+    if high is not None:
+        raise InvalidParameter(
+            "high is given without low, and what a user adds may be negative: give low and high, as in low=0, "
+            f"high={whole_or_float(exact_number('high', high))} if sums below 0 may count as 0, or auto for bounds"
+        )
+    raise InvalidParameter("low is given without high: give low and high, or auto for bounds")
