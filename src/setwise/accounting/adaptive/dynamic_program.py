@@ -194,9 +194,9 @@ def grid_work(groups: Sequence[Group], steps: float, cells: int = CONFIG.usual_c
 def quick_in_any_order(groups: Sequence[Group], most_work: float = CONFIG.quick_work) -> bool:
     """Return whether the largest delta over all adaptive orders of `groups` can be computed with at most `most_work`.
 
-    `groups` are bounded-range mechanisms as (epsilon, count). The unit of work is one grid point each time that a
-    mechanism is added to a privacy profile. The result is also False if only an upper bound on the largest delta can be
-    computed, because there are too many orders or the epsilons differ too much.
+    `groups` are bounded-range mechanisms as (epsilon, count). The work of adding one mechanism to a privacy profile is
+    the number of the profile's grid points. The result is also False if there are too many orders, or if the epsilons
+    differ too much, because only an upper bound on the largest delta can then be computed.
     """
     # The result is also False if the epsilons differ too much for one grid, or if there are too many vectors of
     # remaining counts. In these two cases only an upper bound on the largest delta can be computed.
@@ -276,12 +276,12 @@ def draw_orders_of(groups: tuple[Group, ...], tilt: float) -> DrawOrders:
 
 
 def _choose_prices(groups: Sequence[Group], tilt: float) -> tuple[DrawOrders, float]:
-    """Return (`groups` with a price for one use of each group, a number that is smaller for better prices).
+    """Return (the mechanisms in `groups` with the best prices found, a number that is smaller for better prices).
 
-    With prices, the dynamic program over orders allows every sequence of uses whose prices add up to the total price of
-    `groups`, and so gives an upper bound on delta. Let L be the privacy loss of the worst such sequence. The number is
-    a bound on log E[exp(`tilt` L)], where `tilt` is the expected rate at which delta falls with epsilon. `groups` are
-    bounded-range mechanisms as (epsilon, count).
+    `groups` are bounded-range mechanisms as (epsilon, count). All uses of one group get the same price. With prices,
+    the dynamic program over orders gives an upper bound on delta, because it allows every sequence of uses whose prices
+    add up to the total price of `groups`. Let L be the privacy loss of the worst sequence. The returned number is a
+    bound on log E[exp(`tilt` L)], where `tilt` is the expected rate at which delta falls with epsilon.
 
     If all prices need too much work, the returned groups are empty and the number is infinite. A single group gets no
     prices, because its uses have only one order.
@@ -308,7 +308,7 @@ def largest_gain(draws: DrawOrders, tilt: float) -> float:
 
     `draws` are bounded-range uses. If they have prices, the worst case is over all sequences of uses whose prices add
     up to `draws.total`, even if a mechanism is used too often, because the dynamic program allows these sequences.
-    Callers use positive tilts; for any other the result is 0.
+    If `tilt` is 0 or negative, the result is 0, because callers need a bound for positive tilts only.
     """
     if tilt <= 0.0:
         return 0.0
@@ -366,9 +366,10 @@ def _is_multiple(epsilon: float, step: float) -> bool:
 
 
 def cells_up(epsilon: float, step: float) -> int:
-    """Return the number of grid cells of length `step` that cover `epsilon`: the quotient, rounded up, at least 1.
+    """Return the number of grid cells of length `step` that cover `epsilon`: `epsilon` / `step`, rounded up.
 
-    A quotient that is a whole number up to rounding errors counts as that whole number.
+    A quotient that is a whole number up to rounding errors counts as that whole number. The result is at least 1, so
+    that even the smallest epsilon covers a cell.
     """
     ratio = epsilon / step
     return max(1, round(ratio) if _is_multiple(epsilon, step) else math.ceil(ratio))
@@ -377,13 +378,13 @@ def cells_up(epsilon: float, step: float) -> int:
 def in_worst_order(draws: DrawOrders, after: TailProfile, band: Band, apply: Apply, progress: Progress) -> TailProfile:
     """Return the privacy profile of bounded-range mechanisms in their worst adaptive order, followed by `after`.
 
-    - `draws` are the bounded-range mechanisms. If they have prices (see `DrawOrders`), `apply` is not used, and the
-      result has upper bounds only.
+    - `draws` are the bounded-range mechanisms.
     - `after` is the profile (delta as a function of epsilon) of the mechanisms used last.
     - `band` says how many grid points a profile needs.
-    - `apply(operator, profile, size)` returns, at `size` grid points, the profile of one more mechanism followed by the
-      mechanisms of `profile`.
-    - `progress` is called with 1.0 about once per bounded-range use.
+    - `apply(operator, profile, size)` returns, at `size` grid points, the profile of one bounded-range mechanism
+      followed by the mechanisms of `profile`. The operator stands for the mechanism. If `draws` have prices (see
+      `DrawOrders`), `apply` is not used, and the result has upper bounds only.
+    - `progress` is called with 1.0 once per bounded-range use.
 
     Raises: `Unattainable` if rounding errors exceed the profile.
     """
@@ -409,9 +410,10 @@ def _on_grid(epsilon: float, step: float) -> float:
 
 
 def _operator(epsilon: float, step: float) -> BoundedRangeStep:
-    """Return the operator that puts an `epsilon`-bounded-range mechanism before the mechanisms of a privacy profile.
+    """Return the operator that adds one `epsilon`-bounded-range mechanism to a privacy profile.
 
-    A privacy profile is delta as a function of epsilon, here on a grid of epsilons with this `step`.
+    A privacy profile is delta as a function of epsilon, here on a grid of epsilons with this `step`. The operator takes
+    the profile of later mechanisms, and returns the profile of the added mechanism followed by these.
     """
     # For the upper bound, the mechanism's epsilon is rounded up to a multiple of the step. For the lower bound, the
     # mechanism keeps its epsilon. A value between two grid points is then replaced by the value at the right one, which
@@ -425,8 +427,8 @@ def _apply_repeatedly(group: Group, after: TailProfile, band: Band, apply: Apply
     - `group` is (epsilon, count).
     - `after` is the profile (delta as a function of epsilon) of the mechanisms that follow.
     - `band` says how many grid points a profile needs.
-    - `apply(operator, profile, size)` returns, at `size` grid points, the profile of one more mechanism followed by
-      the mechanisms of `profile`.
+    - `apply(operator, profile, size)` returns, at `size` grid points, the profile of one bounded-range mechanism
+      followed by the mechanisms of `profile`. The operator stands for the mechanism.
     - `progress` is called with 1.0 after each use.
 
     Raises: `Unattainable` if rounding errors exceed the profile.
@@ -459,9 +461,9 @@ def _over_all_orders(
     - `groups` are bounded-range mechanisms as (epsilon, count).
     - `after` is the profile (delta as a function of epsilon) of the mechanisms used last.
     - `band` says how many grid points a profile needs.
-    - `apply(operator, profile, size)` returns, at `size` grid points, the profile of one more mechanism followed by the
-      mechanisms of `profile`.
-    - `progress` is called with 1.0 each time that the number of mechanisms in the profiles grows by one.
+    - `apply(operator, profile, size)` returns, at `size` grid points, the profile of one bounded-range mechanism
+      followed by the mechanisms of `profile`. The operator stands for the mechanism.
+    - `progress` is called with 1.0 once per bounded-range use.
     """
     # The maximum is over the possible orders only. The computation goes backwards, from the last use to the first.
     # After n rounds it has, for every choice of n of the uses, the profile of these n uses followed by `after`.

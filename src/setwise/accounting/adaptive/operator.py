@@ -1,7 +1,7 @@
-"""Certified privacy profiles on a grid of epsilons, and the operator that puts a bounded-range mechanism before others.
+"""The operator that adds a bounded-range mechanism to a certified privacy profile on a grid of epsilons.
 
-A privacy profile f(x) is the optimal delta at epsilon = x of all mechanisms still to come. An epsilon-bounded-range
-mechanism followed by them has the profile
+A privacy profile f(x) is the optimal delta at epsilon = x of all mechanisms still to come. The operator S takes f and
+returns the profile of an epsilon-bounded-range mechanism followed by the mechanisms of f:
 
     (S f)(x) = sup over t in [0, epsilon] of q_t f(x - t) + (1 - q_t) f(x + epsilon - t),
 
@@ -84,9 +84,9 @@ _FEW = np.arange(3)[:, None]
 def specification(read: Callable[[Floats], Floats], epsilon: float, x: float, points: int = 4000) -> float:
     """Return the optimal delta at overall epsilon `x` of one epsilon-bounded-range mechanism followed by others.
 
-    This is the slow definition with which tests compare `BoundedRangeStep`. `read` returns the privacy profile of the
-    mechanisms that follow at an array of epsilons. The maximum is over `points` + 1 values of the mechanism's parameter
-    t.
+    This is the slow definition with which tests compare `BoundedRangeStep`. `read` maps an array of epsilons to the
+    deltas of the following mechanisms at these epsilons. The result is a maximum over `points` + 1 values of the first
+    mechanism's parameter t.
     """
     # The result is the maximum of q_t f(x - t) + (1 - q_t) f(x + epsilon - t) over t from 0 to epsilon, where f is the
     # profile and q_t = (1 - e^(t - epsilon)) / (1 - e^-epsilon) the probability of the loss t. If `read` returns the
@@ -101,11 +101,11 @@ def specification(read: Callable[[Floats], Floats], epsilon: float, x: float, po
 def step_rounding(epsilon: float, cells: int) -> float:
     """Return a bound on the relative rounding error with which the bounded-range operator S computes upper bounds.
 
-    S puts an epsilon-bounded-range mechanism before the mechanisms of a privacy profile f. `cells` is the number N of
-    grid cells across `epsilon`.
+    S takes the privacy profile f of later mechanisms, and returns the profile of an epsilon-bounded-range mechanism
+    followed by these. `cells` is the number N of grid cells across `epsilon`.
 
-    Theorem: if the stored values are convex in u = e^x, no computed maximum is below V = (S f)(x) by more than the
-    share (430 + 16 epsilon) (1 + N c) 2^-53, with c = 1 / (1 - e^-epsilon).
+    Theorem: if the stored values of f are convex in u = e^x, the computed (S f)(x) is at least (1 - r) times the true
+    one, where r is the result: (430 + 16 epsilon) (1 + N c) 2^-53, with c = 1 / (1 - e^-epsilon).
     """
     # Proof, with errors in units. (i) Inputs. b errs by 12 units of itself (one difference, one product, 1 / (e^h - 1))
     # and a = f_p + b by 13. So A = a - a' errs by at most 27 a. With s T and the roots in which it is used, B = s T (b
@@ -138,11 +138,12 @@ def step_rounding(epsilon: float, cells: int) -> float:
 
 
 class BoundedRangeStep:
-    """The operator S that puts an epsilon-bounded-range mechanism before the mechanisms of a privacy profile f.
+    """The operator S that adds one epsilon-bounded-range mechanism to a privacy profile.
 
-    (S f)(x), for an overall epsilon x, is the supremum over t in [0, epsilon] of q_t f(x - t) + (1 - q_t) f(x + epsilon
-    - t). q_t is the probability that generalized randomized response has the loss t. Profiles are on a grid with this
-    `step`.
+    S takes the profile f of later mechanisms, and returns the profile of the added mechanism followed by these. At an
+    overall epsilon x, (S f)(x) is the supremum over t in [0, epsilon] of q_t f(x - t) + (1 - q_t) f(x + epsilon - t),
+    where q_t is the probability that generalized randomized response has the loss t. Profiles are on a grid of epsilons
+    with this `step`, and `cells` is the number of grid steps that cover epsilon.
 
     Requires: cells * step >= epsilon.
     """
@@ -174,10 +175,11 @@ class BoundedRangeStep:
 
     @cached_property
     def _square(self) -> tuple[Floats, Floats]:
-        """Scratch memory of `_maximise_tail`: a table, and a skewed view of the table whose row i begins at column i.
+        """Two arrays that share the scratch memory of `_maximise_tail`: a table, and a skewed view of this table.
 
-        Values written to the view by (cell, t) land in the column of their grid point, so that the maximum at every
-        grid point is the maximum of a column. The memory is allocated once and used again.
+        Row i of the view begins at column i of the table, so a value at (i, j) of the view is in column i + j of the
+        table. Callers write the value of grid cell i and the j-th t to (i, j) of the view. Each column of the table
+        then has all values of one grid point. The memory is allocated once and used again.
         """
         # A row of the table is a grid cell and a column a grid point. Cell i with the j-th value of t gives a value at
         # the grid point i + j. It is written to (i, j) of the view, which is column i + j of the table. So the maximum
@@ -198,10 +200,10 @@ class BoundedRangeStep:
         return Profile(self.step, lower, upper, self._rounding_after(profile), profile.first)
 
     def apply_upper(self, profile: Profile, size: int) -> Profile:
-        """Return an upper bound on the privacy profile of one bounded-range mechanism followed by those of `profile`.
+        """Return an upper bound on the profile of one bounded-range mechanism followed by the mechanisms of `profile`.
 
         The result has `size` grid points, from the first grid point of `profile` on. To save time, lower bounds are not
-        computed, and those of the result are 0.
+        computed, and all lower bounds of the result are 0.
 
         Requires: the profile has this operator's step.
         """
@@ -211,7 +213,7 @@ class BoundedRangeStep:
     def _rounding_after(self, profile: Profile) -> float:
         """Return the relative rounding error of the profile that results if this operator is applied to `profile`.
 
-        It is the rounding error of `profile` plus the rounding error of adding one bounded-range mechanism before it.
+        It is the rounding error of `profile` plus the rounding error of one application of the operator.
         """
         return profile.rounding + self.rounding + (CHORD_ROUNDING if profile.first else 0.0)
 
@@ -233,10 +235,9 @@ class BoundedRangeStep:
     def _upper(self, values: Floats, size: int, left_out: int = 0) -> tuple[Floats, "Choices"]:
         """Return upper bounds on a new privacy profile at `size` grid points, and values of t for `_lower` to try.
 
-        The new profile is that of one bounded-range mechanism followed by other mechanisms. At each grid point it is a
-        maximum over the mechanism's parameter t, and the returned values of t are close to the maximum. `values` are
-        upper bounds on the profile of the other mechanisms at the grid points, without the first `left_out` grid
-        points.
+        The new profile is the profile of one bounded-range mechanism followed by other mechanisms. At each grid point
+        it is a maximum over the mechanism's parameter t, and the returned values of t nearly attain the maximum.
+        `values` are upper bounds on the profile of the other mechanisms, without the first `left_out` grid points.
         """
         # At each grid point the new profile is a supremum over t in [0, epsilon]; the second result has the t near the
         # supremum. At grid points left out the profile is bounded by the chord of `Profile.whole`.
@@ -351,12 +352,14 @@ class BoundedRangeStep:
         return smooth, np.concatenate(rough) if rough else _NONE, tail
 
     def _maximise_tail(self, tail: int, f: Floats, terms: "CellTerms", omega: Floats, out: Floats) -> None:
-        """Raise the upper bounds `out` on the new privacy profile at the last grid points.
+        """Evaluate the last grid cells, and write larger values to `out` where these cells give them.
 
-        - The new profile is that of one bounded-range mechanism followed by the mechanisms of the old profile `f`. It
-          is a maximum over the mechanism's parameter t.
+        The new privacy profile (of one bounded-range mechanism followed by the mechanisms of `f`) is a maximum over
+        grid cells and over the mechanism's parameter t. `out` has the maximum over the cells evaluated so far, at every
+        grid point.
+
         - `tail` is the index of the first grid cell to evaluate; all cells after it are evaluated too.
-        - `terms` and `omega` are the constants of each cell.
+        - `terms` and `omega` have the constants from which the values of each cell are computed (see `CellTerms`).
         """
         # The new profile is a maximum over the mechanism's parameter t. The cells from `tail` on are evaluated near the
         # t that is best in each, and the left grid point of each of these cells at every t. All values form one square
@@ -390,12 +393,13 @@ class BoundedRangeStep:
         out: Floats,
         choices: "Choices",
     ) -> None:
-        """Raise the upper bounds `out` on the new privacy profile by evaluating the grid cells with indices `rough`.
+        """Evaluate the grid cells with indices `rough`, and write larger values to `out` where these cells give them.
 
-        - The new profile is that of one bounded-range mechanism followed by the mechanisms of the profile `f`. It is a
-          maximum over the mechanism's parameter t.
-        - In rough cells the best t jumps from cell to cell, so each is evaluated at several t of its own.
-        - `terms` and `omega` are the constants of each cell.
+        The new privacy profile (of one bounded-range mechanism followed by the mechanisms of `f`) is a maximum over
+        grid cells and over the mechanism's parameter t. `out` has the maximum over the cells evaluated so far, at every
+        grid point. In rough cells the best t jumps from cell to cell, so each is evaluated at several t of its own.
+
+        - `terms` and `omega` have the constants from which the values of each cell are computed (see `CellTerms`).
         - `choices` receives the pairs of t and grid point that were tried.
         """
         # Each cell is evaluated at the few t that can be best in it. An edge between two cells where the best t jumps
@@ -425,10 +429,10 @@ class BoundedRangeStep:
             choices.singles.append((j, at))
 
     def _lower(self, values: Floats, size: int, choices: "Choices", left_out: int = 0) -> Floats:
-        """Return lower bounds on the new privacy profile at the first `size` grid points.
+        """Return lower bounds on a new privacy profile at `size` grid points.
 
-        - The new profile is that of one bounded-range mechanism followed by others.
-        - `values` are lower bounds on the profile of these others, without the first `left_out` grid points.
+        - The new profile is the profile of one bounded-range mechanism followed by other mechanisms.
+        - `values` are lower bounds on the profile of the other mechanisms, without the first `left_out` grid points.
         - `choices` has the pairs of parameter t and grid point to try; any pair gives a lower bound.
         """
         # The new profile is a supremum over t. The `choices` came near the upper bound. At grid points left out the
@@ -450,10 +454,11 @@ class BoundedRangeStep:
 
 
 class RandomizedResponseStep:
-    """The operator D that puts an epsilon-DP mechanism before the mechanisms of a privacy profile f, for upper bounds.
+    """The operator D that adds one epsilon-DP mechanism to a privacy profile, for upper bounds.
 
-    (D f)(x) = q f(x - epsilon) + (1 - q) f(x + epsilon), for an overall epsilon x and q = e^epsilon / (1 + e^epsilon).
-    Profiles are on a grid with this `step`; epsilon is `cells` steps.
+    D takes the profile f of later mechanisms, and returns the profile of the added mechanism followed by these: (D
+    f)(x) = q f(x - epsilon) + (1 - q) f(x + epsilon), with q = e^epsilon / (1 + e^epsilon), at an overall epsilon x.
+    Profiles are on a grid of epsilons with this `step`; epsilon is `cells` steps.
     """
 
     # Both arguments of f are grid points, so nothing is interpolated. D f can be read like a result of
@@ -471,9 +476,10 @@ class RandomizedResponseStep:
         """Relative error of one application: a few elementary functions, two products, two sums of positive terms."""
 
     def apply_upper(self, profile: Profile, size: int) -> Profile:
-        """Return an upper bound on the privacy profile of one epsilon-DP mechanism followed by those of `profile`.
+        """Return an upper bound on the profile of one epsilon-DP mechanism followed by the mechanisms of `profile`.
 
-        The result has the first `size` grid points. Lower bounds are not computed, and those of the result are 0.
+        The result has the first `size` grid points. Lower bounds are not computed, so all lower bounds of the result
+        are 0.
 
         Requires: the profile has this operator's step.
         """
@@ -519,12 +525,12 @@ class Choices:
 
 @dataclass(frozen=True, slots=True)
 class CellTerms:
-    """Constants of each grid cell p, from which the upper bound of the bounded-range operator is computed for any t.
+    """Arrays with one number for each grid cell p, from which the bounded-range operator computes its upper bound.
 
-    The chord of the privacy profile f over the cell p, from x_p on, is a_p - b_p exp(x - x_p). Let epsilon span N
-    cells.
+    Let x_p be the left end of the cell p. In this cell the operator reads the privacy profile f along its chord, which
+    is a_p - b_p exp(x - x_p). It also reads f in the cell p + N, where N is the number of cells across epsilon.
 
-    - `far` is the value f_{p+N}, and `slope` is b_{p+N}.
+    - `far` is f(x_{p+N}), and `slope` is b_{p+N}.
     - `gain` is (a_p - a_{p+N}) / (1 - e^-epsilon).
     - `root` is the square root of omega_p = (b_p - e^-epsilon b_{p+N}) / (a_p - a_{p+N}).
     """

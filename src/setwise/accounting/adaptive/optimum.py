@@ -185,10 +185,10 @@ class Optimum:
         return Bracket(min(bracket.lower, self._support), min(bracket.upper, self._support))
 
     def reached(self, target: Target) -> float:
-        """Return quickly a lower bound on the delta or epsilon that `target` asks for, of the worst analyst.
+        """Return quickly a lower bound on the largest delta, or epsilon, over all analysts.
 
-        `target` asks for the delta at an epsilon, or for the epsilon at a delta. The lower bound comes from a single
-        run on a coarse grid, and is a few parts in a thousand below the optimum.
+        `target` says which: the delta at an epsilon, or the epsilon at a delta. The lower bound comes from a single run
+        on a coarse grid, and is a few parts in a thousand below the optimum.
 
         Raises: `Unattainable` if the coarse grid takes too much work.
         """
@@ -444,8 +444,8 @@ class Optimum:
         - `tilt`: in convolutions each loss L is weighted by exp(tilt L).
         - `parts` divides the mechanisms of a bounded-range stage into a list of `DrawOrders`. The analyst uses the
           mechanisms of the first entry last. The mechanisms within one entry may come in any order.
-        - `apply(operator, profile, size)` returns, at `size` grid points, the profile of one more mechanism followed by
-          those of `profile`.
+        - `apply(operator, profile, size)` returns, at `size` grid points, the profile of one bounded-range mechanism
+          followed by the mechanisms of `profile`. The operator stands for the mechanism.
         """
         # If the mechanisms of the first stage have fixed dominating pairs, their loss distribution is not combined with
         # the profile of the later stages. Both are returned, and delta is computed later, only at the epsilons of

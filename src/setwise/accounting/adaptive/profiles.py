@@ -1,8 +1,8 @@
 """Privacy profiles (delta as a function of epsilon) on a grid of epsilons, and how many grid points they need.
 
 A `Profile` stores certified bounds on delta at grid points, and gives certified bounds at any epsilon. `Band` chooses
-the grid points. `TailProfile` is the profile of the mechanisms used last, to which earlier mechanisms are added one by
-one. The module `operator` has the operators that put one more mechanism before those of a profile.
+the grid points. `TailProfile` is the profile of the mechanisms used last. The operators in the module `operator` take
+such a profile, and return the profile of one earlier mechanism followed by the last ones.
 """
 
 import math
@@ -156,7 +156,7 @@ class Band:
     def size(self, done: float, support: float) -> int:
         """Return the number of grid points that one privacy profile on the way to the final profile needs.
 
-        The profile is that of the mechanisms used last. `done` is the variance of the privacy loss of these mechanisms,
+        The profile belongs to the mechanisms used last. `done` is the variance of the privacy loss of these mechanisms,
         and `support` their largest privacy loss. Beyond the returned number of points, the profile is too small to
         change the final delta noticeably.
         """
@@ -168,11 +168,11 @@ class Band:
         return math.ceil(reach / self.step) + 2
 
     def first(self, done: float, epsilon: float) -> int:
-        """Return how many grid points at the beginning of the grid one privacy profile need not store.
+        """Return how many of the smallest grid points can be left out of one privacy profile.
 
-        The profile is that of the mechanisms used last; `done` is the variance of the privacy loss of these mechanisms.
-        Its values at such small epsilons hardly change the final delta. `epsilon` is the epsilon of the mechanism that
-        is added next.
+        The values of the profile at these epsilons hardly change the final delta. The profile is the profile of the
+        mechanisms used last. `done` is the variance of the privacy loss of these mechanisms, and `epsilon` the epsilon
+        of the bounded-range mechanism that is added next.
         """
         # The final profile is read at epsilons of at least `begin`. Losses of the earlier mechanisms lower the epsilon
         # at which the profile of the last ones is read, to about `begin` times `done` / `variance`. At epsilons several
@@ -193,18 +193,17 @@ class Band:
         return max(_LEAST_REACH, math.sqrt(2.0 * self.depth))
 
     def _spread(self, done: float) -> float:
-        """Return the standard deviation of the privacy loss of the mechanisms used last, if the loss of all is known.
+        """Return the standard deviation of the loss of the mechanisms used last, given the total loss of all.
 
-        The final delta depends on outcomes whose total loss is near one epsilon, so a grid must cover only this smaller
-        deviation. `done` is the variance of the loss of the mechanisms used last if the loss of all is not known.
-        Losses are treated as normal.
+        A grid need not cover more, because the final delta depends on outcomes whose total loss is near one epsilon.
+        `done` is the unconditional variance of the loss of the mechanisms used last. Losses are treated as normal.
         """
         return math.sqrt(max(0.0, done * (self.variance - done) / self.variance))
 
 
 @dataclass(frozen=True, slots=True)
 class TailProfile:
-    """The privacy profile of the mechanisms that an analyst uses last; earlier mechanisms are added to it in turn.
+    """The privacy profile of the mechanisms that an analyst uses last; earlier mechanisms are added to it one by one.
 
     `variance` is the variance of the privacy loss of these last mechanisms, and `support` their largest loss.
     """

@@ -110,7 +110,8 @@ class Refinement:
     - `exact`: whether a finer grid always narrows the bracket. It does not if the upper bound rounds epsilons up, or
       allows orders in which some mechanism is used too often.
     - `best` is the intersection of all brackets so far.
-    - `shares_left` are the shares of the full tilt (the weight exp(tilt L) on losses L) not tried yet.
+    - `shares_left`: losses L are weighted by exp(tilt L), with a share of the tilt that fits best. Rounding errors
+      depend on this share. These are the shares that have not been tried yet.
     - `share_widths` maps each share tried on the present grid to the relative width of its bracket.
     - `stalled_runs` is the number of latest runs in a row that hardly narrowed the bracket.
     """
@@ -125,7 +126,10 @@ class Refinement:
 
     @property
     def done(self) -> bool:
-        """Whether to stop: the best bracket is as narrow as wanted, or its upper end is near the smallest float."""
+        """Whether to stop: the best bracket is as narrow as wanted, or its upper end is below `CONFIG.negligible`.
+
+        An upper end that small is close to the smallest float, so no narrower bracket can be expected.
+        """
         return self.best.relative_width <= self.wanted or self.best.upper < CONFIG.negligible
 
     def after(self, trial: Trial, bracket: Bracket) -> Trial | None:

@@ -106,10 +106,12 @@ Stage = LinearStage | RangeStage
 
 
 def upper_bound_order(groups: Sequence[Group], linear: Sequence[tuple[KnownNoise, int]]) -> tuple[Stage, ...]:
-    """Return the mechanisms of a batch (chosen up front) in one fixed order in which adapting to answers gains little.
+    """Return the mechanisms of a batch as stages in a fixed order: largest bounded-range epsilons first, `linear` last.
 
-    `groups` are bounded-range mechanisms as (epsilon, count), and `linear` mechanisms with fixed dominating pairs. The
-    largest delta of an adaptive analyst in this order is an upper bound on the delta of the batch.
+    `groups` are bounded-range mechanisms as (epsilon, count), and `linear` are mechanisms with fixed dominating pairs.
+    An analyst who adapts to earlier answers reaches at least the delta of the batch, which is chosen up front. So the
+    largest delta in this order is an upper bound for the batch. It is close, because adapting gains little in this
+    order.
     """
     # The order of a batch does not change its delta. The result has one stage for each bounded-range epsilon, largest
     # first, and then one for `linear`.
