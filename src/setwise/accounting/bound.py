@@ -33,8 +33,9 @@ class Bound:
     - `preliminary`: whether this is a quick bound, after which a better bound is tried.
     - `enough` is the relative width of a bracket at which no further bound is evaluated; None takes the width of
       `Effort`.
-    - `registered` is the (method, statement) that results name if the parameters of all uses are fixed in advance. Only
-      bounds of privacy filters, which also allow parameters chosen on the fly, may have it; otherwise it is None.
+    - `registered` is a pair (method, statement), or None. If the parameters of all uses are fixed in advance, results
+      name this pair instead of `method` and `statement`. Only bounds of privacy filters may have it, because they also
+      hold for parameters chosen on the fly, which takes another proof.
     """
 
     # If `enough` is None, the width is `Effort.width` for a `preliminary` bound, and `Effort.enough` for any other
@@ -143,13 +144,12 @@ def evaluate_bounds(
 ) -> tuple[Bracket, Bound]:
     """Return the intersection of the brackets of `bounds` for `target`, and the bound with the smallest upper end.
 
-    Bounds are evaluated in order until the bracket is narrow enough or low enough.
+    Bounds are evaluated in order until the intersection is as narrow as `width`, or its upper end is at most `below`.
 
     - `target` asks for the delta at an epsilon or for the epsilon at a delta.
-    - `width` is the width at which to stop, relative to the upper end. If None, each bound says which width is enough
-      for it (`Bound.enough`), or else `effort` does.
-    - `below`: an upper end of at most this number is low enough, because it makes no difference to the caller how far
-      below this number it is.
+    - `width` is relative to the upper end. If None, each bound says which width is enough for it (`Bound.enough`), or
+      else `effort` does.
+    - `below`: to the caller it makes no difference how far the upper end is below this number.
 
     Raises: the `Unattainable` of the first bound, if every bound raises `Unattainable`.
     """
@@ -186,7 +186,7 @@ def _together(results: Sequence[tuple[Bracket, Bound]]) -> Bracket:
 def either(first: Bound, second: Bound) -> Bound:
     """Return a bound that evaluates `first`, or `second` if `first` raises `Unattainable`.
 
-    Both must be bounds on the same mechanism uses. The method and statement named in results are those of `first`.
+    Both must be bounds on the same mechanism uses. Results name the method and statement of `first`.
     """
 
     def answer(target: Target, width: float | None) -> Bracket:

@@ -719,7 +719,7 @@ def _worst_responses(kinds: ClassifiedUses, target: Target) -> Iterator[Bound]:
 def _tilt(kinds: ClassifiedUses, target: Target) -> float:
     """Return roughly the rate at which the overall delta of `kinds` falls with the overall epsilon near `target`.
 
-    The rate serves as an exponential tilt, the weight exp(rate L) on losses L. `target` asks for the delta at an
+    The rate serves as an exponential tilt: losses L are weighted by exp(rate L). `target` asks for the delta at an
     epsilon, or for the epsilon at a delta. The result may be negative for an epsilon below the mean loss. It is 0 for a
     delta that is not above the probability of outright failure.
     """
@@ -733,7 +733,7 @@ def _tilt(kinds: ClassifiedUses, target: Target) -> float:
 def _moderate_tilt(kinds: ClassifiedUses, target: Target) -> float:
     """Return roughly the rate at which delta falls with epsilon near `target`, or 0 if that rate is too large to use.
 
-    The rate serves as a tilt: the weight exp(rate L) on losses L. If it is too large, nearly every use in `kinds` has
+    The rate serves as a tilt: losses L are weighted by exp(rate L). If it is too large, nearly every use in `kinds` has
     its largest loss under the tilt, and rounding errors become large.
     """
     tilt = _tilt(kinds, target)

@@ -107,10 +107,10 @@ class _Target:
     certified: dict[float, CertifiedBound] = field(default_factory=dict)
 
     def excess(self, value: float) -> tuple[float, float]:
-        """Return (log(d / wanted delta), log(d / c)) at `value` of the free parameter.
+        """Return (log(d / wanted delta), log(d / c)), where [c, d] is the certified bracket for the plan's delta.
 
-        [c, d] is the certified bracket for the delta of the planned uses. The first number is at most 0 if `value`
-        meets the target; the second is the uncertainty of the first.
+        `value` is the value of the plan's free parameter: its noise, epsilon or count. The first number is at most 0 if
+        `value` meets the target; the second is the uncertainty of the first.
         """
         # If no bound on delta can be computed, the result is (`CONFIG.out_of_reach`, 0), so that `value` is taken to
         # violate the target.
@@ -140,9 +140,9 @@ class _Target:
         return Calibrated(value, uses, composition, composition.compared(self.certified[value], self.epsilon))
 
     def _log(self, delta: float) -> float:
-        """Return log(`delta` / wanted delta), limited to ±`CONFIG.out_of_reach`.
+        """Return log(`delta` / wanted delta), which is at most 0 if `delta` meets the target.
 
-        It is at most 0 if `delta`, the delta of some parameter value, meets the target.
+        The result is limited to ±`CONFIG.out_of_reach`, so that it is finite if `delta` is 0.
         """
         excess = math.log(delta / self.delta) if delta > 0.0 else -math.inf
         return min(max(excess, -CONFIG.out_of_reach), CONFIG.out_of_reach)

@@ -121,8 +121,9 @@ class Composition:
     def quick_delta(self, epsilon: float) -> CertifiedBound:
         """Return a certified bracket for the delta of the composition at `epsilon`, quickly.
 
-        The bracket may be ten percent wide, or wider if no better bound is known. It serves searches that evaluate many
-        compositions, such as one for the least noise within a budget.
+        The bracket is for searches that evaluate many compositions, such as a search for the least noise within a
+        budget. Its width may be ten percent of its upper end, because ten percent of delta change epsilon by less than
+        one percent. It is wider if no better bound is known.
         """
         # To save time, the bracket is not tightened by bounds for other interactions (analysts who may choose more, or
         # less, on the fly); `compared` does that.
@@ -131,8 +132,8 @@ class Composition:
     def quick_epsilon(self, delta: float) -> CertifiedBound:
         """Return a certified bracket for the epsilon of the composition at `delta`, quickly, for searches.
 
-        With hundreds of equal bounded-range uses, the upper end may exceed that of `epsilon(delta)` by up to 0.25%,
-        because one Gaussian then stands for these uses.
+        With hundreds of equal bounded-range uses, the upper end may be up to 0.25% above the upper end of
+        `epsilon(delta)`, because one Gaussian then stands for these uses.
         """
         # To save time, the bracket is not tightened by bounds for other interactions (analysts who may choose more, or
         # less, on the fly); `compared_epsilon` does that.
@@ -151,8 +152,9 @@ class Composition:
     def compared_epsilon(self, quick: CertifiedBound, delta: float) -> CertifiedBound:
         """Return the bound `quick`, a result of `quick_epsilon(delta)`, tightened by bounds for other interactions.
 
-        An interaction is what the analyst may decide on the fly. The upper end exceeds that of `epsilon(delta)` by at
-        most 0.15% if `quick` replaced hundreds of bounded-range uses by one Gaussian, and by at most 0.005% otherwise.
+        An interaction is what the analyst may decide on the fly. The upper end is slightly above the upper end of
+        `epsilon(delta)`: by at most 0.15% if one Gaussian stands for hundreds of bounded-range uses in `quick`, and
+        otherwise by at most 0.005%, because `quick` rounds losses more coarsely.
         """
         # The upper end of a stronger interaction, and the lower end of a weaker one, are valid for this composition
         # too.
@@ -213,11 +215,11 @@ class Composition:
         return replace(bound, lower=min(bound.lower, bound.upper))
 
     def _not_below_parts(self, bound: CertifiedBound, target: Target) -> CertifiedBound:
-        """Return `bound`, with each end raised to the same end of the bounds for some subsets of the uses.
+        """Return `bound` with both ends raised, so that neither is below the same end for a subset of the uses.
 
-        Each end is compared with the same end for a subset, and the larger end is taken. The true optimum of all uses
-        is at least that of a subset. But upper ends exceed the optimum by errors of grids, so without this step one
-        more use could lower the upper end. `target` asks for a delta or an epsilon.
+        The bounds for some subsets are computed for this. The true optimum of all uses is at least the optimum of a
+        subset. But computed upper ends are above the optimum by errors of grids, so without this step one more use
+        could lower the upper end. `target` asks for a delta or an epsilon.
 
         Theorem: docs/numerics.md, "Upper ends of growing sets".
         """
@@ -414,9 +416,10 @@ class Composition:
 def _sets_without_small_kinds(uses: tuple[Use, ...]) -> Iterator[tuple[Use, ...]]:
     """Yield `uses` without the smallest kind of use, and then without the two smallest kinds, if these are small.
 
-    A kind is all uses with the same guarantee, and kinds are small if their uses cost little together. The caller
-    compares the bound for all uses with the bounds for the yielded sets, so that a small further use does not lower the
-    bound.
+    A kind is all uses with the same guarantee. The size of a kind is the sum of its uses' rho + max(xi, 0), for (xi,
+    rho)-zCDP. Kinds are small if they have together at most the share `_SMALL_SHARE` of the sum of all sizes. The
+    caller compares the bound for all uses with the bounds for the yielded sets, so that a small further use does not
+    lower the bound.
     """
     # The size of a kind is its number of uses times rho + max(xi, 0), where the guarantee implies (xi, rho)-zCDP. Kinds
     # of equal size are ordered by the text of the guarantee. At most `_MOST_PARTS` sets are yielded, and the kinds left

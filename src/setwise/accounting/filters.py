@@ -20,9 +20,9 @@ from setwise.records import set_fields
 class Spent:
     """The totals over all uses so far, by which a zCDP filter decides whether to admit a further use.
 
-    Each use is (xi, rho)-zCDP without outright failure (in which everything may be revealed). `rho` is the sum of rho,
-    plus the sum of the positive xi. `failure_sum` is the sum of the probabilities of outright failure. Both are rounded
-    up.
+    Each use is (xi, rho)-zCDP unless it fails outright (in which case everything may be revealed). The field `rho` is
+    the sum of rho + max(xi, 0) over the uses, because (xi, rho)-zCDP implies (0, rho + max(xi, 0))-zCDP. `failure_sum`
+    is the sum of the probabilities of outright failure. Both are rounded up, so that no use is counted too low.
     """
 
     rho: float = 0.0
@@ -48,11 +48,11 @@ class Spent:
         return either_fails(self.failure, optimised_delta(0.0, self.rho, epsilon))
 
     def plus(self, use: Use) -> "Spent":
-        """Return the totals after the further uses that `use` counts.
+        """Return these totals with the uses of `use` (a guarantee and a count) added.
 
-        Each of these uses is (xi, rho)-zCDP without outright failure, in which everything may be revealed. The
-        probability of outright failure is added to `failure_sum`. A positive xi is added to rho, and a negative xi is
-        dropped.
+        Each of these uses is (xi, rho)-zCDP unless it fails outright (in which case everything may be revealed), and
+        adds rho + max(xi, 0) to the field `rho`. This is safe, because (xi, rho)-zCDP implies (0, rho + max(xi,
+        0))-zCDP. The probability of outright failure is added to `failure_sum`.
         """
         # A positive xi may be added because the divergence of order alpha > 1 is at most xi + alpha rho <= alpha (xi +
         # rho).
@@ -63,9 +63,9 @@ class Spent:
 
 
 def filter_parameters(uses: Sequence[Use]) -> Spent:
-    """Return the sums of rho and of failure probabilities over `uses`.
+    """Return the totals of all `uses`: the sum of their zCDP parameters, and the sum of their failure probabilities.
 
-    By these two sums a zCDP filter, which has a budget for each, decides whether to admit a further use.
+    A zCDP filter has a budget for each of the two sums, and admits a further use only if neither is exceeded.
     """
     spent = Spent()
     for use in uses:
@@ -98,9 +98,10 @@ class ZcdpFilter:
 
     @property
     def rho_budget(self) -> float:
-        """The largest sum of rho, rounded down, for which zCDP implies (epsilon, (1 - `failure_share`) delta)-DP.
+        """The largest sum of rho for which zCDP implies (epsilon, (1 - `failure_share`) delta)-DP.
 
-        The share `failure_share` of delta is set aside for outright failures (in which everything may be revealed).
+        The share `failure_share` of delta is set aside for outright failures (in which everything may be revealed). The
+        result is rounded down, so that spending all of it keeps the promise.
         """
         delta = self.delta * (1.0 - self.failure_share)
         low, high = 0.0, self.epsilon
@@ -118,14 +119,15 @@ _LEVELS = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZcdpOdometer:
-    """An upper bound on the privacy loss of all uses so far; with probability 1 - delta it holds at all times at once.
+    """An upper bound on the privacy loss of all uses so far.
+
+    With probability 1 - `delta`, the privacy loss never exceeds the bound, however many uses are recorded.
 
     - `failure_share` is the share of delta for outright failures (in which everything may be revealed). Once the sum of
       their probabilities exceeds this share, the bound is infinite.
-    - `first_rho` is used only if `most_rho` is None: the bound is close once the sum of rho is at least about this
-      large.
-    - `most_rho` is the sum of rho at which a filter admits no further use, so that the bound is close up to it; None
-      without a filter.
+    - `most_rho` is the sum of rho at which a filter admits no further use, or None without a filter. With a filter, the
+      bound is close for sums of rho up to `most_rho`.
+    - `first_rho` is for the case without a filter: the bound is close once the sum of rho is at least about this large.
     - `spent` has the sums, over the uses so far, of rho and of the failure probabilities.
 
     >>> from setwise.accounting.guarantees import Gaussian
@@ -159,7 +161,7 @@ class ZcdpOdometer:
     def record(self, use: Use) -> "ZcdpOdometer":
         """Return a new odometer that also covers `use`; this odometer does not change.
 
-        The totals of rho and of failure probabilities grow by those of `use`.
+        The rho and the failure probability of every use that `use` counts are added to the totals in `spent`.
         """
         return replace(self, spent=self.spent.plus(use))
 

@@ -129,8 +129,8 @@ class Guarantee(ABC):
         """Return the price of one use that leaves `remaining` in a budget of mu squared; infinite if no price is known.
 
         Price and remaining budget are in mu squared. A Gaussian mechanism of mu^2 = `remaining` + price dominates the
-        use followed by a Gaussian mechanism of mu^2 = `remaining`, so the price may be higher if less remains. The
-        probability of outright failure (in which everything may be revealed) is not included.
+        use followed by a Gaussian mechanism of mu^2 = `remaining`. The less remains, the more a use may add, so the
+        price may be higher. The probability of outright failure (in which everything may be revealed) is not included.
         """
         pure = self.pure()
         return math.inf if pure is None else pure.price(remaining)
@@ -318,9 +318,9 @@ class Gaussian(Guarantee):
 
     @classmethod
     def merged(cls, uses: "Iterable[tuple[Gaussian, int]]") -> "Gaussian":
-        """Return the one Gaussian mechanism that is equivalent to all of `uses`, with sigma rounded down.
+        """Return the one Gaussian mechanism that is equivalent to all of `uses`, which are pairs (Gaussian, count).
 
-        `uses` are pairs (Gaussian, count).
+        Its sigma is rounded down, so that it never has less privacy loss than the uses.
 
         Theorem: Gaussian losses are Gaussian and add up, so sigma = (sum of 1/sigma_i^2)^(-1/2) exactly.
         """

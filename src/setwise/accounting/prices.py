@@ -232,8 +232,9 @@ def integer_gaussian_price(sigma: float, sensitivity: int, remaining: float, mis
 def wallet_before(price: Price, count: int, remaining: float) -> float:
     """Return the mu squared that a budget needs to pay for `count` equal uses and keep `remaining` after them.
 
-    The result is rounded up, and infinite if a use has no finite price. `price` maps the mu squared left after one use
-    to the price of this use. The less is left, the higher the price, so the uses have different prices.
+    The result is rounded up, so that it always suffices, and infinite if a use has no finite price. `price` maps the mu
+    squared left after one use to the price of this use. The less is left, the higher the price, so each use costs at
+    least as much as the use before it.
     """
     # Uses are priced in blocks, from the last use to the first. Each use of a block is charged the price of the block's
     # last use, which is the highest of the block. All blocks together overcharge by only a few hundredths of the price
@@ -252,17 +253,17 @@ def wallet_before(price: Price, count: int, remaining: float) -> float:
 def after_paying(price: Price, count: int, wallet: float) -> float | None:
     """Return the mu squared left of a budget `wallet` after `count` equal uses; None if it cannot pay for them.
 
-    The result is rounded down. `price` maps the mu squared left after one use to the price of this use; the less is
-    left, the higher the price.
+    The result is rounded down, so that no more is spent later than the budget allows. `price` maps the mu squared left
+    after one use to the price of this use; the less is left, the higher the price.
     """
     # The result is checked: the balance that `wallet_before` needs to keep the result, plus a margin for rounding
     # errors, is at most `wallet`.
 
     def spare(remaining: float) -> float:
-        """Return (`wallet` - cost) / `wallet`, where cost is the balance that pays for the uses and leaves `remaining`.
+        """Return (`wallet` - b) / `wallet`, where b is the balance needed to pay for the uses and keep `remaining`.
 
-        All amounts are in mu squared. The result is negative if the wallet cannot pay. `wallet`, `price` and `count`
-        are the arguments of `after_paying`.
+        All amounts are in mu squared. The result is negative if the wallet cannot pay for the uses and keep
+        `remaining`. `wallet`, `price` and `count` are the arguments of `after_paying`.
         """
         return (wallet - wallet_before(price, count, remaining) * (1.0 + _CHARGE)) / wallet
 

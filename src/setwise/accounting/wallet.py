@@ -111,21 +111,27 @@ def wallet_shortage(uses: Sequence[Use], remaining: float) -> str:
 def gaussian_of(size: float) -> Gaussian:
     """Return the Gaussian mechanism of mu^2 = `size`, which dominates all uses paid from a wallet of that size.
 
-    A wallet is a budget of mu squared, from which uses are paid. The sigma of the Gaussian is rounded down.
+    A wallet is a budget of mu squared, from which uses are paid. The sigma of the Gaussian is rounded down, so that the
+    Gaussian still dominates.
     """
     return Gaussian(sigma=min(_sigma(size), LARGEST_SCALE))
 
 
 def _sigma(size: float) -> float:
-    """Return the sigma of the Gaussian with mu^2 = `size`, which is 1 / sqrt(size), rounded down."""
+    """Return 1 / sqrt(`size`), the sigma of the Gaussian with mu^2 = `size`.
+
+    It is rounded down, because less noise only raises the delta, so that bounds stay valid.
+    """
     return down(1.0 / math.sqrt(size)) * (1.0 - 4.0 * UNIT)
 
 
 def wallet_for(epsilon: float, delta: float) -> float:
-    """Return the largest mu^2, rounded down, for which one Gaussian mechanism is (epsilon, delta)-DP.
+    """Return the largest mu^2 for which one Gaussian mechanism is (`epsilon`, `delta`)-DP.
 
-    Theorem: the analytic Gaussian mechanism (lem:AGM). The result is checked: an upper bound on the Gaussian's delta at
-    `epsilon` is at most `delta`.
+    The result is rounded down, and checked: an upper bound on the delta of its Gaussian at `epsilon` is at most
+    `delta`.
+
+    Theorem: the analytic Gaussian mechanism (lem:AGM).
     """
     import numpy as np
 
@@ -134,9 +140,10 @@ def wallet_for(epsilon: float, delta: float) -> float:
     at = np.array([epsilon])
 
     def spare(size: float) -> float:
-        """Return log(`delta` / d), rounded down, where d is the delta at `epsilon` of the Gaussian with mu^2 = `size`.
+        """Return log(`delta` / d), where d is an upper bound on the delta of the Gaussian with mu^2 = `size`.
 
-        The result is negative if `size` is too large. `epsilon` and `delta` are the arguments of `wallet_for`.
+        The delta is at the epsilon that `wallet_for` is given, and `delta` is also its argument. The result is negative
+        if `size` is too large.
         """
         value, error = GaussianLoss(_sigma(size)).delta(at)
         return math.log(delta) - math.log(float(value[0] + error[0]))

@@ -143,11 +143,11 @@ def sums(parts: Sequence[EqualLosses], window: Window, *, from_above: bool) -> A
         """Return Chernoff's bound on the probability that the sum S of all losses lies beyond an end of the window.
 
         - `cut`: whether any sum lies beyond this end; if False, the result is 0.
-        - `further` is the exponent in Chernoff's bound. Any number above 0 is valid for the right end, and below 0 for
-          the left end.
         - `end` is the end of the window, as a loss.
-        - `tilt` and `height`: the result is for probabilities weighted by exp(tilt s - height) at each value s of S.
-          With 0 and 0 they are not weighted.
+        - `tilt` and `height`: the probability of each value s of S is first multiplied by exp(tilt s - height). With 0
+          and 0 it is not changed.
+        - `further` is the exponent in Chernoff's bound. Any number of at least `tilt` is valid for the right end of the
+          window, and any number of at most `tilt` for the left end.
         """
         # The bound is E[exp(`further` S)] exp(-`further` * `end`), for the weighted probability.
         exponent = cumulant(parts, further) - height - (further - tilt) * end

@@ -161,8 +161,7 @@ class LatticeSum:
         """Return a bracket for the smallest epsilon with a delta of at most `delta`, computed on one lattice.
 
         `saddle` is the total loss L on a coarse lattice, from which the range of losses to compute is chosen. The
-        bracket is narrowest if that epsilon is near the mean of L under the tilt, the weight exp(`tilt` L) on
-        probabilities.
+        bracket is narrowest if that epsilon is near the mean of L when probabilities are weighted by exp(`tilt` L).
         """
         # The range of losses is chosen from `saddle`. A lattice is a set of equally spaced losses.
         upper, lower = self.tails(saddle, tilt)
@@ -313,10 +312,12 @@ class LatticeSum:
     def step(self, coarser: float = 1.0) -> float:
         """Return the step of the lattice to which losses are rounded: small enough for the tolerance.
 
-        If possible, losses of positive probability are lattice points, which need no rounding. `coarser` is 1 for the
-        upper bound on delta and above 1 for the lower bound. The step for the lower bound may be `coarser` times as
-        large, because no promise depends on that bound. Where losses of positive probability cannot all be lattice
-        points, it is smaller than the step for the upper bound instead, because rounding down is less accurate.
+        `coarser` is 1 for the upper bound on delta and above 1 for the lower bound.
+
+        - If all losses of positive probability can be lattice points, they need no rounding. The step for the lower
+          bound may then be `coarser` times as large, because no promise depends on the lower bound.
+        - Otherwise all losses are rounded. The step for the lower bound is then smaller than the step for the upper
+          bound, because the lower bound rounds losses down, which is less accurate.
         """
         # The unit of a use is a number of which all losses of the use are multiples; continuous losses have no unit. If
         # a useful step divides the units of all uses, losses with a unit are not rounded. The step is then at most

@@ -73,7 +73,7 @@ def cumulant(parts: Sequence[EqualLosses], tilt: float) -> float:
     """Return log E[exp(tilt x)], where x is the sum of the privacy losses of all `parts`.
 
     Each part is a number of equal independent losses, whose distribution is a lattice. A lattice may have a constant
-    `shift`, to be subtracted from its losses; this function ignores it.
+    `shift`, to be subtracted from its losses. This function ignores it, because callers shift the sum at the end.
     """
     return math.fsum(part.count * _cumulant(part.lattice, tilt) for part in parts)
 
@@ -82,7 +82,7 @@ def _cumulant(lattice: LossLattice, tilt: float) -> float:
     """Return log E[exp(tilt x)], where x is the privacy loss of `lattice`.
 
     The lattice has the probabilities of equally spaced losses. Its constant `shift`, to be subtracted from every loss,
-    is ignored here.
+    is ignored here, because callers shift the sum of all losses at the end.
     """
     exponent = multiples(tilt * lattice.step, lattice.first, lattice.mass.size)
     with np.errstate(divide="ignore"):
@@ -228,11 +228,11 @@ class Saddle:
         target = math.log(delta)
 
         def residual(tilt: float) -> tuple[float, float]:
-            """Return, for Newton's method: log d - log `delta`, and about minus its derivative by the tilt.
+            """Return, as `_newton` needs them, log(d / `delta`) and about minus the derivative of this by the tilt.
 
-            `delta` is the argument of `for_delta`, and d is the delta at the epsilon that equals the mean loss under
-            `tilt`, the weight exp(tilt L) on each loss L. The second number is `tilt` times the variance of the tilted
-            total loss.
+            `delta` is the argument of `for_delta`. Weight each loss L by exp(`tilt` L). Then d is an estimate of the
+            delta at the epsilon that equals the weighted mean of the total loss, and the second number is `tilt` times
+            the weighted variance of the total loss.
             """
             # The second number is about minus the derivative of the first by the tilt.
             height, mean, variance = self.at(tilt)
@@ -269,10 +269,11 @@ class Saddle:
         )
 
     def _log_chernoff_excess(self, tilt: float, variance: float) -> float:
-        """Return log(C / d), where C is Chernoff's bound on delta at the epsilon m, and d an estimate of this delta.
+        """Return log(C / d), where d is an estimate of a delta, and C is Chernoff's bound on the same delta.
 
-        C is quick to compute, so callers subtract the result from log C to estimate log delta. m and `variance` are the
-        mean and variance of the loss under the `tilt`, the weight exp(tilt L) on each loss L.
+        Weight each loss L by exp(`tilt` L). The delta is at the epsilon that equals the weighted mean of the total
+        loss, and `variance` is its weighted variance. Callers know log C, and subtract the result to estimate log
+        delta.
         """
         # Chernoff's bound is C = E[exp(tilt L)] exp(-tilt m). The quotient d / C is the tilted average of exp(-tilt x)
         # - exp(-(tilt + 1) x) over losses m + x with x > 0. For a normal loss this average has a closed form. If the
@@ -289,23 +290,23 @@ class Saddle:
 
     @cached_property
     def _variance(self) -> float:
-        """Variance of the total privacy loss L without a tilt, the weight exp(tilt L), but at least 1e-300."""
+        """Variance of the total privacy loss, without any tilt; at least 1e-300, so that it can be a divisor."""
         return max(self.at(0.0)[2], 1e-300)
 
     def moderate(self, tilt: float) -> float:
-        """Return `tilt`, but at most the largest tilt that does not magnify rounding errors too far when it is undone.
+        """Return `tilt`, limited to `CONFIG.largest_moderate` divided by the standard deviation of the total loss.
 
-        A tilt weights each loss L by exp(tilt L). The limit is `CONFIG.largest_moderate` divided by the standard
-        deviation of the total loss.
+        A tilt weights each loss L by exp(tilt L). Results are divided by this weight at the end, which would magnify
+        rounding errors too far if the tilt were larger.
         """
         return min(tilt, CONFIG.largest_moderate / math.sqrt(self._variance))
 
     @cached_property
     def _largest(self) -> float:
-        """Largest exponential tilt that is used: `CONFIG.largest` divided by the smallest deviation of one use's loss.
+        """Largest exponential tilt that is used. Under it, nearly all probability is at the largest loss.
 
-        A tilt weights the probability of a loss L by exp(tilt L). Under a tilt this large, nearly all probability is at
-        the largest loss.
+        A tilt weights the probability of a loss L by exp(tilt L). The result is `CONFIG.largest` divided by the
+        smallest standard deviation of the loss of one use.
         """
         # The deviation is the standard deviation; for a bounded-range use it is half its epsilon. A loss that hardly
         # varies is taken to have a deviation of a thousandth of a lattice step.

@@ -153,7 +153,7 @@ class BatchMixture:
         response with losses t and t - a.
 
         - `tilt`: the losses L of the other mechanisms may be rounded to a lattice. The result is then most accurate
-          near their mean under the tilt, the weight exp(tilt L).
+          near the mean of L when probabilities are weighted by exp(tilt L).
         - `width` is the wanted relative width of a bracket; a smaller width needs a finer lattice. None takes the
           default.
         """
@@ -170,14 +170,14 @@ class BatchMixture:
         return _Responses(self.groups, *beside.tails(coarse_saddle(self.linear), tilt, whole=True))
 
     def _in_boxes(self, responses: "_Responses", epsilon: float, tilt: float) -> "_Responses":
-        """Return a simpler batch that has at least this batch's delta, and at most `CONFIG.most_fixed` epsilons.
+        """Return an object that computes the delta of a simpler batch, whose delta is at least this batch's delta.
 
-        In a batch, all mechanisms are chosen up front. Branch and bound is faster with fewer epsilons, because fewer
-        joint outcomes must be summed over.
+        In a batch, all mechanisms are chosen up front. The simpler batch has at most `CONFIG.most_fixed` epsilons.
+        Branch and bound is faster with fewer epsilons, because there are fewer joint outcomes to sum over.
 
-        - `responses` computes the delta of this batch.
-        - `epsilon`: the replacement is accurate at about this overall epsilon.
-        - `tilt` is the rate at which delta is expected to fall there: losses L are weighted by exp(tilt L).
+        - `responses` computes the delta of this batch; it is returned unchanged if the epsilons are few enough.
+        - `epsilon`: the simpler batch is close to this batch at about this overall epsilon.
+        - `tilt` is the rate at which delta is expected to fall near `epsilon`: losses L are weighted by exp(tilt L).
         """
         # Branch and bound over boxes of parameters would take too long with more epsilons. The groups (bounded-range
         # mechanisms of one epsilon) that add most to the variance of the loss are kept. The other groups and the
@@ -230,9 +230,9 @@ class _Responses:
 
     - `groups` are the randomized responses as (epsilon, count). All responses of a group have the same t, and their
       losses are t and t - epsilon.
-    - `above` and `below` are losses that stand for the other mechanisms: delta with `above` is at least the true delta,
-      and with `below` at most.
-    - `atoms` are enumerated losses of other mechanisms, which `above` and `below` do not include.
+    - `atoms` are the losses of those other mechanisms whose losses are enumerated.
+    - `above` and `below` are losses that stand for all remaining mechanisms: delta with `above` is at least the true
+      delta, and with `below` at most.
     """
 
     groups: tuple[Group, ...]
@@ -322,7 +322,8 @@ def _boxes(width: float | None) -> int:
     """Return how many boxes of parameters t branch and bound may split.
 
     A randomized response of epsilon a has the losses t and t - a. A box has an interval of t for each group of equal
-    responses. The number is larger if the caller asked for a `width` of the bracket than if `width` is None.
+    responses. More splits are allowed if the caller asked for a `width` of the bracket, because a bracket that is wider
+    is then an error. None asks for no width.
     """
     return CONFIG.most_boxes if width is None else CONFIG.more_boxes * CONFIG.most_boxes
 

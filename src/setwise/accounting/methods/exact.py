@@ -149,8 +149,8 @@ _STRAY = 1e-129
 class NearlyNoNoise:
     """Integer Gaussian uses with so little noise that all of it is 0, except with a probability of at most `stray`.
 
-    `total` is a bracket for the privacy loss if all noise is 0. `failure` is a bracket for the probability that one of
-    the uses fails outright (reveals everything), which its guarantee allows whatever the noise is.
+    `total` is a bracket for the privacy loss if all noise is 0. `failure` is a bracket for the probability of outright
+    failure (in which everything may be revealed), which the guarantees allow in addition to the noise.
     """
 
     total: Bracket

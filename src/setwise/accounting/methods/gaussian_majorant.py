@@ -89,8 +89,8 @@ def _by_potential(draws: Sequence[tuple[Guarantee, int]], levels: Sequence[float
     """Return a budget (mu squared), rounded up, that pays for all `draws` in any order; infinite if none is found.
 
     - `draws` are the uses to pay for, as pairs (guarantee, count).
-    - `levels`: entry i is the budget that pays for the first i kinds of `draws`, one kind after another. These numbers
-      decide only how close the result is to the smallest such budget.
+    - `levels`: entry i is the budget that pays for the first i entries of `draws` in one fixed order. It need not pay
+      for other orders. These numbers decide only how close the result is to the smallest budget for any order.
     """
     # Each kind b of use gets a positive number k_b. Let e_b(x) be an upper bound on the price of a use b whose payment
     # moves the balance past x, from above x to below x. The potential of a balance v is Theta(v) = int_0^v min_b k_b /
@@ -119,10 +119,10 @@ def _by_potential(draws: Sequence[tuple[Guarantee, int]], levels: Sequence[float
 
 
 def _jumps(use: Guarantee, points: Sequence[float]) -> list[float]:
-    """Return, for each balance x in `points`, the most that one `use` can cost if it moves the balance across x.
+    """Return, for each balance x in `points`, an upper bound on the price of a use that moves the balance across x.
 
-    The balance is at least x before the payment, and at most x after it. The less a payment leaves, the higher is the
-    price of the use; but a payment that leaves too little started below x. All numbers are in mu squared.
+    The balance is at least x before the use is paid, and at most x after it. The price is highest if the payment leaves
+    little. But it cannot leave too little, because the balance before is at least x. All numbers are in mu squared.
     """
     # The balance is that of a Gaussian wallet, a budget from which uses are paid. Let price(v) be the price of the
     # guarantee `use` if v is left after it; prices fall with v. If v + price(v) < x, a use that leaves v or less
