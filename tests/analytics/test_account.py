@@ -395,3 +395,45 @@ def test_a_statement_of_two_selects_is_paid_with_noise_that_the_account_can_pay_
     assert question.shortage(question.plan()) is None
     assert question.ask("joined").rows == question.ask("joined").rows
     assert account.status().charges == 2
+
+
+def test_questions_of_a_half_are_answered_one_after_the_other_from_an_account_of_three(ledger):
+    """A count, a top k with Gaussian noise and a mean: the top k took 1.3 of 2.5, and the mean was refused."""
+    ledger.open_filter("dan", epsilon=3.0, delta=1e-6)
+    account = ledger.account("dan")
+    _, session = recorded_session(account=account)
+    session.count(epsilon=0.5)
+    assert account.status().epsilon_left == pytest.approx(2.5)
+    session.top_k(item="page", k=10, epsilon=0.5, delta=1e-7)
+    assert account.status().epsilon_left > 1.7
+    for _ in range(3):
+        session.mean(value="minutes", low=0, high=60, epsilon=0.5)
+    assert account.status().epsilon_left > 0.2
+
+
+@pytest.mark.parametrize("order", ["cg", "gc", "ccgcg", "gccgc", "gggcc"])
+def test_a_question_takes_at_most_its_epsilon_from_what_is_left(ledger, order):
+    """Counts without a delta and histograms for which the planner takes Gaussian noise, in any order, until refused."""
+    ledger.open_filter("dan", epsilon=3.0, delta=1e-6)
+    account = ledger.account("dan")
+    _, session = recorded_session(account=account)
+    for number, letter in enumerate(5 * order):
+        before = account.status().epsilon_left
+        ask = {
+            "c": lambda key: session.count(epsilon=0.4, key=key),
+            "g": lambda key: session.histogram(item="page", domain=("home", "help"), epsilon=0.4, delta=2e-8, key=key),
+        }[letter]
+        if before < 0.4:
+            break
+        answer = ask(str(number))
+        assert account.status().epsilon_left >= before - 0.4 * (1 + 1e-6), number
+        assert ask(str(number)).items == answer.items, "a retry finds its charge, whatever noise it would take now"
+    assert account.status().charges >= 7
+    assert not ledger.verify().faults
+
+
+def test_a_question_of_more_than_is_left_gets_no_delta_that_it_did_not_ask_for(ledger):
+    ledger.open_filter("dan", epsilon=2.0, delta=1e-6)
+    _, session = recorded_session(account=ledger.account("dan"))
+    with pytest.raises(BudgetExhausted, match=r"or with Gaussian noise: add counts='gaussian', delta="):
+        session.count(epsilon=2.05)

@@ -210,50 +210,122 @@ class _QuestionPayer:
         return self.payer.settle(receipt, answer=answer)
 
 
-def first_payable(budget: AskedBudget, attempt: Callable[[AskedBudget], T]) -> T:
-    """Return `attempt(budget)`, or if the account cannot pay for that, `attempt` of the same budget with other noise.
+def _no_status() -> AccountStatus | None:
+    return None
 
-    `attempt` plans a question, charges it and returns its answer. An account pays from a Gaussian budget (mu squared)
-    or from a sum of epsilons, and a charge that only one of the two can pay disables the other. Then one kind of noise
-    can still be paid for, although the planner would choose another. A budget that names its noise, its mechanism or a
-    wanted accuracy is tried alone.
+
+def first_payable(
+    budget: AskedBudget,
+    attempt: Callable[[AskedBudget], T],
+    status: Callable[[], AccountStatus | None] = _no_status,
+    uses_of: Callable[[AskedBudget], Sequence[Use]] = lambda _: (),
+) -> T:
+    """Return `attempt` of `budget` with the noise that `sparing_budget` chooses, or else with noise that can be paid.
+
+    `attempt` plans a question, charges it and returns its answer; the other parameters are those of `sparing_budget`,
+    and without them the planner's noise is tried first.
+    A budget that names its noise, its mechanism or a wanted accuracy is tried alone.
     Raises: the error of the first attempt if no attempt can be paid for.
     """
+    chosen = sparing_budget(budget, status, uses_of)
     try:
-        return attempt(budget)
-    except (BudgetExhausted, KeyConflict):
+        return attempt(chosen)
+    except (BudgetExhausted, KeyConflict) as error:
         # A key that paid for other noise conflicts with the first attempt, so a retry looks for its charge here, too.
-        for other in _with_other_noise(budget):
-            with suppress(BudgetExhausted, KeyConflict, InvalidParameter, Unattainable):
-                return attempt(other)
+        # Only then is a delta added, because a key that was used before pays for nothing new.
+        delta = _account_delta(status()) if isinstance(error, KeyConflict) else None
+        for other in (budget, *_with_other_noise(budget, delta)):
+            if other != chosen:
+                with suppress(BudgetExhausted, KeyConflict, InvalidParameter, Unattainable):
+                    return attempt(other)
         raise
 
 
-def payable_plan(budget: AskedBudget, plan: Callable[[AskedBudget], P], can_pay: Callable[[P], bool]) -> P:
+def payable_plan(
+    budget: AskedBudget,
+    plan: Callable[[AskedBudget], P],
+    can_pay: Callable[[P], bool],
+    status: Callable[[], AccountStatus | None] = _no_status,
+    uses_of: Callable[[P], Sequence[Use]] = lambda _: (),
+) -> P:
     """Return the plan within `budget` that `first_payable` would run; `plan(budget)` if no plan can be paid for.
 
-    `plan` plans a question within a budget, and `can_pay` says whether the account can pay for a plan. No row is read.
+    `plan` plans a question within a budget, `can_pay` says whether the account can pay for a plan, and `uses_of`
+    returns the mechanisms of a plan, as guarantees with counts. `status` returns the account's status. No row is read.
     """
-    first = plan(budget)
 
     def attempt(tried: AskedBudget) -> P:
-        planned = first if tried is budget else plan(tried)
+        planned = plan(tried)
         if not can_pay(planned):
             raise BudgetExhausted("the account cannot pay for this plan")
         return planned
 
     try:
-        return first_payable(budget, attempt)
+        return first_payable(budget, attempt, status, lambda tried: uses_of(plan(tried)))
     except BudgetExhausted:
-        return first
+        return plan(budget)
 
 
-def _with_other_noise(budget: AskedBudget) -> Iterator[Total]:
-    """Yield `budget` with Laplace noise and with Gaussian noise, if it leaves the choice of noise to the planner."""
-    if isinstance(budget, Total) and budget.counts is CountNoise.BEST and budget.mechanism is None:
+_ROUNDING = 1e-9
+"""The share of a question's epsilon by which what is left may fall below adding up, because amounts are whole units."""
+
+
+def sparing_budget(
+    budget: AskedBudget,
+    status: Callable[[], AccountStatus | None],
+    uses_of: Callable[[AskedBudget], Sequence[Use]],
+) -> AskedBudget:
+    """Return `budget`, or `budget` with other noise if the planner's noise takes more than the question's epsilon.
+
+    An account pays from a Gaussian budget (mu squared) or from a sum of epsilons, and a charge that only one of the two
+    can pay ends the other. So noise that the planner chooses for its accuracy can take far more than the question's
+    epsilon from the epsilon that is left. The first of the planner's, Laplace and Gaussian noise is taken that takes at
+    most the question's epsilon, or else the payable noise that leaves most. Gaussian noise takes the account's default
+    delta if `budget` has none, because the account's promise has a delta in any case.
+
+    - `status` returns the status of the account that pays; None if no account pays.
+    - `uses_of` plans the question within a budget, and returns its mechanisms as guarantees with counts.
+
+    The result is `budget` if it names its noise, its mechanism or a wanted accuracy, if the account adds up otherwise,
+    if its epsilon is more than what is left, and if no noise can be paid for.
+    """
+    account = status() if _leaves_noise_open(budget) else None
+    if account is None or not isinstance(budget, Total) or account.epsilon_left is None:
+        return budget
+    asked, left = float(budget.epsilon), account.epsilon_left
+    if asked > left:
+        return budget
+    best, most = budget, -math.inf
+    for tried in (budget, *_with_other_noise(budget, _account_delta(account))):
+        try:
+            after = account.epsilon_left_after(uses_of(tried))
+        except SetwiseError:
+            continue  # no mechanism has these parameters
+        if after is not None and left - after <= asked * (1 + _ROUNDING):
+            return tried
+        if after is not None and after > most:
+            best, most = tried, after
+    return best
+
+
+def _account_delta(status: AccountStatus | None) -> Fraction | None:
+    """Return the default delta of a question to the account with this `status`; None if no account pays."""
+    return None if status is None else Fraction(str(default_delta(status.terms)))
+
+
+def _leaves_noise_open(budget: AskedBudget) -> bool:
+    return isinstance(budget, Total) and budget.counts is CountNoise.BEST and budget.mechanism is None
+
+
+def _with_other_noise(budget: AskedBudget, delta: Fraction | None) -> Iterator[Total]:
+    """Yield `budget` with Laplace noise and with Gaussian noise, if it leaves the choice of noise to the planner.
+
+    `delta` is for Gaussian noise if `budget` has no delta; with None, such a budget gets no Gaussian noise.
+    """
+    if isinstance(budget, Total) and _leaves_noise_open(budget):
         yield replace(budget, counts=CountNoise.LAPLACE)
-        if budget.delta:
-            yield replace(budget, counts=CountNoise.GAUSSIAN)
+        if gaussian_delta := budget.delta or delta:
+            yield replace(budget, counts=CountNoise.GAUSSIAN, delta=gaussian_delta)
 
 
 _LEAST = 1e-3

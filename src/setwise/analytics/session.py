@@ -216,7 +216,13 @@ class Session(Askable):
 
         A preview reads no row and costs nothing.
         """
-        return payable_plan(budget, lambda tried: self.plan(query, tried).plan, self.can_pay)
+        return payable_plan(
+            budget,
+            lambda tried: self.plan(query, tried).plan,
+            self.can_pay,
+            self.account_status,
+            lambda plan: plan.uses,
+        )
 
     def can_pay(self, plan: Plan) -> bool:
         """Return whether the account can pay for `plan`; True if no account pays."""
@@ -295,7 +301,12 @@ class Session(Askable):
         """
         key = secrets.token_hex(16) if key is None else check_text(key, "key")
         try:
-            return first_payable(budget, lambda tried: self._ask_within(query, tried, key))
+            return first_payable(
+                budget,
+                lambda tried: self._ask_within(query, tried, key),
+                self.account_status,
+                lambda tried: self.plan(query, tried).plan.uses,
+            )
         except BudgetExhausted as refused:
             planned = self.plan(query, budget)
             suggestion = self._suggest_budget(query, planned.total or budget, planned.plan)

@@ -119,7 +119,13 @@ class SqlQuestion:
         """Return how the SQL statement would be answered and what it would cost; nothing is charged."""
         if len(self.sessions) == 1:
             return self.sessions[0].preview(self.statement.query, self.budget)
-        return payable_plan(self.budget, lambda tried: self._joint_plan(tried).plan, self.sessions[-1].can_pay)
+        return payable_plan(
+            self.budget,
+            lambda tried: self._joint_plan(tried).plan,
+            self.sessions[-1].can_pay,
+            self.session.account_status,
+            lambda plan: plan.uses,
+        )
 
     def shortage(self, plan: Plan) -> str | None:
         """Return a text that says what the account lacks to pay for `plan`; None if it can pay or no account pays."""
@@ -133,7 +139,12 @@ class SqlQuestion:
         if len(self.sessions) == 1:
             answer = self.sessions[0].ask(self.statement.query, self.budget, key=key)
         else:
-            answer = first_payable(self.budget, lambda tried: self._ask_within(tried, key))
+            answer = first_payable(
+                self.budget,
+                lambda tried: self._ask_within(tried, key),
+                self.session.account_status,
+                lambda tried: self._joint_plan(tried).plan.uses,
+            )
         return self.statement.result(answer, self.public)
 
     def _ask_within(self, budget: AskedBudget, key: str | None) -> PrivateAnswer:

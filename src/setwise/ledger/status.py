@@ -51,6 +51,7 @@ class AccountStatus:
     - `drawn` are the guarantees drawn, with counts, or None if only sums are known.
     - `worth` are the zCDP rho and the failure probability of everything drawn, and `largest` is the sum of its largest
       losses (infinite if unknown).
+    - `amounts` has the units spent in the period, per balance name.
     - `charge_uses` has the guarantees of each charge in the period, and the delta of its question. `more_like_last` is
       how many more charges like the last one can be paid. Both are None unless the account's entries were read.
     """
@@ -66,6 +67,8 @@ class AccountStatus:
     worth: Spent
     largest: float
     """The sum of the largest losses (epsilons) drawn; infinite if one of them is unbounded or the sum is not known."""
+    amounts: tuple[tuple[str, int], ...] = ()
+    """The units spent in the period, as pairs (balance name, units); most full balances have 2^60 units."""
     charge_uses: tuple[tuple[tuple[Use, ...], float | None], ...] | None = None
     """The uses of each charge of the period, and the delta of its question; None if the entries were not read."""
     more_like_last: int | None = None
@@ -172,6 +175,22 @@ class AccountStatus:
         # it.
         by_wallet = _epsilon_left(self.terms, self.left, self.share_left)
         return max(by_wallet, self._summed_epsilon_left)
+
+    def epsilon_left_after(self, uses: Sequence[Use]) -> float | None:
+        """Return the `epsilon_left` that a charge of `uses` (privacy guarantees with counts) would leave.
+
+        None if the account has no wallet (a budget in mu squared beside a sum of epsilons), has registered guarantees,
+        or cannot pay for `uses`. Nothing is charged.
+        """
+        totals = self.terms.totals
+        if self.terms.uses or not isinstance(totals, WalletTotals):
+            return None
+        spent = dict(self.amounts)
+        price = totals.price(uses, spent)
+        after = {name: spent.get(name, 0) + price.get(name, 0) for name in totals.lines()}
+        if any(after[name] > size for name, size in totals.lines().items()):
+            return None
+        return status_of(self.terms, self.period, after).epsilon_left
 
     @property
     def laplace_epsilon_left(self) -> float | None:
@@ -294,6 +313,7 @@ def status_of(
         drawn=drawn_uses if terms.totals is None else None,
         worth=worth,
         largest=largest,
+        amounts=tuple(sorted(spent.items())),
     )
 
 
