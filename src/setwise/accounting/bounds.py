@@ -183,10 +183,10 @@ def _merged_integer_gaussians(kinds: ClassifiedUses, interaction: Interaction, e
     def answer(target: Target, width: float | None) -> Bracket:
         """Return a bracket for `target`, a delta or an epsilon, computed with Gaussians in place of integer Gaussians.
 
-        The bracket contains the true value, because the Gaussians for the upper end reveal at least as much as the
-        integer Gaussians, and those for the lower end at most as much, up to a small correction. The lower end is 0 if
-        the lower bound cannot be computed. `width` is the wanted width of the bracket, relative to its upper end, or
-        None for the default.
+        The bracket contains the true value, because the Gaussian for the upper end reveals at least as much as the
+        integer Gaussians. The Gaussians for the lower end reveal at most as much, up to a small correction, which the
+        bracket includes. The lower end is 0 if the lower bound cannot be computed. `width` is the wanted width of the
+        bracket, relative to its upper end, or None for the default.
         """
         upper = _first_narrow(with_one_above, interaction, target, width, effort).upper
         with contextlib.suppress(Unattainable):
@@ -324,7 +324,7 @@ def _for_search(kinds: ClassifiedUses, effort: Effort) -> Iterator[Bound]:
     def by_one_gaussian(target: Target, width: float | None) -> Bracket:
         """Return a bracket for `target`; its upper end is computed with one Gaussian for all bounded-range uses.
 
-        The Gaussian dominates these uses. The lower end is that of known mechanisms. `target` asks for a delta or an
+        The Gaussian dominates these uses. Known mechanisms reach the lower end. `target` asks for a delta or an
         epsilon, and `width` is the wanted width of the bracket, relative to its upper end, or None for the default.
 
         Raises: `Unattainable` if the mu squared of the Gaussian is above `LARGEST_WALLET`.
@@ -349,7 +349,7 @@ def _for_search(kinds: ClassifiedUses, effort: Effort) -> Iterator[Bound]:
 
 
 def _guarantees(linear: Sequence[tuple[KnownNoise, int]]) -> list[tuple[Guarantee, int]]:
-    """Return the uses in `linear` as (guarantee, count), without those of two-point laws.
+    """Return the uses in `linear` as (guarantee, count), without the uses whose loss is a `TwoPointLaw`.
 
     A `TwoPointLaw` is an example of a loss distribution, not a guarantee; it is used only in lower bounds.
     """
@@ -359,9 +359,9 @@ def _guarantees(linear: Sequence[tuple[KnownNoise, int]]) -> list[tuple[Guarante
 def _majorant(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -> Bound:
     """Return the bound in which one Gaussian replaces the bounded-range uses of small epsilon in `kinds`.
 
-    The bracket contains the optimum: for the upper end the Gaussian dominates these uses, and the lower end is that of
-    known mechanisms with the same guarantees. `interaction` says what the analyst may choose on the fly, and `effort`
-    how narrow a bracket must be.
+    The bracket contains the optimum, because the Gaussian of the upper end dominates these uses, and known mechanisms
+    with the same guarantees reach the lower end. `interaction` says what the analyst may choose on the fly, and
+    `effort` how narrow a bracket must be.
     """
     # The Gaussian dominates these uses in any order, so the composition with it gives the upper end. The lower end is
     # the delta or epsilon of known mechanisms that satisfy the same guarantees and are chosen up front (a batch). If
@@ -701,7 +701,8 @@ def _worst_responses(kinds: ClassifiedUses, target: Target) -> Iterator[Bound]:
     """Yield at most one lower bound on the delta or epsilon of the uses `kinds`, whichever `target` asks for.
 
     Each bounded-range use is replaced by a randomized response with the same guarantee. Nothing is yielded if no use
-    has bounded range, or if some use has neither bounded range nor a dominating pair.
+    has bounded range, if some use has neither bounded range nor a dominating pair, or if delta is not expected to fall
+    with epsilon near `target`.
     """
     # The privacy loss of an epsilon-bounded-range response is t or t - epsilon. Any t in (0, epsilon) is valid.
     # `worst_t` chooses the t that costs most if the overall delta falls with the overall epsilon x like exp(-tilt x);

@@ -213,7 +213,8 @@ def epsilon_between(
     """Return a bracket for the smallest epsilon >= 0 whose delta is at most `delta`, from two bounds on delta.
 
     `upper` and `lower` map an epsilon to an upper and a lower bound on its delta. The search starts at the epsilon
-    `guess`. The upper end is found to the relative accuracy `near`, the lower end to `CONFIG.lower_near` times `near`.
+    `guess`. The upper end is found to the relative accuracy `near`. The lower end is found only to the accuracy
+    `CONFIG.lower_near` times `near`, because no promise depends on it.
 
     Raises: `Unattainable` if no epsilon up to 1e30 brings `upper` down to `delta`.
     """

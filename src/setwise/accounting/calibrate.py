@@ -122,7 +122,7 @@ class _Target:
         return self._log(bound.upper), self._log(bound.upper) - self._log(bound.lower)
 
     def estimated_excess(self, value: float) -> float:
-        """Return approximately log(delta / wanted delta), where delta is that of the planned uses.
+        """Return approximately log(delta / wanted delta), where delta is the delta of the planned uses.
 
         `value` is the value of the plan's free parameter: its noise, epsilon or count. The estimate takes about a
         millisecond and is not certified.

@@ -321,8 +321,8 @@ def largest_gain(draws: DrawOrders, tilt: float) -> float:
 def draw_gain(epsilon: float, tilt: float) -> float:
     """Return the largest log E[exp(tilt L)] of the privacy loss L of an epsilon-bounded-range mechanism.
 
-    If the privacy profile of later mechanisms falls with the overall epsilon x like exp(-tilt x), one use of such a
-    mechanism before them multiplies the profile by at most the exponential of the result.
+    Suppose that the privacy profile of later mechanisms falls with the overall epsilon x like exp(-`tilt` x). Then one
+    epsilon-bounded-range use before them multiplies the profile by at most the exponential of the result.
     """
     t = worst_t(epsilon, tilt)
     keep = math.expm1(t - epsilon) / math.expm1(-epsilon)

@@ -237,7 +237,8 @@ class BoundedRangeStep:
 
         The new profile is the profile of one bounded-range mechanism followed by other mechanisms. At each grid point
         it is a maximum over the mechanism's parameter t, and the returned values of t nearly attain the maximum.
-        `values` are upper bounds on the profile of the other mechanisms, without the first `left_out` grid points.
+        `values` are upper bounds on the profile of the other mechanisms. Both arrays begin at the grid point with index
+        `left_out`.
         """
         # At each grid point the new profile is a supremum over t in [0, epsilon]; the second result has the t near the
         # supremum. At grid points left out the profile is bounded by the chord of `Profile.whole`.
@@ -432,7 +433,8 @@ class BoundedRangeStep:
         """Return lower bounds on a new privacy profile at `size` grid points.
 
         - The new profile is the profile of one bounded-range mechanism followed by other mechanisms.
-        - `values` are lower bounds on the profile of the other mechanisms, without the first `left_out` grid points.
+        - `values` are lower bounds on the profile of the other mechanisms.
+        - Both arrays begin at the grid point with index `left_out`.
         - `choices` has the pairs of parameter t and grid point to try; any pair gives a lower bound.
         """
         # The new profile is a supremum over t. The `choices` came near the upper bound. At grid points left out the

@@ -114,8 +114,8 @@ class Optimum:
       or all have bounded range.
     - `failure` is a bracket for the probability that some mechanism fails outright (reveals everything).
     - `effort` has the default relative width of brackets and the progress callback.
-    - `floor` is a known lower bound on the result of the method `epsilon`, which then computes only an upper bound at
-      first; None if no bound is known.
+    - `floor` is a known lower bound on the result of the method `epsilon`, or None. With a lower bound, the method at
+      first computes only an upper bound, to save time.
 
     Requires: at least one bounded-range stage.
     Theorem: docs/optimal-composition.md; the paper's recursion for adaptive composition of unequal parameters
@@ -133,8 +133,8 @@ class Optimum:
     def delta(self, epsilon: float, width: float | None = None) -> Bracket:
         """Return a bracket for the largest delta at `epsilon` over all analysts who go through the stages in order.
 
-        `width` is the wanted width of the bracket, relative to its upper end. If it is None, the default width (that of
-        the field `effort`) is aimed for, and a wider bracket is accepted.
+        `width` is the wanted width of the bracket, relative to its upper end. If it is None, the default width (in the
+        field `effort`) is aimed for, and a wider bracket is accepted.
 
         Raises: `Unattainable` if the bracket cannot be made as narrow as `width`.
         """
@@ -160,8 +160,8 @@ class Optimum:
     def epsilon(self, delta: float, width: float | None = None) -> Bracket:
         """Return a bracket for the smallest epsilon at which the largest delta over all analysts is at most `delta`.
 
-        `width` is the wanted width of the bracket, relative to its upper end. If it is None, the default width (that of
-        the field `effort`) is aimed for, and a wider bracket is accepted.
+        `width` is the wanted width of the bracket, relative to its upper end. If it is None, the default width (in the
+        field `effort`) is aimed for, and a wider bracket is accepted.
 
         Raises: `Unattainable` if `delta` is not above the probability of outright failure, or if the bracket cannot be
         made as narrow as `width`.
@@ -395,8 +395,8 @@ class Optimum:
     def _begins_with_atoms(self) -> bool:
         """Whether the mechanisms used first include pure-DP or Laplace uses and have too many losses to enumerate.
 
-        The mechanisms used first are those of the first stage. Losses of pure-DP and Laplace uses have positive
-        probability. If they are rounded to a grid and not enumerated, brackets are wider, so a finer grid is needed.
+        The mechanisms used first are the mechanisms of the first stage. Losses of pure-DP and Laplace uses have
+        positive probability. If they are rounded to a grid and not enumerated, brackets are wider, so a finer grid is needed.
         """
         match self.stages[0]:
             case LinearStage(uses=uses):

@@ -151,7 +151,7 @@ class LossPair:
 
 
 def from_cells(step: float, first: int, p: Floats, q: Floats, infinite: float, relative_error: float) -> LossLattice:
-    """Return a lattice whose delta is at least that of a privacy loss, from the probabilities between lattice points.
+    """Return a lattice whose delta is at least a privacy loss's delta, from the probabilities between lattice points.
 
     The probability between two lattice points is split between them, so that the probability and the likelihood ratio
     are preserved. This can only raise delta.
@@ -177,7 +177,7 @@ def from_cells(step: float, first: int, p: Floats, q: Floats, infinite: float, r
 
 
 def from_bins(step: float, first: int, p: Floats, q: Floats, infinite: float, relative_error: float) -> LossLattice:
-    """Return a lattice whose delta is at most that of a privacy loss, from the probabilities around lattice points.
+    """Return a lattice whose delta is at most a privacy loss's delta, from the probabilities around lattice points.
 
     All losses nearest to one lattice point become one loss, which is rounded down. This can only lower delta.
 

@@ -89,8 +89,7 @@ class LatticeSum:
     """Composition of mechanisms with fixed dominating pairs, whose losses are rounded to a lattice and convolved.
 
     - `uses` are pairs (noise, count).
-    - `failure` is a bracket for the probability of outright failure, an output that only one of two neighbouring tables
-      can produce.
+    - `failure` is a bracket for the probability of outright failure (an event in which everything may be revealed).
     - `tolerance` is the share by which rounding to the lattice may raise the variance of the total loss.
     - `grid` is the step of the grid on which a caller stores privacy profiles, or None. The lattice step is then a
       multiple or a fraction of it if possible, so that the caller reads its profiles at few distinct points.

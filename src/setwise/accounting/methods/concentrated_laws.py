@@ -120,8 +120,8 @@ def _search_lower_loss(xi: float, rho: float, high: float) -> float | None:
     def allowed(logarithm: float) -> bool:
         """Return whether the two-valued loss with the lower value -exp(`logarithm`) is certified to be (xi, rho)-zCDP.
 
-        The check uses a coarse grid of Renyi orders. The larger value `high`, xi and rho are those of the enclosing
-        call.
+        The check uses a coarse grid of Renyi orders. The larger value `high`, xi and rho are the arguments of the
+        enclosing call.
         """
         return satisfies(TwoPointLaw(high, -math.exp(logarithm)), xi, rho, _FEW_CELLS)
 
