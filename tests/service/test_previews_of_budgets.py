@@ -93,3 +93,20 @@ def test_noise_that_the_account_can_still_pay_for_is_previewed_and_charged(team:
     assert first.json()["answer"]["mechanism"] == preview["mechanism"]
     assert ask(team.ada, "switch", wanted).json()["answer"] == first.json()["answer"]
     assert team.ada.get("/accounts/ada-switch").json()["charges"] == 2
+
+
+def test_counts_and_a_histogram_of_a_half_are_answered_one_after_the_other_from_an_account_of_three(team: Team):
+    """The histogram took Gaussian noise, which ended the sum of epsilons; the next count was refused."""
+    open_filter(team, "ada-halves", "events", 3.0)
+    histogram = {"query": {"kind": "histogram", "item": "word", "contributions": 5}}
+    asked = [body("ada-halves", "events", 0.5, delta=1e-7) | histogram if n == 1 else body("ada-halves", "events", 0.5)
+             for n in range(6)]  # fmt: skip
+    for number, question in enumerate(asked):
+        preview = team.ada.post("/preview", json=question).json()
+        first = ask(team.ada, f"half-{number}", question)
+        assert first.status_code == 200, (number, first.text)
+        assert first.json()["answer"]["mechanism"] == preview["mechanism"]
+        left = team.ada.get("/accounts/ada-halves").json()["epsilon_left"]
+        assert left > 2.999 - 0.5 * (number + 1)
+    assert ask(team.ada, "half-1", asked[1]).status_code == 200
+    assert team.ada.get("/accounts/ada-halves").json()["charges"] == 6

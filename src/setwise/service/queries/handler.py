@@ -220,8 +220,11 @@ class QuestionService:
                 return self._answer_parts(tried, planned, running, payer)
             return self._answer_one(tried, planned, running, payer)
 
+        def uses_of(budget: AskedBudget) -> Sequence[Use]:
+            return self._plan(replace(checked, budget=budget), running.timing.raise_if_cancelled).plan.uses
+
         try:
-            return first_payable(checked.budget, attempt)
+            return first_payable(checked.budget, attempt, checked.account.status, uses_of)
         except BudgetExhausted as error:
             fitting = self._fitting_budget(checked, self._plan(checked, running.timing.raise_if_cancelled))
             raise (error if fitting is None else BudgetExhausted(f"{error}; {fitting}")) from None
@@ -468,6 +471,8 @@ class QuestionService:
             checked.budget,
             lambda budget: self._plan(replace(checked, budget=budget)),
             lambda planned: account.shortage(planned.plan.uses) is None,
+            account.status,
+            lambda planned: planned.plan.uses,
         )
         uses = planned.plan.uses
         shortage = account.shortage(uses)
