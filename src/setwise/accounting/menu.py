@@ -229,8 +229,8 @@ def _largest_budget(items: tuple[tuple[MenuItem, int], ...], epsilon: float, del
 def _operator(item: MenuItem, step: float) -> BoundedRangeStep | RandomizedResponseStep:
     """Return the operator that adds one earlier use, with the guarantee `item` of the menu, to a privacy profile.
 
-    It takes the profile of later uses, and returns the profile of the added use followed by these. A profile is delta as
-    a function of epsilon, here on a grid of epsilons with this `step`.
+    The operator takes the profile of later uses, and returns the profile of the added use followed by these. A profile
+    is delta as a function of epsilon, here on a grid of epsilons with this `step`.
     """
     # The epsilon of the item is rounded up to a multiple of the step.
     cells = cells_up(item.epsilon, step)

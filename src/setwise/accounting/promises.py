@@ -157,7 +157,10 @@ _LARGE = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"))
 
 
 def _large(value: float) -> str:
-    """Return `value` as text with two significant digits, rounded down; a million or more in words: "3.3 million"."""
+    """Return `value` as text with two significant digits; a million or more in words: "3.3 million".
+
+    The text is for "one in `value`". It is rounded down, so that the chance is not understated.
+    """
     two = float(rounded_down(value, 2))
     for unit, name in _LARGE:
         if two >= unit:

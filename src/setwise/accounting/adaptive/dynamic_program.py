@@ -195,8 +195,8 @@ def quick_in_any_order(groups: Sequence[Group], most_work: float = CONFIG.quick_
     """Return whether the largest delta over all adaptive orders of `groups` can be computed with at most `most_work`.
 
     `groups` are bounded-range mechanisms as (epsilon, count). The work of adding one mechanism to a privacy profile is
-    the number of the profile's grid points. The result is also False if there are too many orders, or if the epsilons
-    differ too much, because only an upper bound on the largest delta can then be computed.
+    about the number of the profile's grid points. The result is also False if there are too many orders, or if the
+    epsilons differ too much, because only an upper bound on the largest delta can then be computed.
     """
     # The result is also False if the epsilons differ too much for one grid, or if there are too many vectors of
     # remaining counts. In these two cases only an upper bound on the largest delta can be computed.

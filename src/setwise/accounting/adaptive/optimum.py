@@ -368,8 +368,8 @@ class Optimum:
     def _work(self, cells: int, tilt: float) -> float:
         """Return the estimated work of computing delta on a grid with `cells` cells across the smallest epsilon.
 
-        The unit is one grid point each time that a mechanism is added to a privacy profile. The result is infinite if
-        the largest epsilon spans too many cells. `tilt` is the expected rate at which profiles fall with epsilon.
+        The unit is the work for one grid point when a mechanism is added to a privacy profile. The result is infinite
+        if the largest epsilon spans too many cells. `tilt` is the expected rate at which profiles fall with epsilon.
         """
         epsilons = [epsilon for epsilon, _ in self._groups]
         if cells * max(epsilons) / max(min(epsilons), self._least) > refinement.CONFIG.most_cells:
@@ -396,7 +396,8 @@ class Optimum:
         """Whether the mechanisms used first include pure-DP or Laplace uses and have too many losses to enumerate.
 
         The mechanisms used first are the mechanisms of the first stage. Losses of pure-DP and Laplace uses have
-        positive probability. If they are rounded to a grid and not enumerated, brackets are wider, so a finer grid is needed.
+        positive probability. If they are rounded to a grid and not enumerated, brackets are wider, so a finer grid is
+        needed.
         """
         match self.stages[0]:
             case LinearStage(uses=uses):
