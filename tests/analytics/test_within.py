@@ -167,3 +167,32 @@ def test_every_interval_of_several_statistics_is_as_narrow_as_asked_for(session)
         widths = [(high - low) / 2 for item in answer for low, high in (each.interval for each in item.estimates)]
         assert 250 <= max(widths) <= 300
         assert answer.epsilon.upper >= 1
+
+
+REFUSAL = re.compile(r"give epsilon ([\d.e+-]+) as well, or an accuracy of ±([\d.e+-]+)")
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.49, 3.0])
+@pytest.mark.parametrize(
+    "words",
+    [
+        {"kind": "sum", "value": "minutes", "low": 0, "high": 60, "within": 20},
+        {"kind": "quantile", "value": "minutes", "low": 0, "high": 60, "within": 20},
+        {"kind": "distinct", "value": "page", "per_user": 2, "within": 0.5},
+        {"kind": "mean", "value": "minutes", "low": 0, "high": 60, "within": 0.37},
+        {"kind": "histogram", "item": "page", "contributions": 2, "delta": 1e-6, "within": 1.5},
+    ],
+)
+def test_what_a_refused_accuracy_proposes_is_answered(session, words, epsilon):
+    """Epsilon 1.49 was refused because "epsilon 1.49 is the most", and ±0 was proposed for ±0.5."""
+    words = dict(words)
+    ask, said = getattr(session, words.pop("kind")), ""
+    try:
+        ask(**words, epsilon=epsilon)
+    except Unattainable as refused:
+        said = str(refused)
+    if said:
+        proposed = REFUSAL.search(said)
+        assert float(proposed[2]) > words["within"]
+        assert len(ask(**words, epsilon=float(proposed[1]))) >= 1
+        assert len(ask(**{**words, "within": float(proposed[2])}, epsilon=epsilon)) >= 1

@@ -1,9 +1,11 @@
 """`--within`, a budget stated as an accuracy: find the least epsilon whose planned intervals are narrow enough."""
 
+import math
 from collections.abc import Callable
 from fractions import Fraction
 
 from setwise.analytics.budget import Within
+from setwise.analytics.planning.bounds_search import open_bounds
 from setwise.analytics.planning.plan import ExecutablePlan
 from setwise.analytics.statistics import STATISTICS
 from setwise.errors import InvalidParameter, Unattainable
@@ -40,11 +42,15 @@ def plan_within(accuracy: Within, plan: Callable[[Total], ExecutablePlan]) -> Ex
     if price <= ceiling:
         return cheapest
     at_ceiling = plan(accuracy.total(ceiling))
-    attainable = _describe_radius(widest_radius(at_ceiling), at_ceiling)
+    radius = widest_radius(at_ceiling)
+    # The ceiling lies between two epsilons of the search grid, so it may do although the next one on the grid is above.
+    if radius <= accuracy.within:
+        return at_ceiling
+    attainable = _describe_radius(radius, at_ceiling)
     limit = f"epsilon {float(ceiling):g} is the most that this question may spend"
     default = " unless it names an epsilon" if accuracy.epsilon is None else ""
     raise Unattainable(
-        f"{_SURE} intervals within ±{float(accuracy.within):,g} take epsilon {float(price):g}, and {limit}{default}; "
+        f"{_SURE} intervals within ±{float(accuracy.within):g} take epsilon {float(price):g}, and {limit}{default}; "
         f"give epsilon {float(price):g} as well, or an accuracy of {attainable}, "
         f"which epsilon {float(ceiling):g} pays for"
     )
@@ -59,10 +65,7 @@ def widest_radius(executable: ExecutablePlan) -> Fraction:
     """
     mechanism = executable.mechanism
     if executable.search is not None:
-        query = executable.search.search.query
-        missing = ["how many groups one user counts in, as in --contributions 1"] if query.auto_contributions else []
-        if any(statistic.is_auto for statistic in query.statistics):
-            missing.append("the bounds of one user's values, low and high")
+        missing = open_bounds(executable.search.search.query)
         raise InvalidParameter(
             f"how close an answer is depends on the bounds found: give {' and '.join(missing)}, or leave within out"
         )
@@ -83,7 +86,7 @@ def _discovery_radius(mechanism: GroupStatistics) -> Fraction:
 
 
 def _describe_radius(radius: Fraction, executable: ExecutablePlan) -> str:
-    """Return the half-width `radius` of the intervals of the plan `executable` as text, such as "±12".
+    """Return the half-width `radius` of the intervals of the plan `executable` as text, such as "±12", rounded up.
 
     If the half-width depends on the group or is a rank, a note in parentheses says what it refers to, such as "(that of
     means over 1,000 users)".
@@ -91,7 +94,21 @@ def _describe_radius(radius: Fraction, executable: ExecutablePlan) -> str:
     radius_units = {statistic.radius_unit for statistic in executable.query.statistics if statistic.radius_unit}
     units = dict.fromkeys(kind.radius_unit for kind in STATISTICS.values())  # in the order of the table
     about = " and".join(unit for unit in units if unit in radius_units)
-    return f"±{float(radius):,g}{f' (that{about})' if about else ''}"
+    return f"±{_radius_text(radius)}{f' (that{about})' if about else ''}"
+
+
+def _radius_text(radius: Fraction) -> str:
+    """Return the half-width `radius` as text that can be asked for: exact if it is whole, else rounded up to 4 digits.
+
+    It has no separators of thousands, because the command line and JSON take none.
+
+    >>> _radius_text(Fraction(12345)), _radius_text(Fraction(70601, 10000)), _radius_text(Fraction(1, 2))
+    ('12345', '7.061', '0.5')
+    """
+    if radius.denominator == 1:
+        return str(radius)
+    unit = Fraction(10) ** (math.floor(math.log10(radius)) - 3)
+    return f"{float(math.ceil(radius / unit) * unit):g}"
 
 
 def _least(accuracy: Within, plan: Callable[[Total], ExecutablePlan]) -> ExecutablePlan:
@@ -124,7 +141,7 @@ def _least(accuracy: Within, plan: Callable[[Total], ExecutablePlan]) -> Executa
             last = plan(accuracy.total(_epsilon(top)))
             raise Unattainable(
                 f"no epsilon up to {float(LARGEST_TOTAL):g} plans {_SURE} intervals within "
-                f"±{float(accuracy.within):,g}: at that it is {_describe_radius(widest_radius(last), last)}"
+                f"±{float(accuracy.within):g}: at that it is {_describe_radius(widest_radius(last), last)}"
             )
         high, reach = min(high + reach, top), 2 * reach
         best = plan_at(high)
