@@ -20,7 +20,7 @@ class ClassifiedUses:
     - `linear` are the uses with fixed dominating pairs.
     - `ranges` are the bounded-range uses as (epsilon, count).
     - `failed` are the outright failures (in which everything may be revealed) of all uses as (delta, count).
-    - `classes` are all other uses.
+    - `classes` are all other uses, such as zCDP uses, of which only moments of the privacy loss are known.
     """
 
     # Failures are split off from `linear`, `ranges` and `classes`. They can be composed separately: a failure of

@@ -179,15 +179,15 @@ class Composition:
         return replace(finer if finer.upper <= default.upper else default, lower=lower)
 
     def _without_small_losses(self, target: Target, effort: Effort) -> CertifiedBound | None:
-        """Return a bound that composes most uses, and only adds up the largest losses of uses of tiny loss; or None.
+        """Return a bound in which uses of tiny loss only shift epsilon by the sum of their largest losses, or None.
 
-        Let s be the sum of the largest losses of the uses of tiny loss. If `target` asks for an epsilon, s is added to
-        the epsilon of the other uses. If it asks for a delta, the delta of the other uses is read at an epsilon smaller
-        by s. Then one more tiny use never lowers the bound, as it could if errors of a grid are larger than its effect.
-        `effort` says how narrow a bracket must be.
+        Call this sum s. If `target` asks for an epsilon, s is added to the epsilon of the other uses. If it asks for a
+        delta, the delta of the other uses is read at an epsilon smaller by s. Otherwise one more use of tiny loss could
+        lower the bound, because errors of a grid may be larger than its effect. `effort` says how narrow a bracket must
+        be.
 
-        Returns None if no use has such a tiny loss, if parameters are chosen on the fly, or if `target` gives an
-        epsilon of at most 2 s.
+        Returns None if no use has a tiny loss, if parameters are chosen on the fly, or if `target` gives an epsilon of
+        at most 2 s.
 
         Theorem: docs/optimal-composition.md, "Losses that hardly count".
         """

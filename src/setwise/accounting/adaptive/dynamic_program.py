@@ -4,8 +4,8 @@ A privacy profile is delta as a function of epsilon. The profile of all mechanis
 mechanism used last to the mechanism used first: an operator (operator.py) turns the profile of later mechanisms into
 the profile of one more mechanism followed by these. If the mechanisms have different epsilons, a dynamic program takes
 the maximum over the mechanisms that the analyst may use next. A state of the program says how many uses of each epsilon
-remain. If there are too many such states, each use gets a price (a whole number), and a state is only the sum of the
-prices of the remaining uses. The result is then an upper bound, because such states also allow orders that use some
+remain. If there are too many states, each use gets a price (a whole number), and a state is only the sum of the prices
+of the remaining uses. The result is then an upper bound, because sums of prices also allow orders that use some
 mechanism too often.
 """
 

@@ -354,11 +354,11 @@ class Optimum:
         )
 
     def excess(self, tilt: float) -> float:
-        """Return how much larger a bound on log E[exp(`tilt` L)] is than necessary, where L is the loss of all uses.
+        """Return by how much two simplifications raise the bound on log E[exp(`tilt` L)], where L is the total loss.
 
         To save time, the upper bound on delta may round epsilons up, and replace orders of uses by sums of prices. Both
-        allow larger losses than the uses can have. The result is 0 if neither was necessary. The result divided by
-        `tilt` is about the increase of the upper end of epsilon.
+        allow larger losses than the uses can have. The result is 0 if neither is done. The result divided by `tilt` is
+        about the increase of the upper end of epsilon.
         """
         return math.fsum(
             largest_gain(self._draws(groups, tilt), tilt) - largest_gain(DrawOrders(groups), tilt)

@@ -57,7 +57,7 @@ class Profile:
         return self.step * (self.upper.size - 1)
 
     def without_points_before(self, first: int) -> "Profile":
-        """Return this privacy profile without its values at the grid points before the one with the index `first`.
+        """Return this privacy profile without the values at grid points of an index below `first`.
 
         Requires: `first` is at least `self.first` and below the index of the last grid point.
         """

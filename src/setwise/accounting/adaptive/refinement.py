@@ -189,7 +189,8 @@ def refine(
       wider bracket is accepted.
     - `exact`: whether a finer grid always narrows the bracket. It does not if the upper bound rounds epsilons up, or
       allows orders in which some mechanism is used too often.
-    - `tilted`: whether smaller tilts (weights exp(tilt L) on losses L) should be tried too.
+    - `tilted`: whether `attempt` weights losses L by exp(tilt L), so that smaller tilts should be tried too, because
+      rounding errors depend on the tilt.
     - `sharpness`: the relative width of a bracket is estimated as this number, divided by the squared number of cells.
     - `floor` is a known lower bound on the result, with which only upper ends are computed at first; None if unknown.
 

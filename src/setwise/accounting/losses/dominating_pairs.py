@@ -45,7 +45,10 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class TwoPointLaw:
-    """A privacy loss that takes the values `high` > 0 and `low` < 0. It is used only for lower bounds on delta."""
+    """A privacy loss that takes the values `high` > 0 and `low` < 0. It is used only for lower bounds on delta.
+
+    An upper bound must also hold with the two neighbouring tables exchanged, which gives another loss distribution.
+    """
 
     # P and Q are the distributions of outputs on two neighbouring tables. The two losses determine the probabilities of
     # both outcomes, because the probabilities add up to 1 under P and under Q. An upper bound on delta must hold for

@@ -222,11 +222,11 @@ def _power(values: NDArray[np.complex128], exponent: int) -> NDArray[np.complex1
 
 
 def _transform(parts: Sequence[EqualLosses], tilt: float, first: int, size: int) -> tuple[Floats, float, float, float]:
-    """Return (values, charge, height, weight_error): the tilted distribution of the sum of the losses of `parts`.
+    """Return the distribution of the sum of the losses of `parts`, tilted, as (values, charge, height, weight_error).
 
-    The tilt weights each loss L by exp(`tilt` L). The probability of the sum x is exp(height - tilt x) times the entry
-    of `values` for x. `values` has `size` entries, for the lattice points from number `first` on. The probability of a
-    sum beyond these points is wrapped: it is added to the entry `size` points away or a multiple of that.
+    The tilt weights each loss L by exp(`tilt` L). `values` has `size` entries, for the lattice points from number
+    `first` on. The probability of the sum x is exp(height - tilt x) times the entry for x. The probability of a sum
+    beyond these points is wrapped: it is added to an entry that is a multiple of `size` points away from the sum.
 
     Ensures: apart from wrapped probability, each entry of `values` has an absolute error of at most `charge`, and each
     probability computed from an entry has a further relative error of at most `weight_error`.

@@ -327,9 +327,9 @@ multiplication."""
 
 
 def odds_of_low(high: float, low: float) -> float:
-    """Return the odds P[low] / P[high] of a mechanism with two outcomes, of log likelihood ratios `high` > 0 > `low`.
+    """Return the odds P[low] / P[high] of the two outcomes of a mechanism, on one of two neighbouring tables.
 
-    P is the output distribution on one of two neighbouring tables.
+    The log likelihood ratios of the outcomes are `high` > 0 > `low`.
 
     Theorem: generalized randomized response (defn:gen_rr), with high = t and low = t - epsilon.
     """

@@ -168,10 +168,10 @@ class Saddle:
 
     @cached_property
     def support(self) -> tuple[float, float]:
-        """The smallest and the largest possible total privacy loss, as a pair, widened by a margin.
+        """The smallest and the largest total privacy loss that the uses in `parts` can have, widened by a margin.
 
-        With the margin, the pair also bounds the total of the same losses on other lattices. These may be up to
-        `CONFIG.beyond` times as coarse as the lattices here; the margin is that many lattice steps per loss.
+        The margin is `CONFIG.beyond` lattice steps per loss. With it, the pair also bounds the total of the same losses
+        on other lattices, which may be up to `CONFIG.beyond` times as coarse.
         """
         nodes = [(part.count * part.lattice.step, part.lattice.first, part.lattice.mass.size) for part in self.parts]
         least = math.fsum(steps * (first - CONFIG.beyond) for steps, first, _ in nodes)
@@ -180,7 +180,7 @@ class Saddle:
     def at(self, tilt: float) -> tuple[float, float, float]:
         """Return (log E[exp(tilt L)], mean, variance) of the total privacy loss L.
 
-        Mean and variance are those under the `tilt`, where the probability of L is weighted by exp(tilt L).
+        Mean and variance are computed with the probability of each L weighted by exp(`tilt` L).
         """
         height = mean = variance = 0.0
         if self.parts:

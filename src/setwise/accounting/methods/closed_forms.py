@@ -40,8 +40,8 @@ class BatchConfig:
 
     - `smallest_ratio`: outcomes less likely than this share of the most likely one are dropped.
     - `settled`: a block of t is not split if its bound exceeds the best delta found by at most this share.
-    - `few_points`: a block is not split if at most this many t in it can be local maxima, because these t are
-      evaluated.
+    - `few_points`: a block is not split if at most this many t in it can be local maxima, because these t are then
+      evaluated one by one.
 
     The resulting bracket is valid whatever these numbers are.
     """
