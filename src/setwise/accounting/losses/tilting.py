@@ -180,7 +180,8 @@ class Saddle:
     def at(self, tilt: float) -> tuple[float, float, float]:
         """Return (log E[exp(tilt L)], mean, variance) of the total privacy loss L.
 
-        Mean and variance are computed with the probability of each L weighted by exp(`tilt` L).
+        Mean and variance are computed with the probability of each L weighted by exp(`tilt` L). Bounded-range
+        uses count as slightly more than their number, because an analyst gains a little by adapting to earlier answers.
         """
         height = mean = variance = 0.0
         if self.parts:
@@ -352,8 +353,8 @@ def _mills(x: float) -> float:
 def _adapted_moments(epsilon: float, tilt: float) -> tuple[float, float, float]:
     """Return (log E[exp(tilt L)], mean, variance) of the loss L of the worst `epsilon`-bounded-range mechanism.
 
-    Worst means that E[exp(tilt L)] is largest. Mean and variance are those under the tilt, where the probability of L
-    is weighted by exp(tilt L).
+    Worst means that E[exp(tilt L)] is largest. Mean and variance are computed with the probability of each L weighted
+    by exp(`tilt` L).
     """
     t = worst_t(epsilon, max(tilt, 1e-9))
     odds = odds_of_low(t, t - epsilon)
