@@ -416,10 +416,10 @@ class Composition:
 def _sets_without_small_kinds(uses: tuple[Use, ...]) -> Iterator[tuple[Use, ...]]:
     """Yield `uses` without the smallest kind of use, and then without the two smallest kinds, if these are small.
 
-    A kind is all uses with the same guarantee. The size of a kind is the sum of its uses' rho + max(xi, 0), for (xi,
-    rho)-zCDP. Kinds are small if they have together at most the share `_SMALL_SHARE` of the sum of all sizes. The
-    caller compares the bound for all uses with the bounds for the yielded sets, so that a small further use does not
-    lower the bound.
+    A kind is all uses with the same guarantee. The size of a kind is the sum of rho + max(xi, 0) over its uses, which
+    are (xi, rho)-zCDP. Kinds are small if they have together at most the share `_SMALL_SHARE` of the sum of all sizes.
+    The caller compares the bound for all uses with the bounds for the yielded sets, so that a small further use does
+    not lower the bound.
     """
     # The size of a kind is its number of uses times rho + max(xi, 0), where the guarantee implies (xi, rho)-zCDP. Kinds
     # of equal size are ordered by the text of the guarantee. At most `_MOST_PARTS` sets are yielded, and the kinds left

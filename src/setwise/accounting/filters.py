@@ -21,8 +21,8 @@ class Spent:
     """The totals over all uses so far, by which a zCDP filter decides whether to admit a further use.
 
     Each use is (xi, rho)-zCDP unless it fails outright (in which case everything may be revealed). The field `rho` is
-    the sum of rho + max(xi, 0) over the uses, because (xi, rho)-zCDP implies (0, rho + max(xi, 0))-zCDP. `failure_sum`
-    is the sum of the probabilities of outright failure. Both are rounded up, so that no use is counted too low.
+    the sum of r = rho + max(xi, 0) over the uses, because (xi, rho)-zCDP implies r-zCDP. `failure_sum` is the sum of
+    the probabilities of outright failure. Both are rounded up, so that no use is counted too low.
     """
 
     rho: float = 0.0
@@ -50,9 +50,9 @@ class Spent:
     def plus(self, use: Use) -> "Spent":
         """Return these totals with the uses of `use` (a guarantee and a count) added.
 
-        Each of these uses is (xi, rho)-zCDP unless it fails outright (in which case everything may be revealed), and
-        adds rho + max(xi, 0) to the field `rho`. This is safe, because (xi, rho)-zCDP implies (0, rho + max(xi,
-        0))-zCDP. The probability of outright failure is added to `failure_sum`.
+        Each of these uses is (xi, rho)-zCDP unless it fails outright (in which case everything may be revealed). It
+        adds r = rho + max(xi, 0) to the field `rho`, because (xi, rho)-zCDP implies r-zCDP. The probability of outright
+        failure is added to `failure_sum`.
         """
         # A positive xi may be added because the divergence of order alpha > 1 is at most xi + alpha rho <= alpha (xi +
         # rho).

@@ -142,8 +142,8 @@ def wallet_for(epsilon: float, delta: float) -> float:
     def spare(size: float) -> float:
         """Return log(`delta` / d), where d is an upper bound on the delta of the Gaussian with mu^2 = `size`.
 
-        The delta is at the epsilon that `wallet_for` is given, and `delta` is also its argument. The result is negative
-        if `size` is too large.
+        d is taken at `epsilon`; `epsilon` and `delta` are the arguments of `wallet_for`. The result is negative if
+        `size` is too large.
         """
         value, error = GaussianLoss(_sigma(size)).delta(at)
         return math.log(delta) - math.log(float(value[0] + error[0]))

@@ -381,8 +381,8 @@ def in_worst_order(draws: DrawOrders, after: TailProfile, band: Band, apply: App
     - `draws` are the bounded-range mechanisms.
     - `after` is the profile (delta as a function of epsilon) of the mechanisms used last.
     - `band` says how many grid points a profile needs.
-    - `apply(operator, profile, size)` returns, at `size` grid points, the profile of one bounded-range mechanism
-      followed by the mechanisms of `profile`. The operator stands for the mechanism. If `draws` have prices (see
+    - `apply(operator, profile, size)`, where `operator` stands for one bounded-range mechanism, returns the profile of
+      this mechanism followed by the mechanisms of `profile`, at `size` grid points. If `draws` have prices (see
       `DrawOrders`), `apply` is not used, and the result has upper bounds only.
     - `progress` is called with 1.0 once per bounded-range use.
 
@@ -427,8 +427,8 @@ def _apply_repeatedly(group: Group, after: TailProfile, band: Band, apply: Apply
     - `group` is (epsilon, count).
     - `after` is the profile (delta as a function of epsilon) of the mechanisms that follow.
     - `band` says how many grid points a profile needs.
-    - `apply(operator, profile, size)` returns, at `size` grid points, the profile of one bounded-range mechanism
-      followed by the mechanisms of `profile`. The operator stands for the mechanism.
+    - `apply(operator, profile, size)`, where `operator` stands for one bounded-range mechanism, returns the profile of
+      this mechanism followed by the mechanisms of `profile`, at `size` grid points.
     - `progress` is called with 1.0 after each use.
 
     Raises: `Unattainable` if rounding errors exceed the profile.
@@ -461,8 +461,8 @@ def _over_all_orders(
     - `groups` are bounded-range mechanisms as (epsilon, count).
     - `after` is the profile (delta as a function of epsilon) of the mechanisms used last.
     - `band` says how many grid points a profile needs.
-    - `apply(operator, profile, size)` returns, at `size` grid points, the profile of one bounded-range mechanism
-      followed by the mechanisms of `profile`. The operator stands for the mechanism.
+    - `apply(operator, profile, size)`, where `operator` stands for one bounded-range mechanism, returns the profile of
+      this mechanism followed by the mechanisms of `profile`, at `size` grid points.
     - `progress` is called with 1.0 once per bounded-range use.
     """
     # The maximum is over the possible orders only. The computation goes backwards, from the last use to the first.

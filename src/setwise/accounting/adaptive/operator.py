@@ -458,8 +458,8 @@ class BoundedRangeStep:
 class RandomizedResponseStep:
     """The operator D that adds one epsilon-DP mechanism to a privacy profile, for upper bounds.
 
-    D takes the profile f of later mechanisms, and returns the profile of the added mechanism followed by these: (D
-    f)(x) = q f(x - epsilon) + (1 - q) f(x + epsilon), with q = e^epsilon / (1 + e^epsilon), at an overall epsilon x.
+    D takes the profile f of later mechanisms, and returns the profile of the added mechanism followed by these. At an
+    overall epsilon x, (D f)(x) = q f(x - epsilon) + (1 - q) f(x + epsilon), with q = e^epsilon / (1 + e^epsilon).
     Profiles are on a grid of epsilons with this `step`; epsilon is `cells` steps.
     """
 

@@ -445,8 +445,8 @@ class Optimum:
         - `tilt`: in convolutions each loss L is weighted by exp(tilt L).
         - `parts` divides the mechanisms of a bounded-range stage into a list of `DrawOrders`. The analyst uses the
           mechanisms of the first entry last. The mechanisms within one entry may come in any order.
-        - `apply(operator, profile, size)` returns, at `size` grid points, the profile of one bounded-range mechanism
-          followed by the mechanisms of `profile`. The operator stands for the mechanism.
+        - `apply(operator, profile, size)`, where `operator` stands for one bounded-range mechanism, returns the profile
+          of this mechanism followed by the mechanisms of `profile`, at `size` grid points.
         """
         # If the mechanisms of the first stage have fixed dominating pairs, their loss distribution is not combined with
         # the profile of the later stages. Both are returned, and delta is computed later, only at the epsilons of
