@@ -1,8 +1,8 @@
 """Joins of a private table with others, such that every row of the result belongs to exactly one user.
 
 A public table may be joined on any column: each of its rows then belongs to the user of the private row that it
-matches. Another private table has users of its own, so it may be joined on the user column only. Contributions are
-bounded after the join, so the number of rows that match a key does not matter for privacy.
+matches. Another private table has users of its own, so it is joined on the user column, and on other columns only
+beside it. Contributions are bounded after the join, so the number of rows that match a key does not matter for privacy.
 
 The rules, the names of the result's columns and the SQL are here, for every engine. An engine opens the tables one by
 one and describes each as a `JoinInput`. It then reads the SQL of `JoinedTables.statement` as it would read a table. An
@@ -20,7 +20,7 @@ from setwise.analytics.engines.derived_tables import DerivedTable
 from setwise.analytics.engines.dialect import Dialect
 from setwise.analytics.engines.prepared import Manifest
 from setwise.analytics.engines.row_sql import check_condition, compile_expression
-from setwise.analytics.rows.derivation import Derivation
+from setwise.analytics.rows.derivation import NOT_DERIVED, Derivation
 from setwise.analytics.rows.expression import RowExpression, columns_of, expression_text
 from setwise.analytics.schema import Column, Kind, Schema
 from setwise.errors import InvalidParameter, UnknownColumn, UnsuitableTable
@@ -49,6 +49,8 @@ class Join:
     - `once` joins every earlier row at most once, even if several rows match, and adds no column but `match_column`. So
       the join only tests whether a match exists.
     - `alias` is the name of the joined table in the result, if it is not `table`.
+    - `rows` are steps that compute the rows to join from the rows of `table`, such as one row per user. Each computed
+      row comes from the rows of one user, so only a private table has such steps.
     """
 
     table: str
@@ -58,6 +60,7 @@ class Join:
     match_column: str | None = None
     once: bool = False
     alias: str | None = None
+    rows: Derivation = NOT_DERIVED
 
     def __post_init__(self) -> None:
         if not self.keys:
@@ -80,6 +83,7 @@ class Join:
             "found": self.match_column,
             "once": self.once or None,
             "called": self.alias,
+            "rows": str(self.rows) or None,
         }
         added = {name: value for name, value in more.items() if value is not None}
         return {"table": self.table, "keeps_all": self.keeps_all, "keys": keys, **added}
@@ -88,7 +92,8 @@ class Join:
         keys = " AND ".join(
             f"{f'{key.earlier}.' if key.earlier else ''}{key.column} = {self.name}.{key.joined}" for key in self.keys
         )
-        table = self.table if self.alias is None else f"{self.table} AS {self.alias}"
+        rows = f"({self.rows} of {self.table})" if self.rows else self.table
+        table = rows if self.alias is None else f"{rows} AS {self.alias}"
         where = "" if self.where is None else f" AND {expression_text(self.where)}"
         once = " ONCE" if self.once else ""
         return f"{'LEFT JOIN' if self.keeps_all else 'JOIN'}{once} {table} ON {keys}{where}"
@@ -187,6 +192,7 @@ class JoinedTables:
     def __init__(self, parts: Sequence[JoinInput], joins: Sequence[Join], user: str) -> None:
         self._parts = parts
         self._joins = joins
+        self._user = user
         names = [part.name for part in parts]
         for name in names:
             if names.count(name) > 1:
@@ -214,8 +220,9 @@ class JoinedTables:
             private = self._parts[number + 1].private
             for place, (earlier, left, right) in enumerate(keys):
                 name = f"k{number}_{place}"
-                compared[earlier].append((name, _key_sql(left, dialect, private)))
-                compared[number + 1].append((name, _key_sql(right, dialect, private)))
+                by_user = private and right.name == self._user
+                compared[earlier].append((name, _key_sql(left, dialect, by_user)))
+                compared[number + 1].append((name, _key_sql(right, dialect, by_user)))
                 equal.append(f"t{earlier}.{name} = t{number + 1}.{name}")
             conditions.append(" AND ".join(equal))
         text = ""
@@ -296,10 +303,12 @@ class JoinedTables:
                 f"not public: call its column {user!r} as well and give the table as private (on the command line "
                 f"--table {part.name}=FILE), joined USING ({user})"
             )
-        if part.private and [(key.column, key.joined) for key in join.keys] != [(user, user)]:
+        # The keys compare the users once, and the user column with no other column: `dialect.user` writes both sides.
+        by_user = [(key.column, key.joined) for key in join.keys if user in (key.column, key.joined)]
+        if part.private and by_user != [(user, user)]:
             raise InvalidParameter(
-                f"the private table {part.name!r} is joined on the user column alone, USING ({user}): on any other "
-                "column a row would belong to two users"
+                f"the private table {part.name!r} is joined on the user column alone or with others, as in "
+                f"USING ({user}): on other columns alone a row would belong to two users"
             )
         columns = []
         for key in join.keys:
@@ -394,6 +403,8 @@ class ServerJoin:
         relations = [find_table(each.table) for each in self.tables]
         if any(each.manifest is not None for each in relations):
             raise UnsuitableTable("what was prepared cannot be joined: join its source")
+        for place, join in enumerate(self.joins, 1):
+            relations[place] = relations[place].derive(join.rows, dialect)
         parts = [
             JoinInput(name=table.name, schema=relation.schema, private=table.private)
             for table, relation in zip(self.tables, relations, strict=True)
@@ -403,13 +414,13 @@ class ServerJoin:
         return Relation(text=text, schema=joined.schema, rows=relations[0].rows)
 
 
-def _key_sql(column: Column, dialect: Dialect, private: bool) -> str:
+def _key_sql(column: Column, dialect: Dialect, by_user: bool) -> str:
     """Return SQL of `dialect` for the key `column` in the form in which the two sides of a join are compared.
 
-    `private` says that the joined table is private. Its key is then the user column, in a form in which two values are
+    `by_user` says that the key is the user column of two private tables. Its form is then one in which two values are
     equal only for the same user.
     """
-    if private:
+    if by_user:
         return dialect.user(column)
     return dialect.label(column) if column.kind is Kind.TEXT else dialect.operand(column)
 

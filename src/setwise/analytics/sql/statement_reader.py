@@ -16,6 +16,7 @@ from setwise.analytics.engines.joins import Join
 from setwise.analytics.query import Contributions, Query
 from setwise.analytics.rows.expression import ReleasedValue, RowExpression
 from setwise.analytics.schema import Schema
+from setwise.analytics.sql import other_users
 from setwise.analytics.sql.aggregates import DeclaredBounds, has_aggregate
 from setwise.analytics.sql.clauses import own_nodes, subqueries_of
 from setwise.analytics.sql.core import CORE_PREFIX, Core, Problems, SelectSource, StatementSettings
@@ -32,10 +33,11 @@ from setwise.analytics.sql.per_user import PerUserReader
 from setwise.analytics.sql.released_filters import ReleasedColumns, grouped_columns, move_released_conditions
 from setwise.analytics.sql.result import Output
 from setwise.analytics.sql.row_values import RowReader
+from setwise.analytics.sql.select_kinds import is_per_user
 from setwise.analytics.sql.spellings import rewrite_user_sets
 from setwise.analytics.sql.statement import Statement, computed_output
 from setwise.analytics.sql.syntax import check_parts, construct_of, only_column, unsupported
-from setwise.analytics.sql.user_rows import join_rows, user_subquery, with_subquery
+from setwise.analytics.sql.user_rows import check_exists, join_rows, user_subquery, with_subquery
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.labels import Label
 
@@ -111,6 +113,7 @@ class StatementReader:
         self._ties: tuple[str, ...] = ()
         self._numbers = count()
         self._core_prefix = CORE_PREFIX
+        self._main: str | None = None
         self.problems = Problems()
 
     def read(self, tree: exp.Expr) -> Statement | None:
@@ -119,6 +122,7 @@ class StatementReader:
         Raises: `InvalidParameter` if the statement reads no private table.
         """
         use_known_names(tree, (*self._facts.public, *self._facts.private))
+        self._main = other_users.main_table(tree, (*self._facts.public, *self._facts.private))
         self._ties = tuple(sorted({each.name.lower() for each in tree.find_all(exp.Identifier)}))
         while any(name.startswith(self._core_prefix) for name in self._ties):
             self._core_prefix += "_"  # a table that the statement calls core_0 would hide the released rows
@@ -219,7 +223,7 @@ class StatementReader:
             if has_aggregate(select) or any(type(each) is exp.Column for each in own_nodes(select)):
                 raise InvalidParameter("the SELECT names no table: write FROM and its name")
             return self._free(select, (), (), known)
-        if not self._is_per_user(select, top=top):
+        if not is_per_user(select, self._settings.user, top=top):
             move_released_conditions(select, lambda node: self._released_columns(node, known))
         whole = select.copy() if has_grouping_sets(select) else None
         joins = select.args.get("joins") or []
@@ -235,16 +239,17 @@ class StatementReader:
                 "released rows are joined to private rows: aggregate the private table in a subquery of its own, and "
                 "join the two results"
             )
-        if whole is not None and not self._is_per_user(select, top=top):
+        if whole is not None and not is_per_user(select, self._settings.user, top=top):
             return self._grouping_sets(whole, known)
-        if not private[0]:
-            place = private.index(True)
+        place = self._first_table(select, results, known)
+        if place:
             private_first(select, place)
             results[0], results[place] = results[place], results[0]
         released = self._scalar_converter(known)
         rows = self._source(select, results, known)
-        if self._is_per_user(select, top=top):
+        if is_per_user(select, self._settings.user, top=top):
             return PerUserReader(select, rows, self._settings, self.problems, released, self._ties).read()
+        self._schema(rows.table, rows.joins)  # which refuses rows of another private table
         name = f"{self._core_prefix}{len(self._cores)}"
         self._cores.append(Core(name=name, query=Query(), source=rows))
         place = len(self._cores) - 1
@@ -266,6 +271,25 @@ class StatementReader:
             shell.set("with_", clause)
         return _Free(shell, core, outputs if top else None)
 
+    def _first_table(self, select: exp.Expr, results: Sequence[_Result | None], known: Mapping[str, _Result]) -> int:
+        """Return the index of the table, among those of FROM and JOIN, to which the other tables are joined.
+
+        This is the first private table. But a subquery with at most one row per user is joined to the table after it,
+        and a subquery is joined to a private table that the statement names itself, if that table is the next one.
+
+        `results` are the tables of FROM and JOIN in `select` (None after an error), and `known` has the common table
+        expressions by name.
+        """
+        source, joins = select.args["from_"].this, select.args.get("joins") or []
+        place = next(index for index, each in enumerate(results) if isinstance(each, SelectSource))
+        first, second = (*results, None)[:2]
+        if place or not isinstance(first, SelectSource) or not isinstance(second, SelectSource):
+            return place
+        if first.table == second.table or joins[0].args.get("side") or not self._is_derived(source, known):
+            return place
+        is_table = not self._is_derived(joins[0].this, known)
+        return int(is_table or (first.unique_by == frozenset() and second.unique_by != frozenset()))
+
     def _released_columns(self, node: exp.Expr, known: Mapping[str, _Result]) -> ReleasedColumns | None:
         """Return the columns of `node`, an entry of FROM or IN, if it stands for released groups; None for other nodes.
 
@@ -284,7 +308,7 @@ class StatementReader:
         if not isinstance(inner, exp.Select):
             return None
         if inner.args.get("group") is not None:
-            return None if self._is_per_user(inner, top=False) else grouped_columns(inner)
+            return None if is_per_user(inner, self._settings.user, top=False) else grouped_columns(inner)
         source = inner.args.get("from_")
         if source is None or inner.args.get("joins") or self._released_columns(source.this, known) is None:
             return None
@@ -373,14 +397,20 @@ class StatementReader:
         name. Column references in `select` lose their qualifiers, such as t., in place.
         """
         first, joins = select.args["from_"].this, list(select.args.get("joins") or ())
-        _check_exists(select)
+        check_exists(select)
         base = tables[0]
         assert isinstance(base, SelectSource), "the private table comes first"
-        user_joins = [
-            (join, rows)
-            for join, rows in zip(joins, tables[1:], strict=True)
-            if isinstance(rows, SelectSource) and (rows.table == base.table or self._is_derived(join.this, known))
-        ]
+        user_joins: list[tuple[exp.Expr, SelectSource]] = []
+        for join, joined in zip(joins, tables[1:], strict=True):
+            if not isinstance(joined, SelectSource):
+                continue
+            if joined.table == base.table:
+                user_joins.append((join, joined))
+            elif self._is_derived(join.this, known) and self._is_derived(first, known):
+                base, same_rows = other_users.beside(base, joined, self._settings.user, next(self._numbers))
+                user_joins.append((join, same_rows))
+            elif self._is_derived(join.this, known):
+                other_users.name_table(join, joined)
         if user_joins:
             kept = [join for join in joins if all(join is not other for other, _ in user_joins)]
             select.set("joins", kept or None)
@@ -389,13 +419,8 @@ class StatementReader:
         for join, joined in user_joins:
             rows = join_rows(select, join, joined, rows, scope, self._settings.user, reader.read)
         for node in list(subqueries_of(select)):
-            refused = len(self.problems.messages)
-            with self.problems.collect(node):
+            with other_users.replacing_refused(node, self.problems):
                 rows = self._with_subquery(node, rows, scope, known, reader)
-            if (
-                len(self.problems.messages) > refused
-            ):  # a constant, so that only other problems are found after this one
-                node.replace(exp.Literal.number(0) if isinstance(node, exp.Subquery) else exp.true())
         scope.resolve(select)
         return rows
 
@@ -415,6 +440,8 @@ class StatementReader:
         result = self._select(subquery.select, known, top=False)
         number = next(self._numbers)
         if isinstance(result, SelectSource):
+            if result.table != rows.table:
+                rows, result = other_users.beside(rows, result, self._settings.user, number)
             rows, replaced = with_subquery(subquery, result, rows, scope, self._settings.user, number, reader.read)
             node.replace(replaced)
         elif len(self.problems.messages) == refused:
@@ -438,11 +465,56 @@ class StatementReader:
         clause = read_tables(select, reader.read)
         table = next(iter(clause.tables.values()))
         lists = join_public_lists(select, clause.tables, lambda node: self._public_name(node, known), reader.read)
-        joins = (*clause.joins, *lists)
-        schema = None if self._facts.schema_of is None else self._facts.schema_of(table, joins)
+        others = self._joins_of_subqueries(select, Scope(clause.tables, None, left_keys=clause.left_keys), table, known)
+        joins = (*clause.joins, *lists, *others)
+        schema = self._schema(table, joins, per_user=is_per_user(select, self._settings.user, top=False))
         columns = self._columns if schema is None else schema.names
         source = SelectSource(table=table, joins=joins, schema=schema, columns=columns)
         return source, Scope(clause.tables, columns, left_keys=clause.left_keys)
+
+    def _schema(self, table: str, joins: tuple[Join, ...], *, per_user: bool = False) -> Schema | None:
+        """Return the columns of the private table `table` with `joins`; None if they are not known.
+
+        `per_user` says that a SELECT computes rows of single users from them. Such rows may also come from a private
+        table beside the one that the statement's answer is about.
+        """
+        schema_of = self._facts.schema_of
+        if schema_of is None:
+            return None
+        if per_user and table in self._facts.private and self._main not in (None, table):
+            return None if joins else other_users.schema_beside(schema_of, str(self._main), table, self._settings.user)
+        return schema_of(table, joins)
+
+    def _joins_of_subqueries(
+        self, select: exp.Expr, scope: Scope, table: str, known: Mapping[str, _Result]
+    ) -> list[Join]:
+        """Return the joins for the subqueries in `select` about the user of each row, over other tables than `table`.
+
+        In the syntax tree, an expression over the columns of its join replaces each of these subqueries. `scope` has
+        the tables of `select`, and `known` the common table expressions by name.
+        """
+        joins: list[Join] = []
+        for node in list(subqueries_of(select)):
+            inner = node.this if isinstance(node, exp.Exists | exp.Subquery) else node.args["query"]
+            if self._private_table(inner, known) in (None, table):
+                continue
+            with other_users.replacing_refused(node, self.problems):
+                subquery = user_subquery(node, scope, self._settings.user)
+                result = None if subquery is None else self._select(subquery.select, known, top=False)
+                if subquery is not None and isinstance(result, SelectSource):
+                    number = next(self._numbers)
+                    join, value = other_users.join_subquery(subquery, result, scope.tables, self._settings.user, number)
+                    joins.append(join)
+                    node.replace(value)
+        return joins
+
+    def _private_table(self, node: exp.Expr, known: Mapping[str, _Result]) -> str | None:
+        """Return the name of the first private table whose rows the subquery `node` reads; None if it reads none.
+
+        `known` are common table expressions by name.
+        """
+        results = [self._table(table, known) for table in other_users.tables_read(node)]
+        return next((each.table for each in results if isinstance(each, SelectSource)), None)
 
     def _public_name(self, node: exp.Expr, known: Mapping[str, _Result]) -> str | None:
         """Return the name of the public table that `node`, a table in FROM, stands for; None for other tables.
@@ -458,33 +530,6 @@ class StatementReader:
 
     def _is_known(self, node: exp.Expr, known: Mapping[str, _Result]) -> bool:
         return isinstance(node, exp.Table) and len(node.parts) == 1 and node.name.lower() in known
-
-    def _is_per_user(self, select: exp.Expr, *, top: bool) -> bool:
-        """Return whether the result of `select`, over private rows, is again a table of private rows of single users.
-
-        It is such a table if GROUP BY or SELECT DISTINCT has the user column, or if the SELECT has none of GROUP BY,
-        DISTINCT and aggregates, because each row is then about one user. Returns False for the outermost SELECT
-        (`top`), because its rows would be shown.
-        """
-        user = self._settings.user
-        group = select.args.get("group")
-        selected = [each.this if type(each) is exp.Alias else each for each in select.expressions]
-        aggregated = any(has_aggregate(each) for each in select.expressions) or select.args.get("having") is not None
-        if group is None:
-            if select.args.get("distinct") and not aggregated:
-                return not top and any(_is_column(each, user) for each in selected)
-            return not aggregated and not top
-        if top:
-            return False
-        if group.args.get("all"):
-            return any(_is_column(each, user) for each in selected)
-        for key in group.expressions:
-            resolved_key = key
-            if type(key) is exp.Literal and str(key.this).isdecimal() and 1 <= int(key.this) <= len(selected):
-                resolved_key = selected[int(key.this) - 1]
-            if _is_column(resolved_key, user):
-                return True
-        return False
 
     def _scalar_converter(self, known: Mapping[str, _Result]) -> Callable[[exp.Expr], RowExpression]:
         """Return a function that converts a scalar subquery in an expression over private rows into a row expression.
@@ -532,8 +577,7 @@ class StatementReader:
 
     def _public_in(self, query: exp.Expr) -> tuple[str, ...]:
         """Return the names of the public tables that `query` reads."""
-        names = table_names(query)
-        return tuple(name for name in self._public if name.lower() in names)
+        return tuple(name for name in self._public if name.lower() in table_names(query))
 
     def _free_subqueries(self, known: Mapping[str, _Result]) -> Callable[[exp.Expr], exp.Expr]:
         """Return a function that rewrites a scalar subquery beside aggregates so that it reads only released rows.
@@ -553,20 +597,3 @@ class StatementReader:
             return node
 
         return convert
-
-
-def _check_exists(select: exp.Expr) -> None:
-    """Raise `InvalidParameter` if `select` has an EXISTS that is always true, because its subquery has an aggregate.
-
-    A subquery with an aggregate and without GROUP BY, as in EXISTS (SELECT MAX(y) FROM p ..), has exactly one row, even
-    if no row of p satisfies its conditions.
-    """
-    for node in subqueries_of(select):
-        inner = node.this.unnest() if isinstance(node, exp.Exists) else None
-        if isinstance(inner, exp.Select) and not inner.args.get("group") and any(map(has_aggregate, inner.expressions)):
-            raise unsupported("EXISTS of an aggregate, which is always true,", "write SELECT 1 in its subquery")
-
-
-def _is_column(node: exp.Expr, name: str) -> bool:
-    inner = node.unnest()
-    return type(inner) is exp.Column and inner.name.lower() == name.lower()

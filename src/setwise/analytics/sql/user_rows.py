@@ -22,7 +22,7 @@ from setwise.analytics.rows.derivation import (
 )
 from setwise.analytics.rows.expression import Branch, Case, ColumnValue, ConstantValue, RowExpression
 from setwise.analytics.sql.aggregates import has_aggregate, is_aggregate
-from setwise.analytics.sql.clauses import add_to_where, check_not_negated, conjunction, set_where
+from setwise.analytics.sql.clauses import add_to_where, check_not_negated, conjunction, set_where, subqueries_of
 from setwise.analytics.sql.core import SelectSource
 from setwise.analytics.sql.from_clause.names import LeftKey, Scope
 from setwise.analytics.sql.from_clause.tables import without_qualifiers
@@ -248,6 +248,7 @@ class UserSubquery:
     - `select` is the rewritten SELECT.
     - `keys` are pairs (node over the outer rows, column of `select`) that the join compares for equality.
     - `columns` are the columns of `select` that are joined to the outer rows.
+    - `tests_existence` says that the subquery only asks whether `select` has a row with the user and the keys.
     - `replacement` takes the names of these columns in the joined rows, and returns the syntax node that replaces the
       subquery.
     """
@@ -256,6 +257,7 @@ class UserSubquery:
     keys: tuple[tuple[exp.Expr, str], ...]
     columns: tuple[str, ...]
     replacement: Callable[[Mapping[str, str]], exp.Expr]
+    tests_existence: bool = False
 
 
 def user_subquery(node: exp.Expr, scope: Scope, user: str) -> UserSubquery | None:
@@ -331,6 +333,18 @@ def user_subquery(node: exp.Expr, scope: Scope, user: str) -> UserSubquery | Non
     if matched:
         check_not_negated(node)
     return _existence(inner, keys, matched, inequality, user)
+
+
+def check_exists(select: exp.Expr) -> None:
+    """Raise `InvalidParameter` if `select` has an EXISTS that is always true, because its subquery has an aggregate.
+
+    A subquery with an aggregate and without GROUP BY, as in EXISTS (SELECT MAX(y) FROM p ..), has exactly one row, even
+    if no row of p satisfies its conditions.
+    """
+    for node in subqueries_of(select):
+        inner = node.this.unnest() if isinstance(node, exp.Exists) else None
+        if isinstance(inner, exp.Select) and not inner.args.get("group") and any(map(has_aggregate, inner.expressions)):
+            raise unsupported("EXISTS of an aggregate, which is always true,", "write SELECT 1 in its subquery")
 
 
 def _check_left_keys(inner: exp.Expr, scope: Scope) -> None:
@@ -505,7 +519,13 @@ def _existence(
         present = [_is_present(lowest.copy()), _is_present(outer.copy())]
         return exp.paren(exp.and_(*present, exp.paren(compared), copy=False), copy=False)
 
-    return UserSubquery(select=select, keys=_key_columns(all_keys), columns=tuple(computed), replacement=replacement)
+    return UserSubquery(
+        select=select,
+        keys=_key_columns(all_keys),
+        columns=tuple(computed),
+        replacement=replacement,
+        tests_existence=inequality is None,
+    )
 
 
 def _is_present(node: exp.Expr) -> exp.Expr:

@@ -309,8 +309,12 @@ class JoinedTable(DuckDBTable):
     def __init__(self, tables: Sequence[NamedTable[DuckDBTable]], joins: Sequence[Join], user: str) -> None:
         files = tuple(file for each in tables for file in each.table.files)
         super().__init__(files, columnar=all(each.table.columnar for each in tables))
-        self._tables = list(tables)
         self._joins = tuple(joins)
+        self._tables = list(tables)
+        for place, join in enumerate(joins, 1):
+            if join.rows:
+                derived = DuckDBDerivedTable(tables[place].table, join.rows)
+                self._tables[place] = replace(tables[place], table=derived)
         self._user = user
         self._joined: JoinedTables | None = None
         self._version = ""

@@ -176,6 +176,8 @@ def joined_tables(
         if place > 0 and not named.private:
             # a text key is converted to the type of the key that it is compared with
             table = table.read_as(types_of_keys(joins[place - 1], parts, table.schema))
+        if place > 0:
+            table = derived_table(session, table, joins[place - 1].rows)
         opened.append(table)
         parts.append(JoinInput(name=named.name, schema=table.schema, private=named.private))
     joined = JoinedTables(parts, joins, user)

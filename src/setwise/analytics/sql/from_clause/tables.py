@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from setwise.analytics.engines.joins import Join, Key
+from setwise.analytics.rows.derivation import Derivation
 from setwise.analytics.rows.expression import AllOf, RowExpression
 from setwise.analytics.sql.clauses import add_to_where, own_nodes
 from setwise.analytics.sql.from_clause.names import LeftKey, known_table, qualifier_of
@@ -14,6 +15,9 @@ from setwise.errors import InvalidParameter
 
 _CLAUSES = {"sample": ("TABLESAMPLE", "ask the whole table"), "laterals": ("LATERAL", "ask the table itself")}
 _ON = "JOIN takes ON a.x = b.y, or USING (x)"
+
+ROWS = "rows"
+"""The key of a table node's metadata with the steps that compute the rows to join from the rows of that table."""
 
 ReadExpression = Callable[[exp.Expr], RowExpression]
 """A function that converts a syntax node, whose columns have no qualifiers, into a row expression."""
@@ -54,8 +58,9 @@ def read_tables(select: exp.Expr, read: ReadExpression) -> FromClause:
         if alias in tables:
             raise InvalidParameter(f"two tables are called {alias!r}: give one of them another alias")
         join = _join(node, name, alias, tables, read, moved)
-        if name in tables.values():
-            join = _with(join, alias=alias)
+        rows = node.this.meta.get(ROWS)
+        if name in tables.values() or rows is not None:
+            join = _with(join, alias=alias, rows=rows)
         merged = {key.joined.lower(): key.column for key in join.keys if key.column == key.joined}
         aliases = [*tables, alias]
         if join.keeps_all and any(_reads_key(each, alias, aliases, merged) for each in own_nodes(select)):
@@ -70,11 +75,13 @@ def read_tables(select: exp.Expr, read: ReadExpression) -> FromClause:
     return FromClause(tables=tables, joins=tuple(joins), left_keys=left_keys)
 
 
-def _with(join: Join, *, alias: str | None = None, match_column: str | None = None) -> Join:
+def _with(
+    join: Join, *, alias: str | None = None, match_column: str | None = None, rows: Derivation | None = None
+) -> Join:
     """Return a copy of `join` with another alias for its table, or another name for the column that marks matches.
 
-    The column `match_column` is 1 in rows with a match and null in rows without. An argument that is None leaves that
-    part of the join unchanged.
+    The column `match_column` is 1 in rows with a match and null in rows without. `rows` are the steps that compute the
+    rows to join from the rows of the table. An argument that is None leaves that part of the join unchanged.
     """
     return Join(
         table=join.table,
@@ -83,6 +90,7 @@ def _with(join: Join, *, alias: str | None = None, match_column: str | None = No
         where=join.where,
         match_column=match_column or join.match_column,
         alias=alias or join.alias,
+        rows=join.rows if rows is None else rows,
     )
 
 
