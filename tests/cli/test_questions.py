@@ -119,7 +119,7 @@ def test_a_short_answer_says_what_would_have_shown_more(setwise, folder):
     assert short["complete"] is False
     assert "with epsilon = 1 would do" in short["hint"]
     needed, enough = (
-        int(number.replace(",", "")) for number in re.findall(r"[\d,]+(?= above| with epsilon)", short["hint"])
+        int(number.replace(",", "")) for number in re.findall(r"[\d,]+(?=;| with epsilon)", short["hint"])
     )
     assert enough < needed / 100
     shown = " ".join(setwise(*words[:-1], "--epsilon", 0.001).stdout.split())

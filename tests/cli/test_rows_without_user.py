@@ -1,5 +1,7 @@
-"""Rows without a user are in no answer, and users called N/A are one person: the holder is told before the charge."""
+"""Rows without a user are in no answer, and users called N/A or Total are no person: the holder is told beforehand."""
 
+import json
+import shlex
 from pathlib import Path
 
 import pyarrow as pa
@@ -8,6 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from setwise.cli.main import app
+from setwise.errors import SetwiseError
 
 PAID = ("--epsilon", "2", "--delta", "1e-6")
 USERS = [*(f"u{number}" for number in range(300)), *[""] * 40, *["N/A"] * 25, *["-"] * 7, *["unknown"] * 3]
@@ -32,12 +35,48 @@ def asked(path: Path) -> tuple[object, ...]:
     return ("histogram", path, "--user", "who", "--item", "page", "--contributions", "1", *PAID)
 
 
+def refusal(*words: object) -> str:
+    done = CliRunner().invoke(app, [*map(str, words)])
+    assert isinstance(done.exception, SetwiseError), done.output
+    assert done.stdout == ""
+    return str(done.exception)
+
+
 def test_rows_without_a_user_are_told_on_standard_error(tmp_path: Path):
-    done = run(*asked(write_csv(tmp_path)))
-    assert f"note: visits.csv: {MISSING}" in done.stderr
-    assert f"note: visits.csv: {SHARED}" in done.stderr
+    path = write_csv(tmp_path)
+    done = run(*asked(path), "--null", "N/A", "--null", "-", "--null", "unknown")
+    assert "note: visits.csv: 75 of 375 rows have no 'who' and are left out of every answer" in done.stderr
     assert "375" not in done.stdout
     assert "left out of every answer" not in done.stdout
+    previewed = run(*asked(path), "--preview")
+    assert f"note: visits.csv: {MISSING}" in previewed.stderr
+    assert f"note: visits.csv: {SHARED}" in previewed.stderr
+
+
+def test_texts_that_are_no_user_are_refused_with_a_command_that_leaves_them_out(tmp_path: Path):
+    """They counted as three persons, and the answer looked as if nothing had happened."""
+    path = write_csv(tmp_path)
+    message = refusal(*asked(path))
+    assert f"visits.csv: {SHARED}" in message
+    done = run(*shlex.split(message.partition("or ask again with: setwise ")[2]))
+    assert done.exit_code == 0
+    assert "counts as one person" not in done.stderr
+    saved = message.partition("kept beside it by: setwise ")[2].partition("; or ask again")[0]
+    assert run(*shlex.split(saved)).exit_code == 0
+    assert run(*asked(path)).stderr == f"note: visits.csv: {MISSING.replace('40', '75')}\n"
+
+
+@pytest.mark.parametrize("word", ["Total", "TOTAL", "Total general", "\u0418\u0442\u043e\u0433\u043e", "Subtotal:"])
+def test_lines_of_totals_are_no_user(word: str, tmp_path: Path):
+    path = tmp_path / "visits.csv"
+    path.write_text("who,amount\n" + "".join(f"u{place},7\n" for place in range(300)) + f"{word},2100\n")
+    counted = ("sum", path, "--user", "who", "--value", "amount", "--clip", "9000", "--epsilon", "90", "--json")
+    message = refusal(*counted)
+    assert f"1 row has {word!r} as 'who', and this text counts as one person, though {word!r} may be a line" in message
+    assert "its last line" not in message
+    done = run(*shlex.split(message.partition("or ask again with: setwise ")[2]))
+    assert json.loads(done.stdout)["items"][0]["sum_amount"]["value"] == pytest.approx(2100, abs=1500)
+    assert any(repr(word) in note for note in json.loads(run("check", path, "--user", "who", "--json").stdout)["notes"])
 
 
 def test_the_option_that_is_named_leaves_them_out(tmp_path: Path):
@@ -48,9 +87,10 @@ def test_the_option_that_is_named_leaves_them_out(tmp_path: Path):
 
 def test_sql_is_scanned_for_them_too(tmp_path: Path):
     text = f"SELECT page, COUNT(*) AS n FROM `{write_csv(tmp_path)}` GROUP BY page"
-    done = run("sql", text, "--user", "who", "--contributions", "1", *PAID)
+    message = refusal("sql", text, "--user", "who", "--contributions", "1", *PAID)
+    assert SHARED in message
+    done = run("sql", text, "--user", "who", "--contributions", "1", *PAID, "--preview")
     assert MISSING in done.stderr
-    assert SHARED in done.stderr
 
 
 def test_the_scan_can_be_turned_off(tmp_path: Path):
@@ -65,9 +105,12 @@ def test_parquet_files_are_scanned_for_them_too(kind: str, tmp_path: Path):
     else:
         users = pa.array([None if place % 5 == 0 else place for place in range(375)])
     pq.write_table(pa.table({"who": users, "page": ["home"] * 375}), path)
-    notes = run(*asked(path)).stderr
+    notes = run(*asked(path), "--preview").stderr
     assert (MISSING if kind == "text" else "75 of 375 rows have no 'who'") in notes
     assert (SHARED in notes) == (kind == "text")
+    if kind == "text":
+        assert SHARED in refusal(*asked(path))
+        assert "75 of 375" in run(*asked(path), "--null", "N/A", "--null", "-", "--null", "unknown").stderr
 
 
 def test_users_that_are_no_whole_numbers_are_left_out_and_told(tmp_path: Path):

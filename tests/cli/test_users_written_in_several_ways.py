@@ -1,5 +1,8 @@
-"""Users 7, 7.0 and 00007 are one person: the holder is told where they are read as several."""
+"""Users 7, 7.0 and 00007 are one person, and so are Ada and ada: where they are several, a question is refused."""
 
+import json
+import shlex
+import subprocess
 import warnings
 from pathlib import Path
 
@@ -27,28 +30,61 @@ def write(folder: Path, way: str, *others: str) -> Path:
     return path
 
 
+def refusal(*words: object) -> str:
+    done = CliRunner().invoke(app, [*map(str, words)])
+    assert isinstance(done.exception, setwise.SetwiseError), done.output
+    assert done.stdout == ""
+    return str(done.exception)
+
+
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
-def test_users_written_in_several_ways_are_told(way: str, tmp_path: Path):
+def test_users_written_in_several_ways_are_refused_until_they_are_read_as_one(way: str, tmp_path: Path):
+    """Each such person counted as two, under a promise that holds for one."""
     path = write(tmp_path, way)
-    told = run("count", path, *ASKED)
-    assert "note: visits.csv: cells of 'who' write 300 users in several ways" in told.stderr
-    assert f"{TOLD}--type who=integer reads them as one" in told.stderr
-    assert "several ways" not in told.stdout
-    typed = run("count", path, *ASKED, "--type", "who=integer")
+    message = refusal("count", path, *ASKED)
+    assert "visits.csv: cells of 'who' write 300 users in several ways" in message
+    assert f"{TOLD}--type who=integer reads them as one" in message
+    typed = run(*shlex.split(message.partition("or ask again with: setwise ")[2]))
     assert typed.stderr == ""
     assert "300" in typed.stdout
+    assert run("count", path, *ASKED, "--no-scan").exit_code == 0
+    assert "in several ways" in run("count", path, *ASKED, "--preview").stderr
 
 
-def test_users_of_which_some_are_names_have_to_be_mended_in_the_file(tmp_path: Path):
-    told = run("count", write(tmp_path, "{}.0", "ada", "bob"), *ASKED).stderr
-    assert f"{TOLD}write each user in one way in the file" in told
+@pytest.mark.parametrize(
+    ("ways", "shown"),
+    [(["ada", "Ada"], "'Ada' and 'ada'"), (["bob ", "bob"], "'bob' and 'bob '"), (["7.0", "ada"], "")],
+)
+def test_names_are_written_in_one_way_by_the_command(ways: list[str], shown: str, tmp_path: Path):
+    """U1, u1 and "U1 " counted as three users, of which each was protected by itself."""
+    path = write(tmp_path, "{}", *ways, "7", "\u00d6zg\u00fcr", "\u00f6zg\u00fcr", '"a, ""b"""')
+    assert shown in refusal("count", path, *ASKED)
+    message = refusal("count", path, *ASKED)
+    assert f"{TOLD}a copy with all users in lower case and without blanks around them" in message
+    first, *commands = message.partition("or ask the copy with: ")[2].split(" && ")
+    subprocess.run(first, shell=True, check=True)
+    asked = [run(*shlex.split(command.removeprefix("setwise "))) for command in commands]
+    assert all(done.exit_code == 0 for done in asked)
+    assert "several ways" not in asked[-1].stderr
+    kept = {line.rpartition(",")[0] for line in path.with_name("visits.clean.csv").read_text("utf-8").splitlines()}
+    others = {"\u00f6zg\u00fcr", '"a, ""b"""', "who"} | {way.strip().lower() for way in ways} - {"7.0"}
+    assert kept == {str(user) for user in range(1, 301)} | others
 
 
-def test_parquet_and_python_are_told_too(tmp_path: Path):
+def test_check_counts_users_under_the_options_that_it_prints(tmp_path: Path):
+    path = tmp_path / "visits.csv"
+    users = [*(f"{user:03}" for user in range(100)), *map(str, range(100)), "NULL", "N/A", "-"]
+    path.write_text("who,page\n" + "".join(f"{user},home\n" for user in users))
+    checked = json.loads(run("check", path, "--user", "who", "--json").stdout)
+    assert checked["options"][-2:] == ["--type", "who=integer"]
+    assert checked["users"] == 100
+
+
+def test_parquet_and_python_are_refused_too(tmp_path: Path):
     path = tmp_path / "visits.parquet"
     pq.write_table(pa.table({"who": ["7", "7.0", "8"], "page": ["home"] * 3}), path)
-    assert "cells of 'who' write 1 user in several ways, such as '7' and '7.0'" in run("count", path, *ASKED).stderr
-    with setwise.open(path, user="who") as session, pytest.warns(setwise.UnreadCellsWarning, match="in several ways"):
+    assert "cells of 'who' write 1 user in several ways, such as '7' and '7.0'" in refusal("count", path, *ASKED)
+    with setwise.open(path, user="who") as session, pytest.raises(setwise.SetwiseError, match="in several ways"):
         session.count(epsilon=1.0)
 
 

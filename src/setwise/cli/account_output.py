@@ -3,7 +3,6 @@
 Each is printed as a table for people; a single balance also as JSON.
 """
 
-import math
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -30,15 +29,21 @@ def _more_in_words(count: int) -> str:
 
 
 def _loss_so_far(status: "AccountStatus") -> str:
+    """Return the odometer of the account with this `status` in words: the bound on what all answers so far reveal.
+
+    The bound that holds as a stopping rule comes first, then the bound on the privacy loss itself, unless it is above
+    the promise, which it need not be below.
+    """
     if not status.spent:
         return "nothing was drawn"
     odometer = status.odometer
     if odometer.upper > status.epsilon.upper:
         return f"epsilon {rounded_up(status.epsilon.upper)}, by the promise"
-    path = (
-        "" if math.isinf(status.path_odometer.upper) else f"; {rounded_up(status.path_odometer.upper, 4)} on the path"
-    )
-    return f"epsilon {rounded_up(odometer.upper, 4)} if the questions stop here{path}"
+    stopped = f"epsilon {rounded_up(odometer.upper, 4)} if the questions stop here"
+    path = status.path_odometer.upper
+    if path > status.epsilon.upper:  # then it says less than the promise does
+        return stopped
+    return f"{stopped}; the privacy loss is at most {rounded_up(path, 4)}, except with a chance of delta"
 
 
 def print_status(status: "AccountStatus", *, as_json: bool) -> None:

@@ -29,6 +29,8 @@ from setwise.errors import InvalidParameter, UnknownAccount, UnsuitableTable
 from setwise.mechanisms.labels import Cell
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from setwise.analytics.answer import PrivateAnswer
     from setwise.analytics.budget import AskedBudget, BudgetWords
     from setwise.analytics.catalog import Catalog, CatalogTable
@@ -50,6 +52,7 @@ def answer_question(kind: str, words: "dict[str, Any]", common: CommonOptions) -
     """
     from setwise.analytics.engines.connect import location_of
     from setwise.analytics.present.plot import check_picture
+    from setwise.analytics.present.text import question_in_words
     from setwise.analytics.tables.domain import read_domain
 
     if common.plot is not None and not common.preview:
@@ -72,7 +75,9 @@ def answer_question(kind: str, words: "dict[str, Any]", common: CommonOptions) -
         answer = interruptible(lambda: session.ask(query, budget, key=common.key), opened.cancel)
         status = None if account is None else account.status()
     if common.plot is not None:
-        answer.plot(common.plot)
+        table = location_of(common.table, common.engine, common.table_name).name
+        title = f"{question_in_words(query.to_dict())}, {table}"
+        answer.plot(common.plot, title=title, groups=query.groups)
     _show(answer, status, common)
 
 
@@ -80,6 +85,7 @@ def sql(**arguments: Any) -> None:  # noqa: ANN401 - each of its own type, as de
     """Ask one SQL SELECT: private counts, sums, means and quantiles, and SQL over them; EXPLAIN is a free preview."""
     from setwise.analytics.askable import SqlWords
     from setwise.analytics.present.plot import check_picture
+    from setwise.analytics.present.text import question_in_words
     from setwise.analytics.sql.parser import TableFacts, parse_sql
 
     text, explain = _read_query(arguments.pop("query")), arguments.pop("explain")
@@ -122,7 +128,8 @@ def sql(**arguments: Any) -> None:  # noqa: ANN401 - each of its own type, as de
         answer = interruptible(lambda: question.ask(common.key), session.cancel)
         status = None if account is None else account.status()
     if common.plot is not None:
-        answer.plot(common.plot)
+        asked = dict.fromkeys(question_in_words(core.query.to_dict()) for core in question.statement.cores)
+        answer.plot(common.plot, title=f"{'; '.join(asked)}, {statement.table}")
     _show(answer, status, common)
 
 
@@ -210,12 +217,34 @@ def _preview(session: "Session", query: "Query", budget: "AskedBudget", common: 
 
 
 def _show(answer: "PrivateAnswer | SqlAnswer", status: "AccountStatus | None", common: CommonOptions) -> None:
+    from setwise.analytics.answer import PrivateAnswer
+
+    private = answer if isinstance(answer, PrivateAnswer) else answer.answer
+    stored = _stored_at(common) if private.replayed else None
     if common.as_json:
         print(answer.to_json())
     elif common.as_csv:
         print(answer.to_csv(), end="")
     else:
-        output.show_answer(answer, status, common.epsilon, details=common.details)
+        output.show_answer(answer, status, common.epsilon, stored, details=common.details)
+        return
+    if private.replayed:
+        print(f"note: {output.stored_in_words(stored)}", file=sys.stderr)
+
+
+def _stored_at(common: CommonOptions) -> "datetime | None":
+    """Return the time (UTC) at which the answer under the option --key was stored; None if no answer is stored."""
+    from setwise.ledger.ledger import Ledger
+
+    if common.account is None or common.key is None:
+        return None
+    with Ledger.open(options.ledger_url(common.ledger)) as ledger:
+        moments = [
+            entry.moment
+            for entry in ledger.history(common.account)
+            if entry.contents.kind == "settle" and entry.contents.key == common.key
+        ]
+    return moments[0] if moments else None
 
 
 @contextmanager

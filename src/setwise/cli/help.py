@@ -118,6 +118,33 @@ EXAMPLES: dict[str, str] = {
 """One example command line for each command, which its help text ends with."""
 
 
+FILE_EXAMPLES: dict[str, tuple[str, str]] = {
+    "run": (
+        "A report file (all entries: setwise docs reports)",
+        """\
+table = "events.parquet"
+user = "user_id"
+epsilon = 1.0
+delta = 1e-6
+html = "report.html"
+
+[[questions]]
+name = "countries"
+sql = "SELECT country, COUNT(DISTINCT user_id) AS users FROM events GROUP BY country"
+to = "countries.csv"
+
+[[questions]]
+name = "minutes"
+kind = "mean"
+value = "minutes"
+low = 0
+high = 60
+""",
+    ),
+}
+"""The heading and the text of an example of the file that a command reads, by the name of the command."""
+
+
 class GroupedHelp(TyperCommand):
     """A command whose help lists its options by group and ends with an example."""
 
@@ -131,12 +158,17 @@ class GroupedHelp(TyperCommand):
                 formatter.write_dl(records)
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401
-        """Write the command's example at the end of its help, on one line, so that it can be copied.
+        """Write an example of the command's file, if it reads one, and then its example, on one line to be copied.
 
         `ctx` is the command's context, and `formatter` the object to write to, both of the command-line library.
         Nothing is written for a command without an example.
         """
-        example = EXAMPLES.get(ctx.command_path.removeprefix("setwise "))
+        name = ctx.command_path.removeprefix("setwise ")
+        if name in FILE_EXAMPLES:
+            title, text = FILE_EXAMPLES[name]
+            with formatter.section(title):
+                formatter.write("".join(f"  {line}\n" for line in text.splitlines()))
+        example = EXAMPLES.get(name)
         if example is not None:
             with formatter.section("Example"):
                 formatter.write(f"  {example}\n")

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from itertools import pairwise
 from pathlib import Path
 from shlex import join, quote, split
 from typing import TYPE_CHECKING
@@ -66,8 +67,12 @@ def add_reading_advice(source: str, csv: "CsvOptions", types: "Mapping[str, Kind
         advice = _advice(source, csv, types, user, notes, str(refusal))
         if not advice:
             raise
+        message = str(refusal)
+        for note in notes:
+            if note.copy_command and note.copy_command in advice:  # a long command, which is read once
+                message = message.replace(f": {note.copy_command}", "", 1)
         kind = UnsuitableTable if isinstance(refusal, UnreadableCells) else type(refusal)
-        raise kind(f"{refusal}; {advice}") from None
+        raise kind(f"{message}; {advice}") from None
 
 
 class SeveralValues(InvalidParameter):
@@ -164,6 +169,8 @@ def _advice(
     if readings:
         return _choices(source, readings, types, user)
     words = _needed_options(check, types)
+    unguessed = _missing_options([option for note in notes for option in _pairs(note.options)], words)
+    words += unguessed
     command = _with_options(asked, words)
     is_new = bool(comparisons) or not set(words) <= set(command_words.get())
     if not (words or comparisons) or user not in _column_names(check) or not is_new:
@@ -171,6 +178,7 @@ def _advice(
     if not words:
         return f"or ask again with: setwise {join(command)}"
     saved = f"all that the file needs is kept beside it by: setwise check {quote(source)} --save"
+    saved += f" {join(words)}" if unguessed else ""
     if any("\n" in word for word in command) or not command:
         return f"{saved}; or add these options: {join(words)}"
     return f"{saved}; or ask again with: setwise {join(command)}"
@@ -265,6 +273,17 @@ def _needed_options(check: "TableCheck", types: "Mapping[str, Kind]") -> list[st
         if name in _column_names(check) and name not in check.types:
             words += ["--type", f"{name}={kind}"]
     return words
+
+
+def _pairs(words: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the command-line `words`, which are options with a value each, as pairs of option and value."""
+    return [*zip(words[::2], words[1::2], strict=True)]
+
+
+def _missing_options(options: Sequence[tuple[str, str]], words: Sequence[str]) -> list[str]:
+    """Return the words of those `options`, pairs of option and value, that the command-line `words` lack."""
+    present = {*pairwise(words)}
+    return [word for option in options if option not in present for word in option]
 
 
 def _with_options(command: Sequence[str], options: Sequence[str]) -> list[str]:

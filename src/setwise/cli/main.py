@@ -181,8 +181,12 @@ def _options(
 
 
 _PACKAGE = Path(__file__).parents[1]
-_PLACES = ((_PACKAGE / "documents",), (_PACKAGE.parents[1] / "docs", _PACKAGE.parents[1] / "docs" / "paper"))
-"""The folders of the documents: those of an installed package, and those of a clone of the repository."""
+_FOLDERS = ("", "guides", "paper")
+"""The folders of documents within `_PLACES`; a name is that of the first page that has it."""
+_PLACES = (_PACKAGE / "documents", _PACKAGE.parents[1] / "docs")
+"""Where the documents of an installed package are, and those of a clone of the repository."""
+_REFERENCES = ("commands", "errors", "routes", "settings")
+"""The pages of the folder `reference` that are documents; the others are made of docstrings, by the site."""
 
 
 def docs(
@@ -191,22 +195,35 @@ def docs(
     ] = None,
 ) -> None:
     """Print a document, or the list of documents: the theorems behind each guarantee, how tables are read, and more."""
-    folders = next((places for places in _PLACES if places[0].is_dir()), ())
-    documents = {
-        page.stem: page for folder in folders for kind in ("*.md", "*.bib") for page in sorted(folder.glob(kind))
-    }
+    place = next((folder for folder in _PLACES if folder.is_dir()), _PLACES[0])
+    files = [each for folder in _FOLDERS for kind in ("*.md", "*.bib") for each in sorted((place / folder).glob(kind))]
+    files += [each for stem in _REFERENCES if (each := place / "reference" / f"{stem}.md").is_file()]
+    documents: dict[str, Path] = {}
+    for each in files:
+        documents.setdefault(each.stem, each)
     if name is None:
         for stem, path in documents.items():
             print(f"{stem:<36}{_title(path)}")
         return
-    page = documents.get(name.removeprefix("docs/").removesuffix(".md"))
+    page = documents.get(name.rpartition("/")[2].removesuffix(".md"))
     if page is None:
         raise UnknownName(f"there is no document {name!r}; there are {', '.join(documents)}")
-    print(_COMMENT.sub("", page.read_text(encoding="utf-8")), end="")
+    text = page.read_text(encoding="utf-8")
+    made_by_site = {source: told for source, told in _MADE_BY_SITE.items() if f"<!-- site: {source} -->" in text}
+    print(_COMMENT.sub("", text), end="")
+    for told in made_by_site.values():
+        print(f"\n{told}")
     table = page.with_suffix(".csv")  # the site sets it as a table in the page
     if table.is_file():
         print("\n" + table.read_text(encoding="utf-8"), end="")
 
+
+_MADE_BY_SITE = {
+    "routes": "The list of routes: run setwise serve, and open /api/v1/openapi.json or the page API of the service.",
+    "commands": "The list of commands: setwise --help, and setwise COMMAND --help.",
+    "settings": "The list of settings: setwise serve --help.",
+}
+"""Where to find what the site adds to a page, by the name in the page's comment."""
 
 _COMMENT = re.compile(r"^<!--.*?-->\n+", re.DOTALL | re.MULTILINE)
 """Comments in a page for the tests that run its examples; they are not printed."""
@@ -251,6 +268,30 @@ def _drop_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+_MEANT = {
+    "--at": ("--quantile", "--quantiles", "--percentile", "--q", "--p"),
+    "--item": ("--group-by", "--group", "--groupby", "--by"),
+    "--where": ("--filter", "--condition"),
+    "--value": ("--column", "--col"),
+    "--user": ("--user-id", "--unit-column", "--id"),
+    "--bounds": ("--clamp",),
+    "--counts": ("--noise",),
+}
+"""Options by the names that people guess for them."""
+
+
+def _meant_option(message: str, context: Any) -> str | None:  # noqa: ANN401 - the library keeps its context private
+    """Return the option of the command of `context` that is meant by the unknown option in an error's `message`.
+
+    None if the message is about something else, or if the command has no such option.
+    """
+    guess = re.match(r"No such option: (--[\w-]+)", message)
+    if guess is None:
+        return None
+    known = {name for parameter in context.command.params for name in parameter.opts}
+    return next((option for option, names in _MEANT.items() if guess[1] in names and option in known), None)
+
+
 def _sentence(error: BaseException) -> str:
     message = getattr(error, "format_message", lambda: str(error))().rstrip(".")
     written = getattr(error, "message", "")
@@ -261,6 +302,8 @@ def _sentence(error: BaseException) -> str:
     elif _OURS in written:
         message = written.partition(_OURS)[2]
     context = getattr(error, "ctx", None)
+    if context is not None and (meant := _meant_option(message, context)) is not None:
+        return f"{message.partition(' (')[0]}; write {meant}, see {context.command_path} --help"
     if message.startswith("No such option: --item") and context is not None:
         name = context.command_path.removeprefix("setwise ")
         return f"{name} has no groups: use histogram, or setwise sql with GROUP BY; see {context.command_path} --help"

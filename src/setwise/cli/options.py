@@ -37,7 +37,9 @@ OPTIONS: dict[str, Any] = {
         "within a tenth of epsilon; a top k and public items take any number.",
     ),
     "per_item": typer.Option(help="How much one user may add to one item: rows, or units of --value; 1 if left out."),
-    "per_user": typer.Option(help="Take rows, at most this many of one user; left out, every user counts once."),
+    "per_user": typer.Option(
+        help="Take rows, at most this many of one user. Without it, counts and means take users once; others find it."
+    ),
     "value": typer.Option(metavar="COL", help="The column of numbers; items are ranked by integers only."),
     "clip": typer.Option(help="What one user may add at most; less than 0 counts as 0."),
     "low": typer.Option(help="The least that one user's own sum or mean counts as; it may be negative."),

@@ -17,6 +17,8 @@ from setwise.accounting.notation import format_use, shown_by, use_in_words
 from setwise.accounting.promises import promise_in_words, promised_pair, rounded_down, rounded_up
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
@@ -158,16 +160,17 @@ def epsilon_left_in_words(status: "AccountStatus") -> str:
 
 
 def laplace_left_in_words(status: "AccountStatus") -> str:
-    """Return text to print after an account's remaining epsilon, such as " for Gaussian noise, 0.32 for Laplace noise".
+    """Return text for after an account's remaining epsilon: " for Gaussian noise, at least 0.32 for Laplace noise".
 
     The remaining epsilon is that of one question with Gaussian noise. Laplace noise of the same epsilon can cost more,
-    so the largest epsilon that the account can pay with Laplace noise can be smaller. Returns "" if it is not smaller
-    by more than 1%, or if the account pays from no Gaussian wallet. `status` is the status of the account.
+    so the epsilon that the account surely pays with Laplace noise can be smaller; a question that splits its epsilon,
+    such as a mean, can have more. Returns "" if it is not smaller by more than 1%, or if the account pays from no
+    Gaussian wallet. `status` is the status of the account.
     """
     laplace, largest = status.laplace_epsilon_left, status.epsilon_left or 0.0
     if laplace is None or laplace >= 0.99 * largest:
         return ""
-    return f" for Gaussian noise, {rounded_down(laplace, 2)} for Laplace noise"
+    return f" for Gaussian noise, at least {rounded_down(laplace, 2)} for Laplace noise"
 
 
 _WIDEST_BAR, _SHORTEST_BAR = 30, 6
@@ -181,6 +184,7 @@ def show_answer(
     answer: "PrivateAnswer | SqlAnswer",
     status: "AccountStatus | None",
     allowed: float | None = None,
+    stored: "datetime | None" = None,
     *,
     details: bool,
 ) -> None:
@@ -188,6 +192,7 @@ def show_answer(
 
     - `status`: the status, after the charge, of the account that paid, or None
     - `allowed`: the largest epsilon that the caller allowed, or None
+    - `stored`: the time (UTC) at which the answer was stored if it was not asked for now, or None
     - `details`: whether to add the formal promise, the mechanism and the mechanism uses that were spent
     """
     from rich.console import Console
@@ -208,7 +213,7 @@ def show_answer(
         )
         console.print(f"bounds   {bounds}", markup=False, highlight=False, style="dim")
     advice = "" if isinstance(answer, PrivateAnswer) else answer.advice
-    console.print(_notes(private, status, answer.summary, advice, allowed=allowed, details=details))
+    console.print(_notes(private, status, answer.summary, advice, allowed=allowed, stored=stored, details=details))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -271,13 +276,16 @@ def _tables_within(width: int, blocks: "Sequence[_Block]") -> "Group":
     return Group(*tables)
 
 
-def sql_table(result: "SqlAnswer", width: int, truth: "dict[object, int] | None" = None) -> "Group":
+def sql_table(
+    result: "SqlAnswer", width: int, truth: "dict[object, int] | None" = None, most: int | None = None
+) -> "Group":
     """Return the rows of `result`, the answer to a SELECT, as tables for the terminal, with confidence intervals.
 
     Columns that do not fit into `width` characters are moved to a further table. `truth` maps the value in a row's
     first column to an exact number, which is printed too (only for synthetic data); None prints no exact numbers.
+    Only the first `most` rows are shown, or all if it is None.
     """
-    rows = result.rows
+    rows = result.rows[:most]
     interval = f"{result.answer.confidence:.0%} interval"
     blocks = []
     for output in result.outputs:
@@ -344,6 +352,7 @@ def _notes(
     advice: str = "",
     *,
     allowed: float | None,
+    stored: "datetime | None",
     details: bool,
 ) -> "Table":
     """Return the notes below an answer as a table of (label, sentence): what is counted, the guarantee and the cost.
@@ -352,15 +361,16 @@ def _notes(
     - `summary`: sentences about the numbers that are shown
     - `advice`: how ratios can mislead, and what to ask instead
     - `allowed`: the largest epsilon that the caller allowed, or None
+    - `stored`: the time (UTC) at which the answer was stored if it was not asked for now, or None
     - `details`: whether to add the formal promise, the mechanism and the mechanism uses that were spent
     """
     from rich.table import Table
     from rich.text import Text
 
     lines = [
-        ("numbers", summary),
+        ("numbers", " ".join(filter(None, (summary, _open_interval_note(answer))))),
         ("promise", answer.promise),
-        ("cost", _cost_in_words(answer, status, allowed)),
+        ("cost", _cost_in_words(answer, status, allowed, stored)),
     ]
     if answer.hint:
         hint = _ASSIGNMENT.sub(r"--\1 \2", answer.hint)
@@ -389,19 +399,51 @@ def _notes(
     return notes
 
 
-def _cost_in_words(answer: "PrivateAnswer", status: "AccountStatus | None", allowed: float | None = None) -> str:
+def _open_interval_note(answer: "PrivateAnswer") -> str:
+    """Return a sentence about intervals that start at 1 because a count near the threshold may be any smaller number.
+
+    Returns "" if the answer has no such interval.
+    """
+    counts = [item.interval for item in answer.items]
+    estimates = [estimate.interval for item in answer.items for estimate in item.estimates]
+    ends = [*(interval[0] for interval in counts if interval), *(interval[0] for interval in estimates if interval)]
+    if _UNKNOWN_BELOW not in answer.interval_note or 1 not in ends:
+        return ""
+    return "An interval that starts at 1 says only how large the number may be: luck may have shown a small group."
+
+
+_UNKNOWN_BELOW = "cannot tell how small"
+"""Words of an answer's note about its intervals (`PrivateAnswer.interval_note`) if some have no useful lower end."""
+
+
+def _cost_in_words(
+    answer: "PrivateAnswer",
+    status: "AccountStatus | None",
+    allowed: float | None = None,
+    stored: "datetime | None" = None,
+) -> str:
     """Return a text with the cost of the answer (epsilon and delta), and the remaining budget of the account that paid.
 
     `status` is the status of that account, or None if no account paid. If the answer cost less than 99% of `allowed`,
-    the largest epsilon that the caller allowed, the text states that epsilon as well.
+    the largest epsilon that the caller allowed, the text states that epsilon as well. `stored` is the time (UTC) at
+    which an answer was stored that is shown again, or None.
     """
     if answer.replayed:
-        cost = "Nothing: this is the answer that was stored under this key"
+        cost = f"Nothing: {stored_in_words(stored)}"
     else:
         epsilon, delta = answer.cost
         of_allowed = f" of the {allowed:g} allowed" if allowed is not None and epsilon < 0.99 * allowed else ""
         cost = f"Epsilon {rounded_up(epsilon, 3)}{of_allowed}" + (f" at delta {rounded_up(delta, 3)}" if delta else "")
     return f"{cost}." if status is None else f"{cost}; {remaining_in_words(status)}."
+
+
+def stored_in_words(stored: "datetime | None") -> str:
+    """Return a clause that says when the answer shown was stored, and how to ask the table as it is now.
+
+    `stored` is the time (UTC); None if it is not known.
+    """
+    when = "" if stored is None else f" on {stored:%Y-%m-%d at %H:%M} UTC"
+    return f"this is the answer that was stored under this key{when}; a new key asks the table as it is now"
 
 
 def remaining_in_words(status: "AccountStatus") -> str:

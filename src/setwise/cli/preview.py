@@ -51,41 +51,47 @@ def show_preview(
         rows.append(("warning", warning))
     if details:
         rows += _mechanism_rows(plan)
-    print_table("Preview: nothing was read or charged", rows)
+    print_table("Preview: no question was answered and nothing was charged", rows)
 
 
-_EXAMPLE = re.compile(r"for example, (if .*?): \w[\w+]*: (.*?)(?: \(found with|; next best|$)")
-"""Pattern of the error for example bounds in the text that says how a mechanism was chosen (`Plan.why`)."""
+_EXAMPLES = re.compile(
+    r"(?:for example|with the largest limits that may be found), (if .*?): \w[\w+]*: "
+    r"(.*?)(?= \(found with| \(with prob|; next best|; with the largest limits|$)"
+)
+"""Pattern of the errors for example bounds in the text that says how a mechanism was chosen (`Plan.why`): the first for
+common bounds, the second for the largest that may be found."""
 
 _COUNTS = re.compile(
-    r"finds items whose count is ([\d,]+) above those left out, counts off by \S+ on average, within ±"
+    r"finds items whose count is ([\d,]+) above those left out, counts off by \S+ on average, within ±([\d,]+)"
 )
+
+
+_COUNTS_IN_WORDS = r"counts within about \2; a group is shown if its noisy count is at least about \1"
+
+_WORST = ". The bounds are found first. At worst, "
+"""What stands between the error for common bounds and that for the largest ones."""
 
 
 def accuracy_in_words(plan: "Plan") -> str:
     """Return a sentence that says how close the answer planned by `plan` will be to the exact numbers.
 
-    It also says how large a group must be to be found. If the clipping bounds of a column are found only when the
-    question runs, the sentence states the error for example bounds. The web page "Ask" shows the same sentence.
+    It also says how large a group must be to be found. If bounds are found only when the question runs, the sentence
+    states the error for common bounds, and for the largest limits on a user that may be found. The web page "Ask" shows
+    the same sentence.
     """
     error = plan.error
     if error.expected_error is None:
-        example = _EXAMPLE.search(plan.why)
-        if example is None:
+        examples = [(match[1], _COUNTS.sub(_COUNTS_IN_WORDS, match[2])) for match in _EXAMPLES.finditer(plan.why)]
+        if not examples:
             return _capitalize(re.sub(r"^[^:]*: ", "", plan.why))
-        match = _COUNTS.match(example[2])
-        close = example[2]
-        if match is not None:
-            close = f"counts within about {close[match.end() :]}; a group shows up if its count is about {match[1]} "
-            close += "or more above those left out"
-        return f"{_capitalize(example[1])}: {close}"
+        return _capitalize(_WORST.join(f"{assumed}: {close}" for assumed, close in examples))
     if error.radius is None:
         close = f"Counts off by about {error.expected_error:.3g}"
     else:
         close = f"Counts within about {error.radius:,} (with probability {float(error.confidence):.0%})"
     if error.detectable is None:
         return close
-    return f"{close}; a group shows up if its count is about {error.detectable:,} or more above those left out"
+    return f"{close}; a group is shown if its noisy count is at least about {error.detectable:,}"
 
 
 def _mechanism_rows(plan: "Plan") -> list[tuple[str, str]]:
@@ -109,7 +115,7 @@ def _mechanism_rows(plan: "Plan") -> list[tuple[str, str]]:
             within += " where clear of the threshold"
         rows.append(("count error", f"{expected.expected_error:.3g} on average, {within}"))
     if expected.detectable is not None:
-        rows.append(("found when", f"a count is {expected.detectable:,} above those left out"))
+        rows.append(("found when", f"a noisy count is at least {expected.detectable:,}"))
     if expected.shortfall is not None:
         rows.append(("in order when", f"counts are apart by {expected.shortfall:,}"))
     return rows

@@ -1,6 +1,7 @@
 """`setwise run`: ask the questions of a report file, which lists a table, a budget and questions."""
 
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -133,7 +134,7 @@ def _show_preview(report: "Report", priced: "Priced", *, as_json: bool) -> None:
         budget = f"epsilon {rounded_up(float(total.epsilon), 3)}, delta {rounded_up(float(total.delta), 3)}"
         alone = f"{budget}, by itself {rounded_up(plan.epsilon.upper, 3)}"
         rows.append((question.name, f"{plan.mechanism}: {alone}{within}"))
-    print_table("Preview: nothing was read or charged", rows)
+    print_table("Preview: no question was answered and nothing was charged", rows)
 
 
 def _show(ran: "ReportRun", *, as_json: bool) -> None:
@@ -142,15 +143,43 @@ def _show(ran: "ReportRun", *, as_json: bool) -> None:
     if as_json:
         print_json(ran.to_dict())
         return
+    for question in ran.report.questions:
+        _print_answer(question.title or question.name, ran.answers[question.name], question.query.groups)
     rows = [
         ("promise", joint_promise(ran.report, ran.priced)),
         ("cost", f"{epsilon_at_delta(ran.priced.promise.upper, ran.report.delta, 4)} for all together{_stored(ran)}"),
     ]
     for question in ran.report.questions:
-        answer, places = ran.answers[question.name], [without_password(place) for place in question.to]
-        rows.append((question.name, _rows_in_words(answer, places)))
+        pages = [place for place in (ran.report.html, ran.report.json) if place is not None]
+        places = [*(without_password(place) for place in question.to), *pages]
+        rows.append((question.name, _rows_in_words(ran.answers[question.name], places)))
     rows += [("page", ran.report.html)] if ran.report.html else []
     print_table(f"{ran.report.title}, {ran.key}", rows)
+
+
+_MOST_ROWS = 10
+"""The most rows of each answer that are printed; the files have all."""
+
+
+def _print_answer(name: str, answer: "Answered", groups: "Sequence[str]") -> None:
+    """Print the first rows of `answer` as a table under `name`; `groups` are the names of its group columns."""
+    from rich.console import Console
+
+    from setwise.analytics.answer import PrivateAnswer
+    from setwise.cli.output import answer_table, sql_table
+
+    console = Console()
+    console.print(name, markup=False, highlight=False, style="bold")
+    if isinstance(answer, PrivateAnswer):
+        first = replace(answer, items=answer.items[:_MOST_ROWS], groups=answer.groups or tuple(groups))
+        console.print(answer_table(first, console.width))
+        explained = first.summary
+    else:
+        console.print(sql_table(answer, console.width, most=_MOST_ROWS))
+        explained = answer.summary
+    if len(answer) > _MOST_ROWS:
+        console.print(f"and {len(answer) - _MOST_ROWS:,} more", highlight=False)
+    console.print(f"{explained}\n", markup=False, highlight=False, style="dim")
 
 
 def _stored(ran: "ReportRun") -> str:
@@ -162,7 +191,10 @@ def _stored(ran: "ReportRun") -> str:
     if stored <= 0:
         return ""
     if ran.charged == 0:
-        return f", charged before: nothing was charged now, and the answers stored under the key {ran.key!r} are shown"
+        return (
+            f", charged before: nothing was charged now, and the answers stored under the key {ran.key!r} are shown; "
+            "a new key asks the table as it is now"
+        )
     answers = "1 answer was" if stored == 1 else f"{stored} answers were"
     return f"; {answers} stored by an earlier run with this key, and cost nothing now"
 
@@ -170,11 +202,11 @@ def _stored(ran: "ReportRun") -> str:
 def _rows_in_words(answer: "Answered", places: "Sequence[str]") -> str:
     """Return a sentence that says how many rows `answer` has, why there are no more, and where they were written.
 
-    `places` are the names of the files and tables that the rows were written to; empty if there are none.
+    `places` are the names of the files, tables and pages that have the rows; empty if there are none.
     """
     from setwise.analytics.answer import PrivateAnswer
 
     private = answer if isinstance(answer, PrivateAnswer) else answer.answer
     rows = "1 row" if len(answer) == 1 else f"{len(answer):,} rows"
     ending = "" if private.complete else f" ({private.reason})"
-    return f"{rows}{ending}, " + (f"written to {', '.join(places)}" if places else "not written to a file or table")
+    return f"{rows}{ending}, " + (f"written to {', '.join(places)}" if places else "printed above")

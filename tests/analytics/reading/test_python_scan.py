@@ -120,13 +120,18 @@ COLUMNS = {"who": [*map(str, range(90)), *["N/A"] * 6, *[None] * 4], "amount": [
 def test_tables_in_memory_are_scanned(frame):
     with (
         setwise.open(frame(COLUMNS), user="who", types={"amount": "integer"}) as session,
-        pytest.warns(setwise.UnreadCellsWarning) as caught,
+        pytest.raises(setwise.SetwiseError) as refused,
     ):
         session.sum(value="amount", clip=5, **PAID)
-    told = "\n".join(str(each.message) for each in caught)
+    told = str(refused.value)
     assert "4 of 100 rows have no 'who' and are left out of every answer" in told
     assert "6 rows have 'N/A' as 'who', and this text counts as one person: setwise.open(..., null=[\"N/A\"])" in told
     assert "30 of 100 cells of 'amount' are not whole numbers" in told
+    with (
+        setwise.open(frame(COLUMNS), user="who", types={"amount": "integer"}, null=["N/A"]) as session,
+        pytest.warns(setwise.UnreadCellsWarning, match="10 of 100 rows have no 'who'"),
+    ):
+        session.sum(value="amount", clip=5, **PAID)
 
 
 def test_objects_of_a_pandas_column_that_are_not_read_are_counted():

@@ -33,8 +33,10 @@ ISO_MOMENT = _DAY + _CLOCK + _OFFSET
 """The regular expression of a date or timestamp that begins with the year."""
 DECIMALS = (".", ",")
 """The characters that can be the decimal point."""
-THOUSANDS = ("", ",", ".", "'", "\u2019", "_", " ", "\u00a0", "\u202f")
-"""The characters that can separate thousands; "" means none, and the last two are non-breaking spaces."""
+SPACES = " \u00a0\u2009\u202f"
+"""The spaces that stand between thousands: the usual one, the non-breaking one, and a thin one of each kind."""
+THOUSANDS = ("", ",", ".", "'", "\u2019", "_", "space", " ", "\u00a0", "\u202f")
+"""What can separate thousands; "" means none. "space" and the usual space stand for each of `SPACES`."""
 _DATE_PARTS = {
     "d": "[0-9]{1,2}",
     "m": "[0-9]{1,2}",
@@ -55,7 +57,7 @@ class CellGrammar:
     """How numbers, dates and empty cells are written in a table's text columns, as the data holder declares it.
 
     - `decimal` is the decimal point.
-    - `thousands` is the character between groups of three digits, or "" for none.
+    - `thousands` is the character between groups of three digits, "space" for any of `SPACES`, or "" for none.
     - `date_format` is the format of dates, such as `%d.%m.%Y`, made of %d, %m (or %b for Jan) and %Y (or %y for two
       digits). None means that dates begin with the year, as in 2024-01-02. A time of day may follow a date.
     - `null` are words that stand for an empty cell in any text column.
@@ -77,10 +79,8 @@ class CellGrammar:
         if self.decimal not in DECIMALS:
             raise InvalidParameter(f"the decimal point must be . or , and not {self.decimal!r}")
         if self.thousands not in THOUSANDS:
-            separators = " ".join(THOUSANDS[1:6])
-            raise InvalidParameter(
-                f"what stands between thousands must be one of {separators} or a space, not {self.thousands!r}"
-            )
+            separators = " ".join(THOUSANDS[1:7])
+            raise InvalidParameter(f"what stands between thousands must be one of {separators}, not {self.thousands!r}")
         if self.decimal == self.thousands:
             raise InvalidParameter(
                 f"the decimal point and the thousands separator cannot both be {self.decimal!r}: add --decimal "
@@ -96,6 +96,14 @@ class CellGrammar:
                 )
         if any(not word.strip() for word in self.null):
             raise InvalidParameter("a word for an empty cell cannot be empty: empty cells are null as they are")
+
+    @property
+    def thousands_marks(self) -> str:
+        """The characters of which each can stand between thousands; "" for none.
+
+        A program writes one kind of space, which a person cannot tell from the others, so that they are all read.
+        """
+        return SPACES if self.thousands in ("space", " ") else self.thousands
 
     @property
     def integer(self) -> str:
@@ -115,7 +123,8 @@ class CellGrammar:
     def _digits(self) -> str:
         """The regular expression of a number's digits before the decimal point, plain or with thousands separators."""
         # A group of thousands never begins with a zero: 0,234 is a decimal number, and not 234.
-        grouped = f"|[1-9][0-9]{{0,2}}([{self.thousands}][0-9]{{3}})+" if self.thousands else ""
+        marks = self.thousands_marks
+        grouped = f"|[1-9][0-9]{{0,2}}([{marks}][0-9]{{3}})+" if marks else ""
         return f"([0-9]+{grouped})"
 
 
@@ -237,8 +246,8 @@ def _plain_number(text: str, functions: TextFunctions, grammar: CellGrammar) -> 
     `text` is the SQL expression of the text, which is written as `grammar` says. `functions` are the engine's SQL
     templates.
     """
-    if grammar.thousands:
-        text = f"replace({text}, {functions.literal(grammar.thousands)}, '')"
+    for mark in grammar.thousands_marks:
+        text = f"replace({text}, {functions.literal(mark)}, '')"
     return text if grammar.decimal == "." else f"replace({text}, '{grammar.decimal}', '.')"
 
 

@@ -5,7 +5,7 @@ file is guessed from its rows. Queries never use these guesses: the data holder 
 row can change how a file is read. `unread_cells.py` has the scan before a question is charged.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,22 +22,31 @@ from setwise.analytics.engines.files import (
 )
 from setwise.analytics.engines.object_store import TableFile
 from setwise.analytics.schema import Kind
+from setwise.analytics.tables.cell_doubts import (
+    far_number_sentences,
+    holds_serial_days,
+    offset_sentence,
+    stored_time_sentence,
+)
+from setwise.analytics.tables.clean_copies import signs_note, with_doubled_quotes
+from setwise.analytics.tables.scan_notes import command_line
 from setwise.analytics.tables.sniffing import open_file, sniff, split_rows
 from setwise.analytics.tables.text_encodings import scan_encoding
 from setwise.analytics.tables.undecoded import undecoded_cells
+from setwise.analytics.tables.user_cells import is_total, user_notes
 from setwise.analytics.tables.writing import (
     KIND_WORDS,
     commas_note,
     grammar_words,
     guess_grammar,
     may_be_thousands,
-    signs_note,
     thousands_note,
 )
 from setwise.errors import InvalidParameter
 
 if TYPE_CHECKING:
     from setwise.analytics.engines.duckdb.cell_counts import TableCount
+    from setwise.analytics.engines.duckdb.tables import DuckDBTable
 
 _BLOCK = 2**22
 """Bytes that are read at a time."""
@@ -82,6 +91,8 @@ class TableCheck:
                 f"the dates can be read as {self.csv.date_format} and as {others}: the cells do not tell which, so "
                 "look where the file comes from, and give the right one with --date-format"
             )
+        if self.lost_lines > 0 and self.counts.rows == 0:
+            notes.append("these options read no line of the file: state other ones, or none to have them guessed")
         nulls = () if self.csv is None else self.csv.null
         for name, words in self.doubtful.items():
             for word in words:
@@ -173,6 +184,12 @@ class TableCheck:
         Raises: `InvalidParameter` if the table is in an object store, if the file cannot be written, or if the cells
         leave a doubt: which number of a date is the day, or whether a comma or point stands between thousands.
         """
+        if self.lost_lines > 0 and self.counts.rows == 0:
+            raise InvalidParameter(
+                f"nothing was saved: with these options none of the {self.lost_lines:,} lines of {self.source} is a "
+                f"record of {len(self.counts.columns)} cells, so that every question would be asked of no row; check "
+                "the file without --columns and --separator to see how it is written"
+            )
         unclear = [*map(commas_note, self.commas), *(thousands_note(name) for name in self.unchosen)]
         if unclear:
             raise InvalidParameter(f"nothing was saved: {'; '.join(unclear)}")
@@ -245,6 +262,7 @@ def check_table(source: str, csv: CsvOptions, types: Mapping[str, Kind], user: s
     doubtful: Mapping[str, tuple[str, ...]] = {}
     thousands: tuple[str, ...] = ()
     commas: tuple[str, ...] = ()
+    serial: tuple[str, ...] = ()
     remarks: list[str] = []
     if options is not None:
         table = untyped_table(source, None, options)
@@ -259,9 +277,9 @@ def check_table(source: str, csv: CsvOptions, types: Mapping[str, Kind], user: s
         )
         counts = count_cells(table, types, user, options.cells)
         options = _drop_unused(options, counts)
-        texts_left = [column.name for column in counts.columns if column.kind is Kind.TEXT and column.name in samples]
-        remarks += [signs_note(name, samples[name], files[0], options.encoding) for name in texts_left]
-        remarks.append(total_line_note(files[-1], options))
+        kinds = {column.name: column.kind for column in counts.columns}
+        serial = tuple(name for name, kind in kinds.items() if holds_serial_days(name, samples.get(name, ())))
+        remarks = _remarks(table, samples, kinds, user, options, files, serial)
         if options.encoding != csv.encoding and codec_name(options.encoding) not in UTF_16:
             form = options.format_of(options.suffix_of(files[0]))
             remarks.append(f"the text is not UTF-8: {scan_encoding(files[0], form).choices()}")
@@ -271,7 +289,7 @@ def check_table(source: str, csv: CsvOptions, types: Mapping[str, Kind], user: s
     # Types that the data holder gave, or that a description beside the file states, are kept when it is written again.
     texts: dict[str, Kind] = {name: kind for name, kind in types.items() if kind is not Kind.TEXT}
     guessed = [column for column in counts.columns if column.from_text and column.kind is not Kind.TEXT]
-    texts |= {column.name: column.kind for column in guessed if column.name not in thousands}
+    texts |= {column.name: column.kind for column in guessed if column.name not in (*thousands, *serial)}
     lost = 0
     if options is not None:
         form = options.format_of(options.suffix_of(files[0]))
@@ -292,31 +310,49 @@ def check_table(source: str, csv: CsvOptions, types: Mapping[str, Kind], user: s
     )
 
 
-_TOTALS = frozenset(
-    (
-        "total",
-        "totals",
-        "grand total",
-        "subtotal",
-        "sum",
-        "summe",
-        "gesamt",
-        "insgesamt",
-        "totale",
-        "totaal",
-        "somme",
-        "suma",
-    )
-)
-"""Words, in lower case, that programs and people write into the line with the totals of a table."""
+def _remarks(
+    table: "DuckDBTable",
+    samples: Mapping[str, Sequence[str]],
+    kinds: Mapping[str, Kind],
+    user: str | None,
+    options: CsvOptions,
+    files: Sequence[TableFile],
+    serial: Collection[str],
+) -> list[str]:
+    """Return sentences for the data holder about users, and about cells that are not read or may mean something else.
+
+    - `table` is the table of the text `files`, with its cells as they are written, and `options` say how to read them.
+    - `samples` has sampled cells of each column, and `kinds` the kinds as which the columns are read.
+    - `user` is the user column, or None.
+    - `serial` are the columns with days since 1899, as spreadsheets store dates.
+    """
+    write, texts = command_line, [name for name in samples if kinds[name] is Kind.TEXT]
+    notes = user_notes(table, user, kinds, options, files, write, is_csv=True)
+    noted = {word for note in notes for word in note.options}
+    remarks = [note.text for note in notes]
+    remarks += [signs_note(texts, samples, files[0], options.encoding), total_line_note(files[-1], options, noted)]
+    file = files[0] if len(files) == 1 else None
+    remarks += [
+        stored_time_sentence(name, samples[name], file, options, [*samples], is_dated=name in serial)[0]
+        for name in (*serial, *texts)
+    ]
+    remarks += [offset_sentence(name, samples[name], write) for name in samples if kinds[name] is Kind.TIMESTAMP]
+    numbers = [name for name in kinds if name != user and name not in serial]
+    remarks += far_number_sentences(table, numbers, kinds, options.cells, write, is_text=True)
+    if file is not None and (copy := with_doubled_quotes(file, options)):
+        remarks.append(f"quotes within cells are escaped by a backslash; a copy that is read: {copy}")
+    return remarks
+
+
 _TAIL = 2**16
 """Bytes at the end of a file in which its last line is looked for."""
 
 
-def total_line_note(file: TableFile, options: CsvOptions) -> str:
+def total_line_note(file: TableFile, options: CsvOptions, noted: Collection[str] = ()) -> str:
     """Return a sentence if the last line of a text file has a cell such as "Total"; else "".
 
-    A query would count such a line as one more row, of one more user. `options` say how the file is written.
+    A query would count such a line as one more row, of one more user. `options` say how the file is written. Words in
+    `noted` have a note of their own, because they stand in the user column.
     """
     form = options.format_of(options.suffix_of(file))
     tail = b""
@@ -325,8 +361,8 @@ def total_line_note(file: TableFile, options: CsvOptions) -> str:
             tail = (tail + block)[-_TAIL:]
     lines = tail.decode("utf-8", "replace").strip().splitlines(keepends=True)
     cells = split_rows(lines[-1:], form.separator)[0][0] if lines else []
-    word = next((cell for cell in cells if cell.strip(" :.*").casefold() in _TOTALS), None)
-    if word is None:
+    word = next((cell for cell in cells if is_total(cell)), None)
+    if word is None or word in noted:
         return ""
     return f"its last line has the cell {word!r}: if the line is a total and no row, take it out, as it would count"
 

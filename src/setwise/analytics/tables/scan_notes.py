@@ -139,12 +139,14 @@ class TableToScan:
 class ScanNote:
     """A sentence (`text`) for the data holder about lines or cells of the table that a query skips or misreads.
 
-    - `mostly_unreadable` says that so much is skipped or misread that the query should be refused.
+    - `mostly_unreadable` says that the query should be refused, because so much is skipped or misread, or because texts
+      of the user column are no one person.
     - `comparison` is (column, condition) if the query uses a text column, such as Ja and Nein, as truth values; the
       query can use the condition instead. Otherwise None.
     - `copy_command` is a shell command that writes a readable copy of the file, or "". Its last word is the path of the
       copy.
     - `is_unsolved` is True if no remedy is known.
+    - `options` are words of the command line that settle the note, if no guess from the cells would find them.
     """
 
     text: str
@@ -152,3 +154,4 @@ class ScanNote:
     comparison: tuple[str, str] | None = None
     copy_command: str = ""
     is_unsolved: bool = False
+    options: tuple[str, ...] = ()

@@ -38,7 +38,7 @@ def sniff(file: TableFile, declared: CsvOptions) -> CsvOptions:
     if declared.encoding == "utf-8":
         compressed = CsvFormat(compression=COMPRESSIONS.get(ending, ""))
         declared = replace(declared, encoding=scan_encoding(file, compressed).encoding)
-    text = _sample(file, CsvFormat(compression=COMPRESSIONS.get(ending, ""), encoding=declared.encoding))
+    text = read_sample(file, CsvFormat(compression=COMPRESSIONS.get(ending, ""), encoding=declared.encoding))
     separator = declared.separator or _separator(text)
     lines = text.splitlines(keepends=True)
     rows = split_rows(lines[declared.skip_lines :], separator)
@@ -161,7 +161,7 @@ def _compression(file: TableFile) -> str:
     return next((ending for magic, ending in _MAGICS.items() if start.startswith(magic)), "")
 
 
-def _sample(file: TableFile, form: CsvFormat) -> str:
+def read_sample(file: TableFile, form: CsvFormat) -> str:
     """Return the first whole lines of a file as text, at most about 1 MiB; `form` has its compression and encoding."""
     with form.open_converted(open_file(file), file.name) as opened:
         start = b""

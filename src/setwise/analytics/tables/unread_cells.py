@@ -16,14 +16,20 @@ from setwise.analytics.engines.object_store import TableFile
 from setwise.analytics.engines.prepared import read_prepared
 from setwise.analytics.engines.typed_cells import CellGrammar
 from setwise.analytics.schema import Kind
+from setwise.analytics.tables.cell_doubts import (
+    far_number_sentences,
+    offset_sentence,
+    other_words_of_yes,
+    stored_time_sentence,
+)
 from setwise.analytics.tables.check import total_line_note
+from setwise.analytics.tables.clean_copies import COPY, signs_note, with_doubled_quotes
 from setwise.analytics.tables.scan_notes import OptionWriter, ScanNote, TableToScan
 from setwise.analytics.tables.sniffing import sniff
 from setwise.analytics.tables.undecoded import undecoded_cells
-from setwise.analytics.tables.user_cells import missing_users, several_spellings
+from setwise.analytics.tables.user_cells import user_notes
 from setwise.analytics.tables.writing import (
     CERTAIN_NULL_WORDS,
-    COPY,
     DASHES,
     ENOUGH,
     KIND_WORDS,
@@ -34,7 +40,6 @@ from setwise.analytics.tables.writing import (
     guess_grammar,
     is_readable,
     may_be_thousands,
-    signs_note,
     thousands_note,
 )
 
@@ -56,7 +61,7 @@ def unread_cells(table: TableToScan, question: str) -> list[ScanNote]:
 
     `question` is the text of the query. Only the user column and columns that `question` names are checked.
     """
-    from setwise.analytics.engines.duckdb.cell_counts import text_samples
+    from setwise.analytics.engines.duckdb.cell_counts import column_names, text_samples
     from setwise.analytics.engines.duckdb.opening import untyped_table
 
     source, write = table.source, table.write
@@ -68,21 +73,21 @@ def unread_cells(table: TableToScan, question: str) -> list[ScanNote]:
     files = files_of(str(source).partition("::")[0]) if is_path else ()
     is_text = bool(files) and magic_of(files[0]) is None
     lines = _lost_lines(files, csv, write) if is_text else []
-    if is_text and (total := total_line_note(files[-1], csv)):
-        lines.append(ScanNote(total))
     raw = untyped_table(source, table.table_name, csv)
     objects = [] if is_path else _skipped_objects(source, f"{table.user or ''} {question}")
-    users = [] if table.user is None else missing_users(raw, table.user, csv.cells, write, is_csv=is_text)
-    if table.user is not None and table.user not in types:
-        users += several_spellings(raw, table.user, write)
+    users = user_notes(raw, table.user, types, csv, files, write, is_csv=is_text)
+    if is_text and (total := total_line_note(files[-1], csv, {word for note in users for word in note.options})):
+        lines.append(ScanNote(total))
     seconds = [] if is_text else _milliseconds_as_seconds(raw, question)
+    asked = [name for name in named_columns(column_names(raw), question) if name != table.user]
+    seconds += map(ScanNote, far_number_sentences(raw, asked, types, csv.cells, write, is_text=is_text))
     if not is_text and not types and is_path:
         return [*users, *seconds]
     samples = text_samples(raw)
     names = named_columns([*samples], f"{table.user or ''} {question}")
     if not names:
         return [*lines, *users, *objects, *seconds]
-    scan = _ColumnScan(raw, replace(table, types=types, csv=csv), files, {name: samples[name] for name in names})
+    scan = _ColumnScan(raw, replace(table, types=types, csv=csv), files, names, samples)
     notes = scan.unconverted_notes()
     compared = [name for name in ordered_columns(names, question) if name not in scan.kinds]
     notes += seconds
@@ -94,7 +99,7 @@ def unread_cells(table: TableToScan, question: str) -> list[ScanNote]:
     notes += [note for name in compared if (note := _compared_as_text(name, samples[name], csv, write))]
     if is_text:
         notes += undecoded_cells(source, table.table_name, csv, files, names, write)
-    return [*lines, *users, *objects, *notes, *map(ScanNote, scan.doubts(is_text))]
+    return [*lines, *users, *objects, *notes, *map(ScanNote, scan.doubts(question, is_text=is_text))]
 
 
 class _ColumnScan:
@@ -103,7 +108,8 @@ class _ColumnScan:
     - `raw` is the table with its cells as they are written.
     - `table` says how the cells are to be read.
     - `files` are the files of the table.
-    - `samples` has some cells of each column that the query names.
+    - `names` are the columns of text that the query names.
+    - `samples` has some cells of each column of text in the table.
     """
 
     def __init__(
@@ -111,14 +117,15 @@ class _ColumnScan:
         raw: "DuckDBTable",
         table: TableToScan,
         files: Sequence[TableFile],
+        names: Sequence[str],
         samples: Mapping[str, Sequence[str]],
     ) -> None:
         self._raw = raw
         self._table = table
         self._files = files
         self._samples = samples
-        self._names = [*samples]
-        self.kinds = {name: kind for name, kind in table.types.items() if name in samples}
+        self._names = [*names]
+        self.kinds = {name: kind for name, kind in table.types.items() if name in self._names}
         self._counts = self._count(self.kinds, table.csv.cells)
 
     def _count(self, kinds: Mapping[str, Kind], grammar: CellGrammar) -> "tuple[CellCount, ...]":
@@ -146,7 +153,10 @@ class _ColumnScan:
         removes signs such as $ from the table's first file.
         """
         name, csv, lost = count.name, self._table.csv, count.filled - count.readable
-        text = f"{lost:,} of {count.filled:,} cells of {name!r} are not {KIND_WORDS[count.kind]} and will be skipped"
+        effect = "will be skipped"
+        if count.kind is Kind.BOOLEAN:
+            effect = "count as not true in every condition, as in COUNTIF, CASE and WHERE"
+        text = f"{lost:,} of {count.filled:,} cells of {name!r} are not {KIND_WORDS[count.kind]} and {effect}"
         if name == self._table.user:
             text += ", so that their rows are left out of every answer"
         cells = [cell for cell in self._samples[name] if cell.strip() and cell.strip() not in csv.null]
@@ -162,52 +172,80 @@ class _ColumnScan:
             unit = "seconds" if function == "TO_TIMESTAMP" else "milliseconds"
             remedy = f"they may be {unit} since 1970, which {function}({name}) reads in SQL"
             return ScanNote(f"{text}: {remedy}", is_unsolved=True)
-        guessed = replace(guess.grammar, null=(*csv.null, *guess.grammar.null))
-        kinds = (Kind.INTEGER, Kind.FLOAT) if count.kind is Kind.INTEGER else (count.kind,)
-        remedies = [(kind, grammar) for grammar in (csv.cells, guessed) for kind in kinds]
-
-        def unread(remedy: tuple[Kind, CellGrammar]) -> int:
-            """Return how many sampled cells of the column would still be skipped if they were read with `remedy`.
-
-            `remedy` is (type, grammar): the type of the column, and how its cells are written. Cells that the grammar
-            takes for empty are not counted.
-            """
-            kind, grammar = remedy
-            return sum(not is_readable(cell, kind, grammar) and cell.strip() not in grammar.null for cell in cells)
-
-        kind, grammar = min(remedies, key=unread)
-        if unread((kind, grammar)) < unread(remedies[0]):
-            words = [] if kind is count.kind else ["--type", f"{name}={kind}"]
-            words += grammar_words(guess.grammar) if grammar is guessed else []
-            (after,) = (column for column in self._count({**self.kinds, name: kind}, grammar) if column.name == name)
-            still_lost = after.filled - after.readable
-            number = "" if still_lost == 0 else f"{lost - still_lost:,} of "
-            return ScanNote(f"{text}: {self._table.write(words)} reads {number}them{_other_dates(guess)}")
-        signs = signs_note(name, self._samples[name], self._files[0], csv.encoding) if self._files else ""
+        if remedy := self._reading_remedy(count, cells, guess):
+            return ScanNote(f"{text}: {remedy}")
+        only_file = self._files[0] if len(self._files) == 1 else None
+        sentence, copy = stored_time_sentence(
+            name, cells, only_file, csv, [*self._samples], is_dated=count.kind in (Kind.DATE, Kind.TIMESTAMP)
+        )
+        if sentence:
+            return ScanNote(f"{text}: {sentence}", copy_command=copy, is_unsolved=not copy)
+        signs = signs_note([name], self._samples, self._files[0], csv.encoding) if self._files else ""
         if signs:
             return ScanNote(f"{text}: {signs}", copy_command=signs.partition(COPY)[2])
         advice = "; setwise check shows how the file is written" if self._files else ""
         return ScanNote(f"{text}{advice}", is_unsolved=True)
 
-    def doubts(self, is_text: bool) -> list[str]:
-        """Return sentences about cells that may be misread: thousands, blanks, and words for empty cells.
+    def _reading_remedy(self, count: "CellCount", cells: Sequence[str], guess: Guess) -> str:
+        """Return a clause with the options that read more cells of a column, and those that take cells for empty.
 
-        `is_text` says whether the table is a CSV file.
+        - `count` has the numbers of cells of the column, and the kind as which it is read.
+        - `cells` are sampled cells of it, and `guess` says how they seem to be written.
+
+        The clause is "" if no option reads more of the sampled cells. It tells the two kinds of options apart, because
+        a cell that is taken for empty adds as little to an answer as one that cannot be read.
+        """
+        name, csv, lost = count.name, self._table.csv, count.filled - count.readable
+        read = replace(guess.grammar, null=csv.null)
+        kinds = (Kind.INTEGER, Kind.FLOAT) if count.kind is Kind.INTEGER else (count.kind,)
+        remedies = [(kind, grammar) for grammar in (csv.cells, read) for kind in kinds]
+        new_words = tuple(word for word in guess.grammar.null if word not in csv.null)
+
+        def unread(remedy: tuple[Kind, CellGrammar]) -> int:
+            """Return how many sampled cells of the column would still be skipped if they were read with `remedy`.
+
+            `remedy` is (type, grammar): the type of the column, and how its cells are written.
+            """
+            kind, grammar = remedy
+            return sum(not is_readable(cell, kind, grammar) for cell in cells)
+
+        kind, grammar = min(remedies, key=unread)
+        clauses, still_lost = [], lost
+        if unread((kind, grammar)) < unread(remedies[0]):
+            words = [] if kind is count.kind else ["--type", f"{name}={kind}"]
+            words += grammar_words(replace(grammar, null=())) if grammar is read else []
+            still_lost = self._lost(name, kind, grammar)
+            number = "" if still_lost == 0 else f"{lost - still_lost:,} of "
+            clauses.append(f"{self._table.write(words)} reads {number}them{_other_dates(guess)}")
+        else:
+            kind, grammar = remedies[0]
+        emptied = still_lost - self._lost(name, kind, replace(grammar, null=(*csv.null, *new_words)))
+        if emptied:
+            number = "" if emptied == lost else f"{emptied:,} of "
+            options = self._table.write(grammar_words(CellGrammar(null=new_words)))
+            clauses.append(f"{options} takes {number}them for empty, which changes no number and ends this note")
+        return "; ".join(clauses)
+
+    def _lost(self, name: str, kind: Kind, grammar: CellGrammar) -> int:
+        """Return how many cells of the column `name` are neither empty nor readable as `kind` in `grammar`."""
+        (count,) = (each for each in self._count({**self.kinds, name: kind}, grammar) if each.name == name)
+        return count.filled - count.readable
+
+    def doubts(self, question: str, *, is_text: bool) -> list[str]:
+        """Return sentences about cells that may be misread: thousands, times, blanks, and words for empty or yes.
+
+        `question` is the text of the query, and `is_text` says whether the table is a CSV file.
         """
         csv, write, texts = self._table.csv, self._table.write, [name for name in self._names if name not in self.kinds]
         separator = csv.format_of(csv.suffix_of(self._files[0])).separator if is_text else ""
         numbers = [name for name, kind in self.kinds.items() if kind in (Kind.INTEGER, Kind.FLOAT)]
         doubtful = [name for name in numbers if may_be_thousands(self._samples[name], separator, csv.cells)]
         sentences = [thousands_note(name, write) for name in doubtful]
+        times = [name for name, kind in self.kinds.items() if kind is Kind.TIMESTAMP]
+        sentences += [offset_sentence(name, self._samples[name], write) for name in times]
+        sentences += [other_words_of_yes(name, self._samples[name], question) for name in texts]
         items = [name for name in texts if name != self._table.user]
-        sentences += [sentence for name in items if (sentence := _blanks_note(name, self._samples[name]))]
-        if self._table.user in texts and any(cell != cell.strip() for cell in self._samples[self._table.user]):
-            user = self._table.user
-            sentences.append(
-                f"cells of {user!r} begin or end with blanks, and 'x' and 'x ' count as two users, so that a person is "
-                f"protected less than promised: {write(['--type', f'{user}=integer'])} ignores blanks around numbers, "
-                "and others have to be taken out of the file"
-            )
+        sentences += [_blanks_note(name, self._samples[name]) for name in items]
         present = {cell.strip() for name in items for cell in self._samples[name]}
         words = sorted((present & (CERTAIN_NULL_WORDS | DASHES)) - set(csv.null))
         if words:
@@ -219,7 +257,7 @@ class _ColumnScan:
                 for column, other in zip(self._counts, remaining, strict=True)
                 if column.filled > other.filled and column.name in items
             ]
-        return sentences
+        return [sentence for sentence in sentences if sentence]
 
 
 _LAST_SECOND = 253_402_300_799
@@ -309,6 +347,10 @@ def _lost_lines(files: Sequence[TableFile], csv: CsvOptions, write: OptionWriter
     malformed = f"of {width} cells (a cell too many or too few, or a stray quote)"
     if kept:
         lost = f"{total - kept:,} of {total:,} lines are not records {malformed} and will be left out"
+        copy = with_doubled_quotes(files[0], csv) if len(files) == 1 else ""
+        if copy:
+            escaped = "quotes within cells are escaped by a backslash, and not doubled as CSV has them"
+            return [ScanNote(f"{lost}: {escaped}; a copy that is read: {copy}", copy_command=copy)]
         return [ScanNote(f"{lost}: mend them in the file; setwise check shows how it is written")]
     remedy, is_unsolved = "setwise check shows how the file is written", True
     guess = sniff(files[0], csv) if csv.columns is None else csv

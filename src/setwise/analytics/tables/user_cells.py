@@ -1,12 +1,17 @@
-"""Notes for the data holder about rows that have no user, and about texts such as N/A that count as one user.
+"""Notes for the data holder about rows that have no user, and about texts of the user column that are no one person.
 
 A row without a user is in no answer. All rows whose user is written N/A count as the rows of one person, so that the
-contribution bound drops most of them.
+contribution bound drops most of them. A person who is written in two ways is protected as two persons, which is less
+than an answer promises. So such a question is refused before its charge; a copy of the file, or an option, settles it.
 """
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from setwise.analytics.engines.typed_cells import CellGrammar
+from setwise.analytics.engines.files import CsvOptions
+from setwise.analytics.engines.object_store import TableFile
+from setwise.analytics.schema import Kind
+from setwise.analytics.tables.clean_copies import with_changed_cells, without_repeated_headers
 from setwise.analytics.tables.scan_notes import OptionWriter, ScanNote
 from setwise.analytics.tables.writing import NULL_WORDS
 from setwise.errors import UnknownColumn
@@ -14,70 +19,191 @@ from setwise.errors import UnknownColumn
 if TYPE_CHECKING:
     from setwise.analytics.engines.duckdb.tables import DuckDBTable
 
-_BASE_WORDS = (*NULL_WORDS, "nil", "undefined", "unknown", "anonymous", "missing", "(null)", "<null>", "#NULL!")
-USER_NULL_WORDS = tuple(
-    dict.fromkeys(word for base in _BASE_WORDS for word in (base, base.lower(), base.upper(), base.capitalize()))
+
+def _in_every_case(words: Sequence[str]) -> tuple[str, ...]:
+    """Return `words` also in lower case, in upper case, and with capitals at the beginning."""
+    return tuple(
+        dict.fromkeys(
+            each for word in words for each in (word, word.lower(), word.upper(), word.capitalize(), word.title())
+        )
+    )
+
+
+USER_NULL_WORDS = _in_every_case(
+    (*NULL_WORDS, "nil", "undefined", "unknown", "anonymous", "missing", "(null)", "<null>", "#NULL!")
 )
 """Texts that programs write for a user who is not known, in the usual upper and lower case."""
+_TOTALS = (
+    *("total", "totals", "grand total", "total general", "total g\u00e9n\u00e9ral", "gran total", "total geral"),
+    *("subtotal", "sub-total", "sub total", "sum", "summe", "gesamt", "gesamtsumme", "zwischensumme", "insgesamt"),
+    *("totale", "totale generale", "totaal", "eindtotaal", "somme", "suma", "razem", "celkem", "summa", "totalt"),
+    *("i alt", "yhteens\u00e4", "toplam", "genel toplam", "\u00f6sszesen", "\u0438\u0442\u043e\u0433\u043e"),
+    *("\u0432\u0441\u0435\u0433\u043e", "\u0440\u0430\u0437\u043e\u043c", "\u03c3\u03cd\u03bd\u03bf\u03bb\u03bf"),
+    *(
+        "\u5408\u8ba1",
+        "\u603b\u8ba1",
+        "\u5408\u8a08",
+        "\u7dcf\u8a08",
+        "\u7e3d\u8a08",
+        "\ud569\uacc4",
+        "\u0627\u0644\u0645\u062c\u0645\u0648\u0639",
+    ),
+)
+"""Words, in lower case, that programs and people write into a line with totals, in several languages."""
+_TOTAL_WORDS = _in_every_case([f"{word}{mark}" for word in _TOTALS for mark in ("", ":")])
+_ONE_WAY = "[+]?0*([0-9]+)([.]0*)?|(?s:.+)"
+"""The regular expression of a user; its first group is a whole number without the zeros around it."""
 _MOST_WORDS = 5
 """The most texts that one note lists, so that the note stays readable."""
 
 
+def is_total(cell: str) -> bool:
+    """Return whether a cell is a word such as Total, which a line with the totals of a table has."""
+    return cell.strip(" :.*").casefold() in _TOTALS
+
+
+def user_notes(
+    table: "DuckDBTable",
+    user: str | None,
+    types: Mapping[str, Kind],
+    csv: CsvOptions,
+    files: Sequence[TableFile],
+    write: OptionWriter,
+    *,
+    is_csv: bool,
+) -> list[ScanNote]:
+    """Return notes about rows of `table` without a user, and about texts of the user column that are no one person.
+
+    - `user` is the user column, or None for a public table, of which only repeated headers are noted.
+    - `types` has the kinds as which columns of text are read, by name.
+    - `csv` says how the table's `files` are written, and `write` writes the options that a note suggests.
+    - `is_csv` says that the files are CSV files.
+    """
+    is_text = user is not None and types.get(user, Kind.TEXT) is Kind.TEXT
+    notes = repeated_headers(table, user, csv, files, is_text=is_text) if is_csv else []
+    if user is not None:
+        notes += missing_users(table, user, csv, write, is_csv=is_csv, is_text=is_text)
+    if user is not None and is_text:
+        notes += several_spellings(table, user, csv, files, write)
+    return notes
+
+
 def missing_users(
-    table: "DuckDBTable", user: str, grammar: CellGrammar, write: OptionWriter, *, is_csv: bool
+    table: "DuckDBTable", user: str, csv: CsvOptions, write: OptionWriter, *, is_csv: bool, is_text: bool = True
 ) -> list[ScanNote]:
     """Return notes about the rows of `table` whose cell in the column `user` is null, empty or a text such as N/A.
 
-    `grammar` lists the words for an empty cell. `is_csv` says that blank lines are not counted. `write` writes the
-    options that a note suggests. The list is empty if every row has a user, or there is no such column.
+    - `csv` lists the words for an empty cell.
+    - `write` writes the options that a note suggests.
+    - `is_csv` says that blank lines are not counted.
+    - `is_text` says that users are read as text. Otherwise a text such as N/A is no user anyway, and has no note here.
+
+    The list is empty if every row has a user, or there is no such column.
     """
-    from setwise.analytics.engines.duckdb.cell_counts import count_users
+    from setwise.analytics.engines.duckdb.user_counts import count_users
 
     try:
-        counts = count_users(table, user, grammar, USER_NULL_WORDS, is_csv=is_csv)
+        counts = count_users(table, user, csv.cells, (*USER_NULL_WORDS, *_TOTAL_WORDS), is_csv=is_csv)
     except UnknownColumn:  # the query itself is refused for it, with the names of the columns that there are
         return []
     notes = []
     if counts.missing:
         lost = f"{counts.missing:,} of {counts.rows:,} rows have no {user!r} and are left out of every answer"
         notes.append(ScanNote(lost))
-    words = sorted(counts.texts, key=lambda text: -counts.texts[text])
-    shown = words[:_MOST_WORDS]
-    named = [word for word in shown if word]
-    if shown:
-        first, *others = [f"{counts.texts[word]:,} rows {word!r}" for word in shown]
-        listed = ", ".join([first.replace(" rows ", " rows have ", 1), *others[:-1]])
-        listed += f" and {others[-1]}" if others else ""
-        each = "each of these texts" if others else "this text"
-        options = write([part for word in named for part in ("--null", word)])
-        remedies = [f"{options} leaves the rows out"] if named else []
-        remedies += ["make such cells null in the table"] if "" in shown else []
-        notes.append(ScanNote(f"{listed} as {user!r}, and {each} counts as one person: {'; '.join(remedies)}"))
+    words = sorted(counts.texts, key=lambda text: -counts.texts[text]) if is_text else []
+    if words:
+        notes.append(_shared_words_note(user, words, counts.texts, write))
     return notes
 
 
-def several_spellings(table: "DuckDBTable", user: str, write: OptionWriter) -> list[ScanNote]:
-    """Return a note if the text column `user` of `table` writes one number in several ways, as 7, 7.0 and 00007.
+def _shared_words_note(user: str, words: Sequence[str], rows: Mapping[str, int], write: OptionWriter) -> ScanNote:
+    """Return a note about `words` of the user column that are no one person, the most frequent first.
 
-    Each way counts as a user of its own, so that the person is protected less than promised. `write` writes the option
-    that the note suggests. The list is empty if every user is written in one way, or there is no such column.
+    `rows` has the number of rows with each word. `write` writes the options that the note suggests: those that take the
+    words for empty cells. There is no such option for the empty text.
     """
-    from setwise.analytics.engines.duckdb.cell_counts import count_spellings
+    shown, named = words[:_MOST_WORDS], [word for word in words if word]
+    first, *others = [f"{rows[word]:,} {'row' if rows[word] == 1 else 'rows'} {word!r}" for word in shown]
+    first = first.replace(" row ", " row has ", 1).replace(" rows ", " rows have ", 1)
+    listed = ", ".join([first, *others[:-1]])
+    listed += f" and {others[-1]}" if others else ""
+    more = len(words) - len(shown)
+    listed += f" (and {more} more such texts)" if more else ""
+    each = "each of these texts" if others else "this text"
+    counts = f"{each} counts as one person"
+    totals = [word for word in shown if is_total(word)]
+    if totals:
+        counts += f", though {' and '.join(map(repr, totals))} may be a line of totals"
+    options = [part for word in named for part in ("--null", word)]
+    remedies = [f"{write(options)} leaves the rows out, and empties such cells of other columns"] if named else []
+    remedies += ["make such cells null in the table"] if "" in words else []
+    return ScanNote(
+        f"{listed} as {user!r}, and {counts}: {'; '.join(remedies)}",
+        mostly_unreadable=bool(named),
+        options=tuple(options),
+    )
+
+
+def several_spellings(
+    table: "DuckDBTable", user: str, csv: CsvOptions, files: Sequence[TableFile], write: OptionWriter
+) -> list[ScanNote]:
+    """Return a note if the text column `user` of `table` writes users in several ways, as 7 and 007, or Ada and ada.
+
+    Each way counts as a user of its own, so that the person is protected less than promised. `csv` says how the table's
+    `files` are written, and `write` writes the option that the note suggests. The list is empty if every user is
+    written in one way, or there is no such column.
+    """
+    from setwise.analytics.engines.duckdb.cell_counts import column_names
+    from setwise.analytics.engines.duckdb.user_counts import count_spellings
 
     try:
-        users, first, second, all_numbers = count_spellings(table, user)
+        spellings = count_spellings(table, user, csv.cells)
     except UnknownColumn:  # the query itself is refused for it, with the names of the columns that there are
         return []
-    if not users:
+    if spellings is None:
         return []
-    remedy = (
-        f"{write(['--type', f'{user}=integer'])} reads them as one"
-        if all_numbers
-        else "write each user in one way in the file"
+    copy = ""
+    options = ["--type", f"{user}=integer"] if spellings.are_numbers else []
+    if not options and len(files) == 1:
+        copy = with_changed_cells(files[0], csv, column_names(table), user, _ONE_WAY, "m[1] or m[0].lower()")
+    remedy = f"{write(options)} reads them as one" if options else "write each user in one way in the file"
+    if copy:
+        remedy = f"a copy with all users in lower case and without blanks around them: {copy}"
+    number = f"{spellings.users:,} {'user' if spellings.users == 1 else 'users'}"
+    text = (
+        f"cells of {user!r} write {number} in several ways, such as {spellings.first!r} and {spellings.second!r}, "
+        f"which count as two users, so that a person is protected less than promised: {remedy}"
     )
     return [
         ScanNote(
-            f"cells of {user!r} write {users:,} {'user' if users == 1 else 'users'} in several ways, such as {first!r} "
-            f"and {second!r}, which count as two users, so that a person is protected less than promised: {remedy}"
+            text,
+            mostly_unreadable=True,
+            options=tuple(options),
+            copy_command=copy,
+            is_unsolved=not options and not copy,
         )
     ]
+
+
+def repeated_headers(
+    table: "DuckDBTable", user: str | None, csv: CsvOptions, files: Sequence[TableFile], *, is_text: bool
+) -> list[ScanNote]:
+    """Return a note if rows of a CSV `table` are its header again, as in a file that cat made of several files.
+
+    - `user` is the user column, or None for a public table.
+    - `csv` says how the table's `files` are written.
+    - `is_text` says that users are read as text, so that the name of the user column counts as a user.
+    """
+    from setwise.analytics.engines.duckdb.cell_counts import count_repeated_headers
+
+    lines = count_repeated_headers(table)
+    if not lines:
+        return []
+    text = f"{lines:,} {'line repeats' if lines == 1 else 'lines repeat'} the header, as after cat of several files"
+    if user is not None and not is_text:
+        return [ScanNote(f"{text}, and will be left out, because {user!r} is no user there")]
+    if user is not None:
+        text += f", and count as rows of a user called {user!r}"
+    copy = without_repeated_headers(files[0], csv) if len(files) == 1 else ""
+    remedy = f"a copy without them: {copy}" if copy else "take them out of the file"
+    return [ScanNote(f"{text}: {remedy}", mostly_unreadable=user is not None, copy_command=copy, is_unsolved=not copy)]

@@ -8,11 +8,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
-from shlex import join, quote
+from shlex import join
 
-from setwise.analytics.engines.csv_format import COMPRESSIONS
-from setwise.analytics.engines.object_store import TableFile
-from setwise.analytics.engines.typed_cells import BLANKS, ISO_MOMENT, MONTHS, CellGrammar, date_pattern
+from setwise.analytics.engines.typed_cells import BLANKS, ISO_MOMENT, MONTHS, SPACES, CellGrammar, date_pattern
 from setwise.analytics.schema import Kind
 
 ENOUGH = 0.9
@@ -25,7 +23,7 @@ DASHES = frozenset({"-", "--"})
 """Words that mean an empty cell in most text columns; a question notes them, and the data holder decides."""
 DOUBTFUL_NULL_WORDS = ("NA", "None", "none", "-", "--")
 """Words that mean an empty cell or a value in a text column, so that the data holder must say which."""
-_NUMBERS = (
+NUMBERS = (
     (".", ""),
     (".", ","),
     (",", ""),
@@ -34,8 +32,6 @@ _NUMBERS = (
     (".", "\u2019"),
     (".", " "),
     (",", " "),
-    (",", "\u00a0"),
-    (",", "\u202f"),
 )
 """Pairs of decimal point and thousands separator, the most usual first."""
 _DATES = (
@@ -147,15 +143,15 @@ def guess_grammar(columns: Mapping[str, Sequence[str]], declared: CellGrammar) -
         for name, cells in columns.items()
     }
     numbers = (
-        [(declared.decimal, declared.thousands)] if (declared.decimal, declared.thousands) != _NUMBERS[0] else _NUMBERS
+        [(declared.decimal, declared.thousands)] if (declared.decimal, declared.thousands) != NUMBERS[0] else NUMBERS
     )
-    readable = {each: _readable(filled, Kind.FLOAT, _with_numbers(declared, *each)) for each in numbers}
+    readable = {each: _readable(filled, Kind.FLOAT, with_numbers(declared, *each)) for each in numbers}
     best = max(numbers, key=lambda each: readable[each])
     commas: tuple[str, ...] = ()
     if best == (".", ",") and readable[best] == readable.get((",", "")):
         commas = _unclear_columns(filled)
         best = numbers[0] if commas else best
-    grammar = replace(_with_numbers(declared, *best), null=tuple(words))
+    grammar = replace(with_numbers(declared, *best), null=tuple(words))
     if declared.date_format is not None:
         return Guess(grammar=grammar, doubtful=doubtful, commas=commas)
     scores = {each: _readable(filled, Kind.DATE, replace(grammar, date_format=each)) for each in (None, *_DATES)}
@@ -186,7 +182,7 @@ def _unclear_columns(columns: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
     return () if decided else tuple(with_commas)
 
 
-def _with_numbers(grammar: CellGrammar, decimal: str, thousands: str) -> CellGrammar:
+def with_numbers(grammar: CellGrammar, decimal: str, thousands: str) -> CellGrammar:
     """Return `grammar` with the decimal point `decimal` and the thousands separator `thousands`."""
     return replace(grammar, decimal=decimal, thousands=thousands)
 
@@ -217,7 +213,7 @@ def _null_words(columns: Mapping[str, Sequence[str]]) -> tuple[tuple[str, ...], 
         texts = [cell.strip(BLANKS) for cell in cells]
         present = {text for text in texts if text in NULL_WORDS}
         others = [text for text in texts if text and text not in NULL_WORDS]
-        grammars = [CellGrammar(decimal=decimal, thousands=thousands) for decimal, thousands in _NUMBERS]
+        grammars = [CellGrammar(decimal=decimal, thousands=thousands) for decimal, thousands in NUMBERS]
         grammars += [CellGrammar(date_format=each) for each in _DATES]
         kinds = (Kind.FLOAT, Kind.DATE)
         typed = bool(others) and any(
@@ -273,47 +269,6 @@ def commas_note(name: str, write: Callable[[Sequence[str]], str] = join) -> str:
     )
 
 
-COPY = "; a copy without them, in every column: "
-"""What stands before the command that writes a copy of a file, in sentences about signs beside numbers."""
-_SIGNS = ("$", "€", "£", "¥", "₹", "%")
-"""Signs that stand before or after numbers in reports."""
-_NEGATIVE = r"\(([^()]*)\)"
-"""A number in parentheses, as accountants write negative ones."""
-
-
-def signs_note(name: str, cells: Sequence[str], file: TableFile, encoding: str) -> str:
-    """Return a sentence if the numbers of a column have signs beside them, as $5 or 5%, or parentheses; else "".
-
-    `cells` are sampled cells of the column `name`. The sentence ends in a command that writes a copy of `file` without
-    the signs, unless the file is compressed or its `encoding` writes a sign in other bytes than UTF-8.
-    """
-    filled = [text for cell in cells if (text := cell.strip(BLANKS)) and text not in NULL_WORDS]
-    plain = [re.sub(_NEGATIVE, r"-\1", text) for text in filled]
-    signs = [sign for sign in _SIGNS if any(sign in text for text in filled)]
-    for sign in signs:
-        plain = [text.replace(sign, "").strip(BLANKS) for text in plain]
-    readable = max(
-        (
-            sum(is_readable(text, Kind.FLOAT, _with_numbers(CellGrammar(), *pattern)) for text in plain)
-            for pattern in _NUMBERS
-        ),
-        default=0,
-    )
-    if not filled or plain == filled or readable < ENOUGH * len(filled):
-        return ""
-    words = [f"have {' and '.join(map(repr, signs))} beside them"] if signs else []
-    edits = [f"s/[{sign}]//g" if sign.isascii() else f"s/{sign}//g" for sign in signs]
-    if any(re.fullmatch(_NEGATIVE, text) for text in filled):
-        words.append("have parentheses for a minus")
-        edits.append(r"s/(\([0-9][^()]*\))/-\1/g")
-    sentence = f"numbers of {name!r} {' and '.join(words)}, which are not read"
-    if file.suffix.lower() in COMPRESSIONS or not (encoding == "utf-8" or all(map(str.isascii, signs))):
-        return f"{sentence}: take them out of the file"
-    copy = str(file).removesuffix(file.suffix) + f".clean{file.suffix}"
-    command = join(["sed", *(word for edit in edits for word in ("-e", edit)), str(file)])
-    return f"{sentence}{COPY}{command} > {quote(copy)}"
-
-
 _YES = frozenset(
     (
         *("ja", "j", "oui", "o", "si", "s\u00ed", "s", "sim", "da", "tak", "wahr", "vrai", "vero", "verdadero"),
@@ -324,18 +279,27 @@ _YES = frozenset(
 
 
 def condition_of_words(name: str, cells: Sequence[str]) -> tuple[str, str]:
-    """Return (words, condition): two words that a column holds, as "Ja and Nein", and a condition on one of them.
+    """Return (words, condition): two words that a column holds, as "Ja and Nein", and a condition for all words of yes.
 
     A query can use the condition where it took the column for truth values. `cells` are sampled cells of the column
-    `name`, which cannot be read as truth values. The condition compares the column with a word for yes, or with the
-    first word in the alphabet if there is none.
+    `name`, of which some cannot be read as truth values. The condition compares the column with all its words for yes,
+    or with the first word in the alphabet if there is none.
     """
     texts = sorted({text for cell in cells if (text := cell.strip(BLANKS))})
-    yes = next((text for text in texts if text.casefold() in _YES), texts[0])
-    shown = [yes, *(text for text in texts if text != yes)][:2]
+    yes = yes_words(texts) or texts[:1]
+    shown = [yes[0], *(text for text in texts if text not in yes)][:2]
     column = name if re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name) else f'"{name}"'
-    word = yes.replace("'", "''")
-    return " and ".join(shown), f"{column} = '{word}'"
+    words = [f"'{word}'" for word in (word.replace("'", "''") for word in yes)]
+    return " and ".join(shown), f"{column} = {words[0]}" if len(words) == 1 else f"{column} IN ({', '.join(words)})"
+
+
+def yes_words(texts: Sequence[str]) -> list[str]:
+    """Return those of `texts`, the distinct texts of a column, that people write for a condition that holds.
+
+    1, t and y are among them only if there is a longer such word beside them, because alone they may be anything.
+    """
+    certain = [text for text in texts if text.casefold() in _YES]
+    return [text for text in texts if text in certain or (certain and text.casefold() in ("1", "t", "y"))]
 
 
 def grammar_words(grammar: CellGrammar) -> list[str]:
@@ -347,7 +311,8 @@ def grammar_words(grammar: CellGrammar) -> list[str]:
     if grammar.decimal != ".":
         words += ["--decimal", grammar.decimal]
     if grammar.thousands:
-        words += ["--thousands", grammar.thousands]
+        # A space of another kind cannot be told from the usual one where it is printed, nor be typed.
+        words += ["--thousands", "space" if grammar.thousands in SPACES else grammar.thousands]
     if grammar.date_format is not None:
         words += ["--date-format", grammar.date_format]
     for word in grammar.null:

@@ -41,93 +41,12 @@ class CellCount:
 class TableCount:
     """Exact counts (no noise) of a table: its number of `rows`, and the counts of its `columns`.
 
-    `users` is the number of distinct values of the user column, or None if no user column was given.
+    `users` is the number of distinct users, as the user column is read, or None if no user column was given.
     """
 
     rows: int
     columns: tuple[CellCount, ...]
     users: int | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UserCount:
-    """Exact counts (no noise) of a table's rows: of all rows, and of those that may not name a real user.
-
-    `rows` is the number of all rows, and `missing` the number of rows without a user. `texts` maps each text that may
-    stand for an unknown user, such as "" or N/A, to its number of rows.
-    """
-
-    rows: int
-    missing: int
-    texts: Mapping[str, int]
-
-
-def count_users(
-    table: DuckDBTable, user: str, grammar: CellGrammar, words: Collection[str], *, is_csv: bool
-) -> UserCount:
-    """Return how many rows of `table` have no user, or a text in the column `user` that may mean an unknown user.
-
-    - `grammar` lists words that mean an empty cell, so that rows with these words have no user.
-    - `words` are further texts that may mean an unknown user, such as N/A. The empty text is one of them, too.
-    - `is_csv` says that blanks around texts, and rows without any value, are ignored.
-
-    Raises: `UnknownColumn` if `user` is not a column.
-    """
-    import duckdb
-
-    with duckdb.connect(":memory:") as connection:
-        table.attach(connection)
-        with connection.cursor() as cursor:
-            schema = table.describe(cursor)
-            is_text = schema.column(user).kind is Kind.TEXT
-            cell = filled_cell(quoted(user), grammar) if is_text else quoted(user)
-            trimmed = f"trim({cell}, {sql_text(BLANKS)})" if is_csv else cell
-            listed = ", ".join(map(sql_text, ("", *words)))
-            text = f"CASE WHEN {trimmed} IN ({listed}) THEN {trimmed} END" if is_text else "NULL"
-            # Blank lines make rows without any value in CSV files. Other tables have none, so only one column is read.
-            read = schema.names if is_csv else (user,)
-            filled = " OR ".join(f"{quoted(name)} IS NOT NULL" for name in read) if is_csv else "TRUE"
-            counted = cursor.execute(
-                f"SELECT {cell} IS NULL, {text}, COUNT(*) FROM {table.relation(cursor, read)} WHERE {filled} "
-                "GROUP BY ALL"
-            ).fetchall()
-    return UserCount(
-        rows=sum(int(rows) for *_, rows in counted),
-        missing=sum(int(rows) for is_null, _, rows in counted if is_null),
-        texts={str(text): int(rows) for _, text, rows in counted if text is not None},
-    )
-
-
-def count_spellings(table: DuckDBTable, user: str) -> tuple[int, str, str, bool]:
-    """Return (users, first, second, all_numbers) for the text column `user`; (0, "", "", False) for other columns.
-
-    - `users` is the exact number of whole numbers that are written in several ways, as 7, 7.0 and 00007 are. As text,
-      each of them would be several users.
-    - `first` and `second` are two ways to write one of them, or "".
-    - `all_numbers` says whether every cell that is not empty is a whole number.
-
-    Raises: `UnknownColumn` if `user` is not a column.
-    """
-    import duckdb
-
-    with duckdb.connect(":memory:") as connection:
-        table.attach(connection)
-        with connection.cursor() as cursor:
-            if table.describe(cursor).column(user).kind is not Kind.TEXT:
-                return 0, "", "", False
-            cell = f"trim({quoted(user)}, {sql_text(BLANKS)})"
-            row = cursor.execute(
-                f"WITH cells AS (SELECT DISTINCT {cell} AS cell FROM {table.relation(cursor, (user,))}), numbers AS ("
-                "SELECT COUNT(*) AS ways, MIN(cell) AS first, MAX(cell) AS second FROM cells "
-                "WHERE regexp_full_match(cell, '[+]?[0-9]+([.]0*)?') "
-                r"GROUP BY regexp_replace(cell, '^[+]?0*([0-9]+)([.]0*)?$', '\1')) "
-                "SELECT COUNT(*), MIN(first), ARG_MIN(second, first), "
-                "(SELECT COUNT(*) FROM cells WHERE NOT regexp_full_match(cell, '|[+]?[0-9]+([.]0*)?')) "
-                "FROM numbers WHERE ways > 1"
-            ).fetchone()
-    assert row is not None, "an aggregate without groups has a row"
-    users, first, second, others = row
-    return int(users), first or "", second or "", others == 0
 
 
 def column_names(table: DuckDBTable) -> tuple[str, ...]:
@@ -151,10 +70,25 @@ def text_samples(table: DuckDBTable, most: int = _SAMPLE_CELLS) -> dict[str, lis
         if not texts:
             return {}
         expressions = [f"list_slice(list(DISTINCT {quoted(name)}), 1, {most})" for name in texts]
-        samples = _aggregate_row(table, connection, expressions, limit=_SAMPLE_ROWS)
+        samples = _aggregate_row(table, connection, expressions, limit=_SAMPLE_ROWS, columns=texts)
     return {
         name: [cell for cell in cells or () if cell is not None] for name, cells in zip(texts, samples, strict=True)
     }
+
+
+def count_repeated_headers(table: DuckDBTable) -> int:
+    """Return the number of rows of a CSV table in which every cell is the name of its column.
+
+    Such rows are headers that stand in the file again, as after two files were joined with cat.
+    """
+    import duckdb
+
+    with duckdb.connect(":memory:") as connection:
+        table.attach(connection)
+        with connection.cursor() as cursor:
+            names = table.describe(cursor).names
+        equal = " AND ".join(f"trim({quoted(name)}, {sql_text(BLANKS)}) = {sql_text(name)}" for name in names)
+        return int(_aggregate_row(table, connection, [f"COUNT(*) FILTER ({equal})"])[0])
 
 
 def typical_numbers(table: DuckDBTable, names: Collection[str]) -> dict[str, int]:
@@ -171,7 +105,7 @@ def typical_numbers(table: DuckDBTable, names: Collection[str]) -> dict[str, int
         if not columns:
             return {}
         expressions = [f"quantile_disc({quoted(name)}, 0.5)" for name in columns]
-        medians = _aggregate_row(table, connection, expressions, limit=_SAMPLE_ROWS)
+        medians = _aggregate_row(table, connection, expressions, limit=_SAMPLE_ROWS, columns=columns)
     return {name: int(number) for name, number in zip(columns, medians, strict=True) if number is not None}
 
 
@@ -186,7 +120,7 @@ def count_cells(
 
     - `types` maps text columns to the types as which their cells are to be read. The types of other text columns are
       guessed from the first 20,000 rows.
-    - `user` is the column whose distinct values are counted, or None.
+    - `user` is the column whose distinct values are counted, as they are read by its type and `grammar`, or None.
     - `grammar` says how cells are written.
     - `columns` limits the counts to these columns, and then no types are guessed. None counts all columns.
 
@@ -198,13 +132,15 @@ def count_cells(
         table.attach(connection)
         with connection.cursor() as cursor:
             schema = table.describe(cursor)
-        if user is not None:
-            schema.column(user)
+        user_column = None if user is None else schema.column(user)
         if columns is None:
             kinds = {**_guess_types(table, connection, schema, grammar), **types}
         else:
             schema = Schema(tuple(column for column in schema if column.name in columns))
             kinds = dict(types)
+        person = None if user is None else quoted(user)
+        if user is not None and user_column is not None and user_column.kind is Kind.TEXT:
+            person = _read(quoted(user), kinds.get(user, Kind.TEXT), grammar)
         expressions = ["COUNT(*)"]
         for column in schema:
             name = quoted(column.name)
@@ -214,7 +150,7 @@ def count_cells(
                 f"COUNT({_read(name, kinds.get(column.name, Kind.TEXT), grammar)})" if text else f"COUNT({name})",
                 f"COALESCE(SUM(length({name}) - length(replace({name}, chr(10), ''))), 0)" if text else "0",
             ]
-        expressions.append("NULL" if user is None else f"COUNT(DISTINCT {quoted(user)})")
+        expressions.append("NULL" if user is None else f"COUNT(DISTINCT {person})")
         counted = _aggregate_row(
             table, connection, expressions, columns=None if columns is None else [*columns, *([user] if user else [])]
         )
@@ -320,7 +256,8 @@ def _aggregate_row(
     None means all columns. If `limit` is None, all rows are read.
     """
     with connection.cursor() as cursor:
-        relation = table.relation(cursor, columns)
+        # Without names, a table is only described, and a cell that DuckDB cannot read would fail.
+        relation = table.relation(cursor, table.describe(cursor).names if columns is None else columns)
         source = relation if limit is None else f"(SELECT * FROM {relation} LIMIT {limit})"
         row = cursor.execute(f"SELECT {', '.join(expressions)} FROM {source}").fetchone()
     assert row is not None

@@ -130,7 +130,8 @@ class DuckDBEngine(Engine):
         Raises: `UnsuitableTable` if the table has more than `most` rows.
         """
         with _failures(self.spill), self._connection.cursor() as cursor:
-            rows = cursor.sql(f"SELECT * FROM {self._table.relation(cursor)} LIMIT {most + 1}").to_arrow_table()
+            relation = self._table.relation(cursor, self._schema.names)
+            rows = cursor.sql(f"SELECT * FROM {relation} LIMIT {most + 1}").to_arrow_table()
         if rows.num_rows > most:
             raise UnsuitableTable(f"a public table that is joined to released rows has at most {most:,} rows")
         return rows

@@ -1,10 +1,12 @@
 """CSV and Parquet files as DuckDB tables, with null for every cell on which DuckDB would fail.
 
-DuckDB fails on a text cell that is not UTF-8 and on a timestamp in milliseconds beyond the range of 64-bit
-microseconds, but only when it reads that cell. One row would then decide whether a query is answered. So every text
-column is checked as a whole when it is first read. A query that needs a column with such a cell, or a column of
-timestamps in milliseconds, reads the files through Arrow instead. DuckDB and Arrow give all columns the same types and
-values. Otherwise one cell would decide how everybody's timestamps are read.
+DuckDB fails on a text cell that is not UTF-8, on a timestamp in milliseconds beyond the range of 64-bit microseconds
+and on a time of day beyond 24 hours, but only when it reads that cell or, while it plans a query, the least and
+greatest value of its column. One row would then decide whether a query is answered. So every text column is checked as
+a whole when it is first read, and a query names the columns that it needs and no others. A query that needs a column
+with text that is not UTF-8, or a column of timestamps in milliseconds or times of day, reads the files through Arrow
+instead. DuckDB and Arrow give all columns the same types and values. Otherwise one cell would decide how everybody's
+timestamps are read.
 """
 
 import os
@@ -16,7 +18,7 @@ from urllib.parse import unquote_to_bytes
 
 from setwise.analytics.engines.csv_format import CsvFormat
 from setwise.analytics.engines.csv_reader import utf8_text
-from setwise.analytics.engines.duckdb.dialect import SOURCE, sql_text
+from setwise.analytics.engines.duckdb.dialect import SOURCE, quoted, sql_text
 from setwise.analytics.engines.duckdb.tables import DuckDBTable
 from setwise.analytics.engines.files import FilesVersion, columns_of, files_version, open_csv
 from setwise.analytics.engines.object_store import StoredObject, TableFile
@@ -124,7 +126,13 @@ class ParquetFiles(DuckDBTable):
         needed = {key: kind for key, kind in self._current_facts().types.items() if columns is None or key in columns}
         through_arrow = self._is_stored or broken_path
         if not through_arrow and not any(self._needs_care(*each, columns) for each in needed.items()):
-            return f"read_parquet({_path_list(self.files)}, hive_types_autocast = false)"
+            files = f"read_parquet({_path_list(self.files)}, hive_types_autocast = false)"
+            if columns is None:
+                return files
+            # DuckDB plans a query with the statistics of every column that SELECT * names, read or not. It fails on
+            # those of timestamps in milliseconds beyond microseconds, so only the columns of the query are named.
+            named = [quoted(each) for each in dict.fromkeys([*needed, *values[0]]) if each in columns]
+            return f"(SELECT {', '.join(named)} FROM {files})" if named else files
         keys = [key for key in values[0] if all(key in of_file for of_file in values)]
         cursor.register(name, self._reader(list(needed), keys))
         return name
@@ -172,6 +180,8 @@ class ParquetFiles(DuckDBTable):
         `kind` is the Arrow type of the column. `columns` are the columns that a query reads. None means that the table
         is only described and no cell is read, so that the result is False.
         """
+        import pyarrow as pa
+
         from setwise.analytics.engines.duckdb.arrow_cells import (
             is_only_looked_at_for_null,
             is_text,
@@ -186,9 +196,10 @@ class ParquetFiles(DuckDBTable):
             if name not in sound:
                 sound[name] = all(_has_sound_text(file, name, kind) for file in self.files)
             return not sound[name]
-        # If a 96-bit timestamp is out of range, Arrow and DuckDB read different times.
         through_arrow = reaches_beyond_microseconds(kind) or is_only_looked_at_for_null(kind)
-        return through_arrow or name in self._current_facts().int96
+        # DuckDB fails on a time of day beyond 24 hours. If a 96-bit timestamp is out of range, Arrow and DuckDB read
+        # different times.
+        return through_arrow or pa.types.is_time(kind) or name in self._current_facts().int96
 
     def _reader(self, names: list[str], keys: list[str]) -> "pa.RecordBatchReader":
         """Return an Arrow reader of the rows of all files, with null for cells that DuckDB cannot hold.

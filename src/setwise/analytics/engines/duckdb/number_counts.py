@@ -1,0 +1,115 @@
+"""Numbers of a column that repeat often and lie far from all others, as codes such as -999 do; for the data holder."""
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from setwise.analytics.engines.duckdb.dialect import quoted, sql_text
+from setwise.analytics.engines.duckdb.tables import DuckDBTable, converted_cell
+from setwise.analytics.engines.typed_cells import BLANKS, CellGrammar
+from setwise.analytics.schema import Kind
+
+if TYPE_CHECKING:
+    import duckdb
+
+_MOST_ROWS = 200_000
+"""How many of the first rows of a table are looked at."""
+_FREQUENT = 50
+"""How many of the most frequent numbers of a column are looked at."""
+_LEAST_SHARE = 0.002
+_LEAST_CELLS = 5
+"""A number repeats often if it is in at least this share of the cells, and in at least this many."""
+_LEAST_OTHERS = 5
+"""The least number of other distinct numbers, below which no number can be said to lie far from them."""
+_MOST_SPELLINGS = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FarNumber:
+    """A number of the column `name` that repeats often and lies far from all others, such as -999.
+
+    - `words` are the ways in which cells write the number.
+    - `cells` is the exact number of cells that have it, of the `filled` cells that were looked at.
+    - `low` and `high` are the least and the greatest other number.
+    """
+
+    name: str
+    words: tuple[str, ...]
+    cells: int
+    filled: int
+    low: float
+    high: float
+
+
+def far_numbers(
+    table: DuckDBTable, names: Collection[str], kinds: Mapping[str, Kind], grammar: CellGrammar
+) -> list[FarNumber]:
+    """Return the numbers of some columns of `table` that repeat often and lie far from all others of their column.
+
+    - `names` are the columns. A name that is no column, and a column without numbers, is ignored.
+    - `kinds` has the kinds as which columns of text are read, by name, and `grammar` says how their cells are written.
+
+    A number lies far from the others if no other number is within the whole range of the others. Numbers of nines, such
+    as -999 and 99, are codes that people choose because nothing else has them, so they need to be the least or greatest
+    number only, and to be far more frequent than the others. Only the first 200,000 rows are read.
+    """
+    import duckdb
+
+    found = []
+    with duckdb.connect(":memory:") as connection:
+        table.attach(connection)
+        with connection.cursor() as cursor:
+            columns = [column for column in table.describe(cursor) if column.name in names]
+        for column in columns:
+            is_text = column.kind is Kind.TEXT
+            kind = kinds.get(column.name, Kind.TEXT) if is_text else column.kind
+            if kind not in (Kind.INTEGER, Kind.FLOAT, Kind.DECIMAL):
+                continue
+            cell = quoted(column.name)
+            with connection.cursor() as cursor:
+                relation = table.relation(cursor, (column.name,))
+                cursor.execute(
+                    f"CREATE OR REPLACE TEMP TABLE numbers AS SELECT CAST(number AS DOUBLE) AS number, word FROM ("
+                    f"SELECT {converted_cell(cell, kind, grammar) if is_text else cell} AS number, "
+                    f"trim(CAST({cell} AS VARCHAR), {sql_text(BLANKS)}) AS word FROM {relation} LIMIT {_MOST_ROWS}) "
+                    "WHERE number IS NOT NULL AND isfinite(CAST(number AS DOUBLE))"
+                )
+                found += _far_among(cursor, column.name)
+    return found
+
+
+def _far_among(cursor: "duckdb.DuckDBPyConnection", name: str) -> list[FarNumber]:
+    """Return the numbers that repeat often and lie far from all others in the DuckDB table `numbers` of `cursor`.
+
+    The table has a row for each cell of the column `name`: its `number`, and the `word` that the cell has for it.
+    """
+    frequent = cursor.execute(
+        f"SELECT number FROM numbers WHERE number <> 0 GROUP BY number HAVING COUNT(*) >= {_LEAST_CELLS} "
+        f"ORDER BY COUNT(*) DESC, number LIMIT {_FREQUENT}"
+    ).fetchall()
+    candidates = [float(number) for (number,) in frequent]
+    codes = {number for number in candidates if _is_code(number)}
+    found = []
+    for number in candidates:
+        others = f"FILTER (number NOT IN ({', '.join(map(repr, {number, *codes}))}))"
+        row = cursor.execute(
+            f"SELECT MIN(number) {others}, MAX(number) {others}, COUNT(DISTINCT number) {others}, COUNT(*) {others}, "
+            f"COUNT(*), COUNT(*) FILTER (number = {number!r}), list(DISTINCT word) FILTER (number = {number!r}) "
+            "FROM numbers"
+        ).fetchone()
+        assert row is not None, "an aggregate without groups has a row"
+        low, high, distinct, cells_of_others, filled, cells, words = row
+        if distinct < _LEAST_OTHERS or cells < _LEAST_SHARE * filled or low <= number <= high:
+            continue
+        distance, width = max(low - number, number - high), high - low
+        is_far_code = number in codes and cells >= 3 * cells_of_others / distinct and distance >= width / 20
+        if distance > width or is_far_code:
+            shown = tuple(sorted(words)[:_MOST_SPELLINGS])
+            found.append(FarNumber(name=name, words=shown, cells=cells, filled=filled, low=low, high=high))
+    return found
+
+
+def _is_code(number: float) -> bool:
+    """Return whether the digits of a whole number are two or more nines, as in 99 and -999."""
+    return re.fullmatch("-?99+([.]0)?", repr(number)) is not None

@@ -1,0 +1,136 @@
+"""Sentences for the data holder about cells that are read, and may not mean what they seem to: codes, times, words.
+
+They are about codes such as -999 among numbers, times with an offset, the numbers in which spreadsheets store dates,
+and several words for yes.
+"""
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from setwise.analytics.engines.files import CsvOptions
+from setwise.analytics.engines.object_store import TableFile
+from setwise.analytics.engines.typed_cells import BLANKS, CellGrammar
+from setwise.analytics.schema import Kind
+from setwise.analytics.tables.clean_copies import with_changed_cells
+from setwise.analytics.tables.scan_notes import OptionWriter
+from setwise.analytics.tables.writing import ENOUGH, NULL_WORDS, condition_of_words, yes_words
+
+if TYPE_CHECKING:
+    from setwise.analytics.engines.duckdb.tables import DuckDBTable
+
+_OFFSET = re.compile(r":[0-9]{2}([.][0-9]+)? ?([+-][0-9]{2}(:?[0-9]{2})?)")
+"""The regular expression of the end of a time with an offset, which is its second group."""
+_SERIAL_DAY = r"[2-7][0-9]{4}([.][0-9]+)?"
+"""The regular expression of a day since 1899-12-30, from 1954 to 2119, with a time of day as a fraction."""
+_CLOCK = r"[0-9]{1,4}:[0-5][0-9](:[0-5][0-9]([.][0-9]+)?)?"
+"""The regular expression of a time of day, or of a duration, as h:mm or h:mm:ss."""
+_DATED_NAME = re.compile(
+    "date|day|datum|fecha|jour|giorno|dia|tag|time|_at$|^at$|created|updated|born|birth", re.IGNORECASE
+)
+"""Parts of the names of columns that hold dates."""
+_FROM_SERIAL_DAY = (
+    "str(datetime.datetime(1899,12,30)+datetime.timedelta(seconds=round(86400*float(m[0])))).replace(' 00:00:00','')"
+)
+_FROM_CLOCK = "'%.12g'%sum(float(x)*60**(2-i) for i,x in enumerate(m[0].split(':')))"
+
+
+def offset_sentence(name: str, cells: Sequence[str], write: OptionWriter) -> str:
+    """Return a sentence if times of the column `name` have an offset from UTC other than zero; else "".
+
+    `cells` are sampled cells of the column, which is read as timestamps. `write` writes the option with which days are
+    taken as they are written.
+    """
+    matches = [match for cell in cells if (match := _OFFSET.search(cell.strip(BLANKS)))]
+    offset = next((match[2] for match in matches if match[2].strip("+-0:")), None)
+    if offset is None:
+        return ""
+    return (
+        f"times of {name!r} have an offset such as {offset} and are converted to UTC, so that days, weeks and months "
+        f"begin at midnight in UTC: {write(['--type', f'{name}=date'])} takes the day as it is written"
+    )
+
+
+def far_number_sentences(
+    table: "DuckDBTable",
+    names: Collection[str],
+    kinds: Mapping[str, Kind],
+    grammar: CellGrammar,
+    write: OptionWriter,
+    *,
+    is_text: bool,
+) -> list[str]:
+    """Return a question for each number of a column that repeats often and lies far from all others, such as -999.
+
+    - `names` are the columns of `table`, and `kinds` has the kinds as which columns of text are read, by name.
+    - `grammar` says how cells are written, and `write` writes the option that reads the number as an empty cell.
+    - `is_text` says whether the table is a CSV file, so that this option has an effect.
+    """
+    from setwise.analytics.engines.duckdb.number_counts import far_numbers
+
+    sentences = []
+    for far in far_numbers(table, names, kinds, grammar):
+        word = far.words[0]
+        remedy = f"WHERE {far.name} <> {word} leaves such rows out"
+        if is_text:
+            options = write([part for each in far.words for part in ("--null", each)])
+            remedy = f"{options} reads it as empty, in every column"
+        sentences.append(
+            f"{far.cells:,} of the first {far.filled:,} cells of {far.name!r} are {word}, and all others lie between "
+            f"{far.low:,g} and {far.high:,g}: if {word} means that the value is not known, {remedy}"
+        )
+    return sentences
+
+
+def holds_serial_days(name: str, cells: Sequence[str]) -> bool:
+    """Return whether the sampled `cells` of the column `name` are days since 1899, as spreadsheets store dates.
+
+    The name has to be that of a date, because prices and numbers of people are such numbers too.
+    """
+    return _DATED_NAME.search(name) is not None and _match(cells, _SERIAL_DAY)
+
+
+def stored_time_sentence(
+    name: str, cells: Sequence[str], file: TableFile | None, csv: CsvOptions, names: Sequence[str], *, is_dated: bool
+) -> tuple[str, str]:
+    """Return (sentence, command) if a column has dates as spreadsheets store them, or times as h:mm:ss; else ("", "").
+
+    - `name` is the column, and `cells` are sampled cells of it.
+    - `file` is the only file of the table, or None. `csv` says how it is written, and `names` are its columns in order.
+    - `is_dated` says that the column is to hold dates.
+
+    The sentence ends with the command, which writes a copy with dates, or with seconds. The command is "" if no command
+    can write the copy.
+    """
+    if is_dated and _match(cells, _SERIAL_DAY):
+        held, wanted, changed = "are days since 1899-12-30, as spreadsheets store dates", "dates", _FROM_SERIAL_DAY
+        pattern, advice = _SERIAL_DAY, "format the column as yyyy-mm-dd in the spreadsheet, and save it again"
+    elif _match(cells, _CLOCK):
+        held, wanted, changed = "are times of day or durations as h:mm:ss, which are not read", "seconds", _FROM_CLOCK
+        pattern, advice = _CLOCK, "write seconds, or whole dates with times, in the file"
+    else:
+        return "", ""
+    command = with_changed_cells(file, csv, names, name, pattern, changed) if file is not None else ""
+    remedy = f"a copy with {wanted}: {command}" if command else advice
+    return f"cells of {name!r} {held}: {remedy}", command
+
+
+def _match(cells: Sequence[str], pattern: str) -> bool:
+    """Return whether most filled `cells` match the regular expression `pattern` as a whole."""
+    filled = [text for cell in cells if (text := cell.strip(BLANKS)) and text not in NULL_WORDS]
+    return bool(filled) and sum(re.fullmatch(pattern, text) is not None for text in filled) >= ENOUGH * len(filled)
+
+
+def other_words_of_yes(name: str, cells: Sequence[str], question: str) -> str:
+    """Return a sentence if `question` compares the text column `name` with one of several words for yes; else "".
+
+    `cells` are sampled cells of the column. A comparison with yes does not hold for Ja and TRUE.
+    """
+    compared = re.search(rf"(?<!\w)\"?{re.escape(name)}\"?\s*=\s*'([^']*)'", question, re.IGNORECASE)
+    texts = sorted({text for cell in cells if (text := cell.strip(BLANKS))})
+    words = yes_words(texts)
+    if compared is None or compared[1] not in words or len(words) < 2:
+        return ""
+    others = ", ".join(repr(word) for word in words if word != compared[1])
+    _, condition = condition_of_words(name, cells)
+    return f"{name} = {compared[1]!r} counts {others} as not {compared[1]}: {condition} counts them as well"

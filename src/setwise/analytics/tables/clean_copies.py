@@ -1,0 +1,170 @@
+r"""Commands that write a copy of a text file which can be read, for what no option reads: signs, escaped quotes, hours.
+
+A command is for the shell of the data holder, and its last word is the path of the copy. It works on bytes that stand
+for ASCII, so there is none for files in UTF-16, and none for compressed files or objects of an object store.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from io import BytesIO
+from itertools import count
+from pathlib import Path
+from shlex import join, quote
+
+from setwise.analytics.engines.csv_format import COMPRESSIONS, UTF_16, CsvFormat, codec_name
+from setwise.analytics.engines.csv_reader import CsvFile, UnreadableHeader
+from setwise.analytics.engines.files import CsvOptions
+from setwise.analytics.engines.object_store import TableFile
+from setwise.analytics.engines.typed_cells import BLANKS, CellGrammar
+from setwise.analytics.schema import Kind
+from setwise.analytics.tables.sniffing import read_sample
+from setwise.analytics.tables.writing import ENOUGH, NULL_WORDS, NUMBERS, is_readable, with_numbers
+
+COPY = "; a copy without them, in every column: "
+"""What stands before the command that writes a copy of a file, in sentences about signs beside numbers."""
+_SIGNS = ("$", "€", "£", "¥", "₹", "%")
+"""Signs that stand before or after numbers in reports."""
+_NEGATIVE = r"\(([^()]*)\)"
+"""A number in parentheses, as accountants write negative ones."""
+
+
+def copy_of(file: TableFile) -> str:
+    """Return the path of a file that does not exist yet, for a copy of `file` that can be read.
+
+    The path of visits.csv is visits.clean.csv, then visits.clean2.csv, also for a copy of visits.clean.csv.
+    """
+    base = re.sub(r"[.]clean[0-9]*$", "", str(file).removesuffix(file.suffix))
+    names = (f"{base}.clean{number if number > 1 else ''}{file.suffix}" for number in count(1))
+    return next(name for name in names if not Path(name).exists())
+
+
+def can_be_copied(file: TableFile, encoding: str) -> bool:
+    """Return whether a command can write a copy of `file`, in which text has the given `encoding`."""
+    return isinstance(file, Path) and file.suffix.lower() not in COMPRESSIONS and codec_name(encoding) not in UTF_16
+
+
+def signs_note(names: Sequence[str], samples: Mapping[str, Sequence[str]], file: TableFile, encoding: str) -> str:
+    """Return a sentence if numbers of columns have signs beside them, as $5 or 5%, or parentheses; else "".
+
+    - `names` are the columns that the sentence is about.
+    - `samples` has sampled cells of all columns of text, by name. The sentence ends in a command that writes a copy of
+      `file` without the signs of all these columns, so that one copy serves all questions.
+    - `encoding` is the encoding of the file. There is no command if the encoding writes a sign in other bytes than
+      UTF-8.
+    """
+    signs = {name: found for name, cells in samples.items() if (found := _signs_beside(cells)) is not None}
+    sentences = []
+    for name in names:
+        if name not in signs:
+            continue
+        beside, has_parentheses = signs[name]
+        words = [f"have {' and '.join(map(repr, beside))} beside them"] if beside else []
+        words += ["have parentheses for a minus"] if has_parentheses else []
+        sentences.append(f"numbers of {name!r} {' and '.join(words)}")
+    if not sentences:
+        return ""
+    all_signs = [sign for sign in _SIGNS if any(sign in beside for beside, _ in signs.values())]
+    edits = [f"s/[{sign}]//g" if sign.isascii() else f"s/{sign}//g" for sign in all_signs]
+    if any(has_parentheses for _, has_parentheses in signs.values()):
+        edits.append(r"s/(\([0-9][^()]*\))/-\1/g")
+    sentence = f"{', and '.join(sentences)}, which are not read"
+    if not can_be_copied(file, encoding) or not (encoding == "utf-8" or all(map(str.isascii, all_signs))):
+        return f"{sentence}: take them out of the file"
+    command = join(["sed", *(word for edit in edits for word in ("-e", edit)), str(file)])
+    return f"{sentence}{COPY}{command} > {quote(copy_of(file))}"
+
+
+def _signs_beside(cells: Sequence[str]) -> tuple[list[str], bool] | None:
+    """Return (signs, parentheses) if the sampled `cells` of a column are numbers with signs beside them; else None.
+
+    `parentheses` says whether numbers stand in parentheses, for a minus.
+    """
+    filled = [text for cell in cells if (text := cell.strip(BLANKS)) and text not in NULL_WORDS]
+    plain = [re.sub(_NEGATIVE, r"-\1", text) for text in filled]
+    signs = [sign for sign in _SIGNS if any(sign in text for text in filled)]
+    for sign in signs:
+        plain = [text.replace(sign, "").strip(BLANKS) for text in plain]
+    readable = max(
+        (
+            sum(is_readable(text, Kind.FLOAT, with_numbers(CellGrammar(), *pattern)) for text in plain)
+            for pattern in NUMBERS
+        ),
+        default=0,
+    )
+    if not filled or plain == filled or readable < ENOUGH * len(filled):
+        return None
+    return signs, any(re.fullmatch(_NEGATIVE, text) for text in filled)
+
+
+def without_repeated_headers(file: TableFile, csv: CsvOptions) -> str:
+    """Return a command that writes a copy of `file` without the lines that repeat its header; "" if there is none.
+
+    `csv` says how the file is written.
+    """
+    if csv.columns is not None or not can_be_copied(file, csv.encoding):
+        return ""
+    line = csv.skip_lines + 1
+    program = f"NR=={line}{{header=$0}} NR<={line} || $0!=header"
+    return f"{join(['awk', program, str(file)])} > {quote(copy_of(file))}"
+
+
+def with_doubled_quotes(file: TableFile, csv: CsvOptions) -> str:
+    r"""Return a command that writes a copy of `file` in which quotes are doubled and not escaped; "" if none is needed.
+
+    A program that writes \\" for a quote within a cell makes lines that are no records. The command is returned only if
+    the copy loses less than half as many lines at the beginning of the file. `csv` says how the file is written.
+    """
+    form = csv.format_of(csv.suffix_of(file))
+    if not can_be_copied(file, csv.encoding):
+        return ""
+    text = read_sample(file, form)
+    if '\\"' not in text:
+        return ""
+    doubled = re.sub(r'(?<!\\)((?:\\\\)*)\\"', r'\1""', text)
+    if 2 * _lost_lines(doubled, form) >= _lost_lines(text, form):
+        return ""
+    # An even number of backslashes before a quote are backslashes of the text. sed replaces one quote at a time.
+    edits = (":again", r's/\([^\\]\(\\\\\)*\)\\"/\1""/', "t again")
+    command = join(["sed", *(word for edit in edits for word in ("-e", edit)), str(file)])
+    return f"{command} > {quote(copy_of(file))}"
+
+
+def _lost_lines(text: str, form: CsvFormat) -> int:
+    """Return how many lines of `text`, the beginning of a file in the CSV format `form`, are no records."""
+    try:
+        lines, kept = CsvFile(lambda: BytesIO(text.encode("utf-8", "replace")), form).count_lines()
+    except UnreadableHeader:
+        return 0
+    return lines - kept
+
+
+def with_changed_cells(
+    file: TableFile, csv: CsvOptions, names: Sequence[str], column: str, pattern: str, value: str
+) -> str:
+    """Return a command that writes a copy of `file` with other cells in one column; "" if there is no such command.
+
+    - `csv` says how the file is written, and `names` are its columns in order.
+    - `column` is the column whose cells are changed if the whole cell, without blanks around it, matches the regular
+      expression `pattern`.
+    - `value` is an expression of Python for the new cell; `m` is the match.
+
+    `pattern` and `value` have neither backslashes nor double quotes nor a dollar sign, because a shell would change
+    them.
+    """
+    separator = csv.format_of(csv.suffix_of(file)).separator
+    if not can_be_copied(file, csv.encoding) or len(separator) > 1 or column not in names:
+        return ""
+    above, place = csv.skip_lines + (csv.columns is None), [*names].index(column)
+    # The program has no sign that a shell changes between double quotes, so that it can be read where it is shown.
+    program = (
+        "import csv,re,sys,datetime; "
+        f"[f.reconfigure(encoding='{codec_name(csv.encoding)}',errors='surrogateescape',newline='') "
+        "for f in (sys.stdin,sys.stdout)]; "
+        f"new=lambda c,m: {value} if m else c; "
+        f"csv.writer(sys.stdout,delimiter={separator!r},lineterminator=chr(10)).writerows("
+        f"[new(c,re.fullmatch('{pattern}',c.strip())) if n>={above} and i=={place} else c for i,c in enumerate(r)] "
+        f"for n,r in enumerate(csv.reader(sys.stdin,delimiter={separator!r})))"
+    )
+    if separator == "\t":
+        program = program.replace(repr(separator), "chr(9)")
+    return f'python3 -c "{program}" < {quote(str(file))} > {quote(copy_of(file))}'
