@@ -141,8 +141,8 @@ def test_every_form_of_an_answer_says_about_which_share_is_left_out(session, tmp
     assert 0 <= lower <= told["share"] <= upper < 0.1
     sentence = answer.left_out.split("may be hidden. ")[1]
     assert re.fullmatch(
-        r"About [\d.]+% (?:\[[\d.]+%, |to )[\d.]+%\]? of the first ([\d,]+) values of page of each who are left out, "
-        r"and all beyond the first \1, however many those are\.",
+        r"If none has more than [\d,]+, (?:about [\d.]+% \[[\d.]+%, [\d.]+%\]|at most [\d.]+%|[\d.]+% to [\d.]+%) of "
+        r"the values of page of each who are left out\.",
         sentence,
     )
     assert json.loads(answer.to_json())["found"]["left_out"] == told
@@ -189,8 +189,8 @@ def test_a_count_of_rows_keeps_the_rows_of_the_groups_where_users_have_most(empt
     assert told["interval"][0] <= told["share"] < 0.15
     assert answer.spent[0] == Use(PureDP(epsilon=0.05), 2)
     assert re.search(
-        r"About [\d.]+% (?:\[[\d.]+%, |to )[\d.]+%\]? of the first ([\d,]+) rows of each who in the group where it has "
-        r"most are left out, and all beyond the first \1, however many those are\.",
+        r"If none has more than [\d,]+, (?:about [\d.]+% \[[\d.]+%, [\d.]+%\]|at most [\d.]+%|[\d.]+% to [\d.]+%) of "
+        r"the rows of each who in the group where it has most are left out\.",
         answer.left_out,
     )
     assert PrivateAnswer.from_stored(answer.stored()) == answer

@@ -1,6 +1,7 @@
 """Distinct values: every user keeps a few, one user changes the number by no more, and every door asks alike."""
 
 import json
+import re
 
 import numpy as np
 import pyarrow as pa
@@ -8,7 +9,9 @@ import pytest
 
 import setwise
 from setwise.analytics.query import SHAPES, Query
+from setwise.analytics.sql.aggregates import DeclaredBounds
 from setwise.analytics.sql.parser import parse_sql
+from setwise.analytics.sql.statement_reader import TableFacts
 from setwise.analytics.statistics import Distinct
 from setwise.errors import InvalidParameter, UnsuitableTable
 
@@ -78,6 +81,70 @@ def test_every_door_makes_the_same_query():
     assert parse_sql(text, user="reader").query == query
     usual = parse_sql("SELECT COUNT(DISTINCT book) AS n FROM loans", user="reader").query
     assert usual.statistics == (Distinct(column="book"),)
+
+
+@pytest.fixture(scope="module")
+def orders():
+    """2,000 users of whom every second has one order, and the others 40 each: 41,000 orders of 10 each."""
+    who = [user for user in range(2000) for _ in range(1 if user % 2 else 40)]
+    rows = pa.table({"who": who, "number": range(len(who)), "spent": [10] * len(who)})
+    with setwise.open(rows, user="who", name="orders") as session:
+        yield session
+
+
+DISTINCT = {
+    "method": lambda session: session.distinct(value="number", epsilon=20),
+    "SQL": lambda session: session.sql("SELECT COUNT(DISTINCT number) AS n FROM orders", epsilon=20).answer,
+    "AUTO": lambda session: (
+        session.sql(
+            "SELECT APPROX_COUNT_DISTINCT(number, contribution_bounds_per_group => AUTO) AS n FROM orders", epsilon=20
+        ).answer
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DISTINCT)
+def test_how_many_values_of_a_user_count_is_found_and_told(orders, name):
+    """The noise is about 64 / 18; a fixed bound of 10 values counts 11,000."""
+    answer = DISTINCT[name](orders)
+    assert answer.items[0].estimates[0].value == pytest.approx(41_000, abs=150)
+    least, most = answer.found["distinct_number"]
+    assert (least, most >= 40) == (0, True)
+    assert f"At most {most:g} distinct values of number (" in answer.brief
+    assert "of the distinct values of number of each who are left out" in answer.left_out
+
+
+def test_found_and_stated_bounds_are_told_apart(orders):
+    """The share that is left out stands behind the bound that was found, whichever statistic comes first."""
+    statement = (
+        "SELECT COUNT(*, contribution_bounds_per_group => (0, 3)) AS n, COUNT(DISTINCT number) AS d, "
+        "SUM(spent, contribution_bounds_per_group => (0, 400)) AS s FROM orders"
+    )
+    found = orders.sql(statement, epsilon=20)
+    assert "At most 3 rows and " in found.summary
+    assert "distinct values of number (" in found.summary
+    assert {each["of"]: each["source"] for each in found.bounds} == {
+        "rows": "statement",
+        "distinct_number": "found",
+        "sum_spent": "statement",
+    }
+
+
+def test_a_ratio_with_a_count_of_distinct_values_has_the_caution_of_other_ratios(orders):
+    statement = "SELECT SUM(spent) / COUNT(DISTINCT {}) AS each FROM orders"
+    advice = orders.sql(statement.format("number"), epsilon=5).advice
+    assert "Caution: each divides two numbers" in advice
+    (written,) = re.findall(r"APPROX_COUNT_DISTINCT\(.*\)\)", advice)
+    assert orders.sql(f"SELECT {written.replace('(0, N)', '(0, 40)')} AS n FROM orders", epsilon=5).rows
+    assert "Caution" not in orders.sql(statement.format("who"), epsilon=5).advice
+
+
+def test_declared_rows_of_a_user_bound_the_distinct_values():
+    facts = TableFacts(declared=DeclaredBounds(rows_per_user=6))
+    statement = parse_sql("SELECT COUNT(DISTINCT book) AS n FROM loans", user="reader", facts=facts)
+    assert statement.query.statistics == (Distinct(column="book", per_user=6),)
+    assert Distinct(column="book").with_declared_rows(6) == Distinct(column="book", per_user=6)
+    assert Distinct(column="book", per_user=2).with_declared_rows(6).per_user == 2
 
 
 def test_what_cannot_be_told_apart_is_refused(loans):

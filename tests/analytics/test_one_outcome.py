@@ -18,7 +18,7 @@ from setwise.analytics.planning.bounds_search import FoundBounds
 from setwise.analytics.query import Count, Mean, Quantile, Query, Sum
 from setwise.analytics.schema import Column, Kind, Schema
 from setwise.analytics.statistics import STATISTICS as STATISTIC_CLASSES
-from setwise.analytics.statistics import StandardDeviation, Variance
+from setwise.analytics.statistics import Distinct, StandardDeviation, Variance
 from setwise.analytics.statistics.parameters import parameters_of
 from setwise.errors import (
     AnswerWithheld,
@@ -78,6 +78,7 @@ STATISTICS = [
         "mean-of-rows": lambda column: (Mean(column=column, bounds="auto", per_user=100),),
         "variance": lambda column: (Variance(column=column, bounds="auto"),),
         "stddev": lambda column: (StandardDeviation(column=column, bounds="auto", per_user=100),),
+        "stddev-in-bounds": lambda column: (StandardDeviation(column=column, low=-3, high=4),),
         "quantile": lambda column: (Quantile(column=column, bounds="auto", at=0.9),),
         "several": lambda column: (
             Count(),
@@ -90,12 +91,13 @@ STATISTICS = [
 ] + [
     pytest.param(lambda _: (Count(bounds="auto"),), "", id="rows"),
     pytest.param(lambda column: (Count(column=column, bounds="auto"),), "whole", id="values"),
+    pytest.param(lambda column: (Distinct(column=column),), "whole", id="distinct"),
 ]
 
 
 def test_every_statistic_whose_bounds_can_be_found_is_tried():
     tried = {type(statistic) for case in STATISTICS for statistic in case.values[0]("whole") if statistic.is_auto}
-    can_be_found = {kind for kind in STATISTIC_CLASSES.values() if "bounds" in parameters_of(kind)}
+    can_be_found = {kind for kind in STATISTIC_CLASSES.values() if kind.over_rows or "bounds" in parameters_of(kind)}
     assert tried == can_be_found
 
 
@@ -152,7 +154,7 @@ def plan_pair(search, pair, contributions=None):
 def test_every_pair_of_bounds_can_be_planned(place, make, column, quick_prices):
     """The small run tries every 47th pair, from another one on for each statistic, and pairs with an extreme end.
 
-    Together its 23 statistics try half of all pairs.
+    Together its 27 statistics try half of all pairs.
     """
     del quick_prices
     pairs = pairs_of_bounds()
@@ -171,7 +173,7 @@ WITH_DOMAINS = [
     pytest.param(*case.values, domain, id=f"{name}-{case.id}")
     for shift, (name, domain) in enumerate(DOMAINS.items())
     for place, case in enumerate(STATISTICS)
-    if sizes.FULL or (place + place // 3 + shift) % 3 == 0 or place >= 21
+    if sizes.FULL or (place + place // 3 + shift) % 3 == 0 or place >= 24
 ]
 """The small run tries every statistic with groups that are found and with public ones, on one kind of column each."""
 

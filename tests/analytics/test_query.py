@@ -123,6 +123,7 @@ _BOUNDED = ("sum", "mean", "quantile", "variance", "stddev")
 WORDS = {"count": {"most": 3}, "distinct": {"column": "x", "per_user": 4}} | {
     kind: {"column": "x", "low": 0, "high": 10} for kind in _BOUNDED
 }
+WORDS |= {kind: {**WORDS[kind], "per_user": 2} for kind in ("variance", "stddev")}
 
 
 @pytest.mark.parametrize("kind", STATISTICS)
@@ -133,6 +134,15 @@ def test_a_statistic_of_the_table_says_itself_in_words_and_back(kind):
     assert Query.from_dict(query.to_dict()) == query
     assert statistic.release((statistic,)).guarantees()
     assert len(statistic.measures()) == statistic.release((statistic,)).measures
+
+
+@pytest.mark.parametrize("kind", ["variance", "stddev", "distinct"])
+def test_a_bound_on_rows_that_is_to_be_found_is_left_out_of_the_words(kind):
+    bounds = {} if kind == "distinct" else {"low": 0, "high": 10}
+    query = Query.from_dict({"kind": kind, "value": "x", **bounds})
+    assert query.statistics[0].finds_rows
+    assert Query.from_dict(query.to_dict()) == query
+    assert "per_user" not in query.to_dict()
 
 
 @pytest.mark.parametrize("kind", ["top_k", "histogram", "sum", "mean", "quantile"])

@@ -62,10 +62,10 @@ def test_a_share_that_is_mostly_noise_is_stated_by_its_interval_alone():
     """ "About 0.2% [0%, 14%] left out" was read as nothing, and 7.1% was left out."""
     query = Query.histogram(item="dest", contributions=4)
     vague, precise = share(0.002, 0.0, 0.14), share(0.07, 0.05, 0.09)
-    assert "(about 0% to 14% of the first 8 left out, and all beyond)" in brief_bounds_note(query, "plane", vague)
-    assert "(about 7% [5%, 9%] of the first 8 left out, and all beyond)" in brief_bounds_note(query, "plane", precise)
+    assert "(at most 14% left out if none has more than 8)" in brief_bounds_note(query, "plane", vague)
+    assert "(about 7% [5%, 9%] left out if none has more than 8)" in brief_bounds_note(query, "plane", precise)
     (note,) = found_shares_notes(query, query, "plane", vague, (), {})
-    assert note.startswith("About 0% to 14% of the first 8 values of dest")
+    assert note.startswith("If none has more than 8, at most 14% of the values of dest")
 
 
 def test_equal_neighbours_are_explained_in_the_line_below_where_counts_were_fitted():

@@ -70,7 +70,7 @@ def test_a_number_that_is_mostly_noise_is_marked_and_a_precise_one_is_not(flight
         Count(),
         Count(most=3),
         Sum(column="delay", low=0, high=9),
-        Distinct(column="delay"),
+        Distinct(column="delay", per_user=10),
         Mean(column="delay", low=0, high=1000),
     ],
     ids=lambda statistic: statistic.name,

@@ -79,8 +79,9 @@ def test_the_first_screen_states_the_shares_that_found_bounds_leave_out():
         answer = session.sql(text, epsilon=9, delta=1e-6).answer
     share = r"about [\d.]+%( \[[\d.]+%, [\d.]+%\]| to [\d.]+%)"
     of_users = rf"({share} of users|of how many users cannot be told at this epsilon)"  # untold once in 100
-    of_groups = rf"At most \d+ values of dest \({share} of the first \d+ left out, and all beyond\) and "
-    of_rows = rf"\d+ rows in each group( \({share} of the first \d+ left out, and all beyond\))? are counted for each "
+    left_out = r"(about [\d.]+% \[[\d.]+%, [\d.]+%\]|at most [\d.]+%|[\d.]+% to [\d.]+%) left out if none has more than"
+    of_groups = rf"At most \d+ values of dest \({left_out} \d+\) and "
+    of_rows = rf"\d+ rows in each group( \({left_out} \d+\))? are counted for each "
     clipped = rf"tailnum; each user's own mean of minutes is clipped to -?\d+ \.\. \d+ \({of_users}\)\. "
     weight = r"AVG is the mean over users [^.]*\. "
     assert re.match(weight + of_groups + of_rows + clipped + "Groups with fewer than about", answer.summary)

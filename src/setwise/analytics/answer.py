@@ -417,14 +417,17 @@ class PrivateAnswer(Exportable):
             for item in self.items
         ]
 
-    def plot(self, path: str | Path | None = None) -> "Picture":
+    def plot(self, path: str | Path | None = None, *, title: str = "", groups: Sequence[str] = ()) -> "Picture":
         """Return a picture of the items as bars with their intervals, or as a line if their labels are times.
 
-        Notebooks show the picture. It is also written to the file `path` (.png or .svg) unless that is None.
+        Notebooks show the picture. It is also written to the file `path` (.png or .svg) unless that is None. Without a
+        `title` the picture is called by what it measures. `groups` names the columns that the labels are values of; if
+        it is empty, they have the names that the answer has for them.
         """
-        from setwise.analytics.present.plot import plot_answer
+        from setwise.analytics.present.plot import Caption, plot_answer
 
-        return plot_answer(self, None if path is None else str(path))
+        caption = Caption(title=title, groups=tuple(groups) or self.groups)
+        return plot_answer(self, None if path is None else str(path), caption)
 
     @property
     def cost(self) -> tuple[float, float]:

@@ -20,6 +20,7 @@ from setwise.analytics.query import (
     Shares,
     parameters_of,
 )
+from setwise.analytics.statistics import STATISTICS
 from setwise.analytics.statistics.parameters import build
 from setwise.mechanisms.labels import Label
 
@@ -59,14 +60,17 @@ def with_defaults(
 
     - `kind` is the name of the question's shape, such as "mean".
     - `words` are its parameters by name, and `spent` is its budget.
-    - `declared` has the bounds of the catalog. Bounds that neither the question nor the catalog states become "auto": a
-      private search finds them.
+    - `declared` has the bounds of the catalog, also on the rows of a user where the question is about rows or distinct
+      values. Clipping bounds that neither the question nor the catalog states become "auto": a private search finds
+      them.
     - `terms` are the terms of the account that pays; None if no account pays.
 
     Nothing is filled in if the budget names guarantees of single mechanisms instead of an epsilon or an accuracy,
     because a search for bounds is paid from an epsilon.
     """
     filled = dict(words)
+    if kind in STATISTICS and STATISTICS[kind].over_rows and words.get("per_user") is None:
+        filled["per_user"] = declared.rows_per_user  # None leaves the number to a private search
     if spent.get("epsilon") is None and spent.get("within") is None:
         return filled, spent
     stated = [name for name in ("low", "high", "clip", "step", "bounds") if words.get(name) is not None]
@@ -284,7 +288,8 @@ class Askable(ABC):
     ) -> PrivateAnswer:
         """Return the noisy number of distinct values in the column `value`, at most `per_user` values of each user.
 
-        - `per_user` is 10 if it is left out. Of a user with more distinct values, a random choice is counted.
+        - `per_user` is found privately with a tenth of epsilon if it is left out. Of a user with more distinct values,
+          a random choice is counted.
         - `item` asks for one number for each item; `per_user` applies in each item by itself.
         - `key`: asking again under the same key returns the same answer at no cost. None is a new question.
         - `words` state the groups (see `Grouping`) and the budget (see `BudgetWords`).
@@ -305,8 +310,8 @@ class Askable(ABC):
     ) -> PrivateAnswer:
         """Return the noisy population variance of the column `value` over rows; values are clipped to `low` .. `high`.
 
-        - `per_user` limits the weight of a user: a user with more than `per_user` rows counts like `per_user` rows.
-          None is 1, so that all users have equal weight.
+        - `per_user` limits the weight of a user: a user with more than `per_user` rows counts like `per_user` rows. 1
+          gives all users equal weight. If `per_user` is left out, it is found privately with a tenth of epsilon.
         - `bounds="auto"` finds `low` and `high` privately with a tenth of epsilon.
         - `item` asks for one variance for each item; `per_user` applies in each item by itself.
         - `key`: asking again under the same key returns the same answer at no cost. None is a new question.
@@ -329,7 +334,7 @@ class Askable(ABC):
     ) -> PrivateAnswer:
         """Return the noisy standard deviation of the column `value` over rows: the square root of `variance`.
 
-        All arguments are those of `variance`. A user counts like at most `per_user` rows (None: one row),
+        All arguments are those of `variance`. A user counts like at most `per_user` rows (found privately if left out),
         `bounds="auto"` finds `low` and `high` privately, and `item` asks for one number for each item.
         """
         parameters: dict[str, Any] = {"value": value, "low": low, "high": high, "per_user": per_user, "bounds": bounds}

@@ -7,7 +7,7 @@ import json
 import logging
 import math
 import traceback
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeAlias
@@ -17,9 +17,10 @@ from setwise.accounting.guarantees import Use, merged
 from setwise.accounting.promises import USER
 from setwise.analytics.answer import PrivateAnswer
 from setwise.analytics.engines.aggregation import Aggregation
+from setwise.analytics.found_bounds import with_found_bounds
 from setwise.analytics.payer import Payer
-from setwise.analytics.planning.bounds_search import FoundBounds, SearchMemory, bounds_in_answer, clipped_shares
-from setwise.analytics.planning.expected_error import reliability_note, statistics_note, with_reliability
+from setwise.analytics.planning.bounds_search import SearchMemory
+from setwise.analytics.planning.expected_error import ranks_note, reliability_note, statistics_note, with_reliability
 from setwise.analytics.planning.plan import ExecutablePlan, Plan
 from setwise.analytics.planning.suggestions import suggest_parameters
 from setwise.analytics.present.order import arrange_items
@@ -27,13 +28,11 @@ from setwise.analytics.present.text import (
     brief_bounds_note,
     counted_number,
     ending,
-    found_shares_notes,
     hidden_groups_note,
     in_heading,
     interval_note,
     left_out_note,
     measure_text,
-    unclear_means,
     utc_note,
 )
 from setwise.analytics.query import EVERYTHING, Query
@@ -44,7 +43,7 @@ from setwise.mechanisms.histogram import Histogram
 from setwise.mechanisms.labels import Label
 from setwise.mechanisms.planning.request import MechanismName
 from setwise.mechanisms.randomness import Randomness
-from setwise.mechanisms.release import UNCLEAR, Item
+from setwise.mechanisms.release import Item
 from setwise.mechanisms.statistic_release import GroupTable
 from setwise.mechanisms.statistics import GroupRelease, GroupStatistics
 from setwise.mechanisms.weighted_rounds import DiscoveredCounts, Discovery, GroupWeights, WeightedRounds
@@ -359,7 +358,7 @@ def _answer_planned(
     )
     bounded = search.plan_bounded(found_bounds)
     answer = _answer_planned(bounded, reader, randomness, receipt, searches, part)
-    return _with_found_bounds(answer, planned, bounded.query, found_bounds)
+    return with_found_bounds(answer, planned, bounded.query, found_bounds)
 
 
 def _discover_groups(
@@ -373,8 +372,7 @@ def _discover_groups(
 ) -> Discovery:
     """Run `rounds` (noisy passes over the table), and return the private groups that they find.
 
-    - `planned` is the plan of the question.
-    - `reader` reads the rows, and `randomness` is the source of the noise.
+    - `reader` reads the rows that `planned` needs, and `randomness` is the source of the noise.
     - `searches` remembers each round for the charge `receipt`, so that a retry does not draw its noise again.
     - `part` names the plan among several plans of a statement; "" otherwise.
     """
@@ -401,11 +399,8 @@ def _measure_groups(
     measuring = planned.over(discovery) if discovery.labels else planned
     answer = _release_answer(measuring, reader, randomness) if discovery.labels else _answer(planned, (), (), True, "")
     stated, bound = planned.query.contributions, measuring.query.contributions
-    lowered = ""
-    if bound != stated:
-        lowered = (
-            f"The stated bound of {stated:,} was lowered to {bound:,}, twice the number of groups that users have."
-        )
+    reason = f"The stated bound of {stated:,} was lowered to {bound:,}, twice the number of groups that users have."
+    lowered = "" if bound == stated else reason
     whole = isinstance(planned.mechanism, DiscoveredCounts)  # its counts use the whole cost, however many there are
     spent = planned.mechanism.guarantees() if whole else (*rounds.guarantees(), *answer.spent)
     return replace(
@@ -427,9 +422,9 @@ def _measure_groups(
 def _rounds_in_words(discovery: Discovery) -> str:
     """Return a text that says how many groups were found in each round of the search `discovery`."""
     numbers = [f"{groups:,}" for groups in discovery.found]
-    if len(numbers) == 1:
-        return f"{numbers[0]} groups were found in one round"
-    return f"{', '.join(numbers[:-1])} and {numbers[-1]} groups were found in {len(numbers)} rounds"
+    *first, last = numbers
+    several = f"{', '.join(first)} and {last} groups were found in {len(numbers)} rounds"
+    return several if first else f"{last} groups were found in one round"
 
 
 def _release_answer(planned: ExecutablePlan, reader: Reader, randomness: Randomness) -> PrivateAnswer:
@@ -467,57 +462,6 @@ def _release_answer(planned: ExecutablePlan, reader: Reader, randomness: Randomn
     return _answer(planned, items, release.spent, release.complete, note)
 
 
-def _with_found_bounds(
-    answer: PrivateAnswer, planned: ExecutablePlan, bounded: Query, drawn: FoundBounds
-) -> PrivateAnswer:
-    """Return `answer` with the bounds `drawn` that a search found, and with the cost of search and answer together.
-
-    `planned` is the plan of the question as it was asked, and `bounded` its query with the found bounds. The texts of
-    the result say how much these bounds leave out.
-    """
-    shown_bounds = bounds_in_answer(bounded, planned.query, drawn)
-    bounds = {name: value for name, value in shown_bounds.items() if not isinstance(value, dict)}
-    listed = ", ".join(f"{name} {_in_words(value)}" for name, value in bounds.items())
-    clipped = clipped_shares(bounded, planned.query, drawn)
-    user = planned.aggregation.user
-    notes = found_shares_notes(bounded, planned.query, user, drawn.left_out, drawn.rows, clipped)
-    shares = [each.left_out for each in drawn.rows]
-    is_lowered = "kept_contributions" in answer.found  # the share is that of the found bound, which is not in force
-    unclear = unclear_means(bounded, clipped)
-    brief = brief_bounds_note(bounded, user, drawn.left_out, shares, clipped)
-    return replace(
-        answer,
-        items=tuple(_with_marks(item, unclear) for item in answer.items) if unclear else answer.items,
-        interval_note=" ".join(filter(None, (answer.interval_note, UNCLEAR if unclear else ""))),
-        brief=answer.brief if is_lowered else " ".join(filter(None, (brief, utc_note(planned.in_utc)))),
-        interaction=planned.plan.interaction,
-        epsilon=planned.plan.epsilon,
-        delta=planned.plan.delta,
-        method=planned.plan.method,
-        statement=planned.plan.statement,
-        mechanism=planned.plan.mechanism,
-        spent=planned.plan.uses,
-        alone=planned.plan.alone,
-        why=f"found within a tenth of epsilon: {listed}; {answer.why}",
-        found={**answer.found, **shown_bounds},
-        measure="; ".join(filter(None, (answer.measure, *in_heading(notes)))),
-        left_out=" ".join(filter(None, (answer.left_out, *notes))),
-    )
-
-
-def _with_marks(item: Item, places: Collection[int]) -> Item:
-    """Return `item` with its estimates at the indexes `places` marked as unreliable."""
-    estimates = (
-        replace(estimate, unreliable=True) if place in places else estimate
-        for place, estimate in enumerate(item.estimates)
-    )
-    return replace(item, estimates=tuple(estimates))
-
-
-def _in_words(value: object) -> str:
-    return f"between {value[0]:g} and {value[1]:g}" if isinstance(value, list) else str(value)
-
-
 def _statistics_answer(planned: ExecutablePlan, release: GroupRelease) -> PrivateAnswer:
     assert isinstance(planned.mechanism, GroupStatistics)
     groups = with_reliability(planned.query, planned.mechanism, release)
@@ -527,7 +471,13 @@ def _statistics_answer(planned: ExecutablePlan, release: GroupRelease) -> Privat
     )
     query = planned.query
     in_rounds = query.domain is None and planned.mechanism.discovery is None  # the groups found are its domain
-    note = statistics_note(query, planned.plan.error.confidence, counted_number(query), in_rounds=in_rounds)
+    note = statistics_note(
+        query,
+        planned.plan.error.confidence,
+        counted_number(query),
+        in_rounds=in_rounds,
+        ranks=ranks_note(query, planned.mechanism, release),
+    )
     return _answer(planned, items, release.spent, release.complete, note)
 
 
@@ -561,13 +511,20 @@ def _answer(
         brief=" ".join(filter(None, (brief_bounds_note(query, planned.aggregation.user), in_utc))),
         hidden=hidden,
         axes=planned.axes,
-        hint=suggest_parameters(query, planned.total, weighable=planned.rounds is not None)
-        if short and planned.total is not None
-        else "",
+        hint=_hint(planned, items) if short else "",
         alone=plan.alone,
         groups=query.groups if len(query.groups) > 1 else (),
         statistics=() if query.counted is not None else tuple(statistic.name for statistic in query.statistics),
     )
+
+
+def _hint(planned: ExecutablePlan, items: Sequence[Item]) -> str:
+    """Return a sentence on which parameters would show more than `items`; "" if an account's registered uses pay."""
+    if planned.total is None:
+        return ""
+    guesses = [planned.largest_group, *(item.count for item in items)]
+    largest = min((guess for guess in guesses if guess is not None), default=None)
+    return suggest_parameters(planned.query, planned.total, weighable=planned.rounds is not None, largest=largest)
 
 
 def _label(query: Query, label: Label) -> Label:

@@ -11,7 +11,7 @@ class Measure:
     The number x is computed from the user's rows in the group. It is one of these:
 
     - the number of rows, if `column` is None;
-    - the number of rows where the column is not null, if `counted`;
+    - the number of rows where the column is not null, if `counted`; with `unique`, the number of their distinct values;
     - the mean of the column, if `averaged`;
     - the least value of the column if `extreme` is -1, or the greatest if `extreme` is 1;
     - the number of groups that the user has, if `groups`;
@@ -35,6 +35,7 @@ class Measure:
 
     column: str | None = None
     counted: bool = False
+    unique: bool = False
     averaged: bool = False
     rows: int | None = None
     squared: bool = False

@@ -334,6 +334,14 @@ class Query:
             statistics=tuple(statistic.with_dataset_bound(per_item) for statistic in self.statistics),
         )
 
+    def with_declared_rows(self, most: int | None) -> "Query":
+        """Return the query with the declared number `most` of a user's rows where a search would find such a bound.
+
+        These are the bounds of statistics over rows and of counts of distinct values. `most` is None if nothing is
+        declared.
+        """
+        return replace(self, statistics=tuple(statistic.with_declared_rows(most) for statistic in self.statistics))
+
     def to_dict(self) -> dict[str, object]:
         """Return the query as a dictionary for JSON: `kind`, the name of its shape, and the parameters of that shape.
 

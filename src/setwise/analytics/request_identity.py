@@ -98,9 +98,11 @@ def identify_source(source: Source, engine: str = "duckdb", table: str | None = 
 
 
 def _query_words(query: Query) -> dict[str, object]:
-    """Return `query` as a dictionary for the text of a request, which leaves out a lower bound of 0 of a sum.
+    """Return `query` as a dictionary for the text of a request, with the meaning that texts stored in ledgers have.
 
-    The texts that are stored in ledgers do so, and the text of an unchanged request must not change.
+    - A lower bound of 0 of a sum is left out, because the text of an unchanged request must not change.
+    - A bound on a user's rows that a search finds is stated as "auto", because stored texts that state none were
+      answered with a fixed number.
     """
     words = query.to_dict()
     statistics = words.get("statistics", [])
@@ -108,6 +110,9 @@ def _query_words(query: Query) -> dict[str, object]:
     for statistic in (words, *statistics):
         if "sum" in (statistic.get("kind"), statistic.get("statistic")) and statistic.get("low") == 0:
             del statistic["low"]
+    for statistic, asked in zip(statistics or [words], query.statistics, strict=False):
+        if asked.finds_rows and asked.kind != "count":
+            statistic["per_user"] = "auto"
     return words
 
 

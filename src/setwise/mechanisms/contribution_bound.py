@@ -179,9 +179,15 @@ class ContributionSearch:
 
         The chosen bound minimises this error plus the estimated number of pairs left out.
         """
+        return self.choose(self.draw(users, randomness), noise_at)
+
+    def draw(self, users: NDArray[np.int64], randomness: Randomness) -> NDArray[np.float64]:
+        """Return the noisy number of users in each bin, which may be published; this is all that a search releases.
+
+        `users[i]`, which is exact and private, is the number of users with i + 1 groups.
+        """
         bins = divide_users(users, self.ends)
-        noisy = (bins + self._noise.draw(len(bins), randomness)) / UNITS
-        return self.choose(noisy, noise_at)
+        return np.asarray((bins + self._noise.draw(len(bins), randomness)) / UNITS)
 
     def choose(self, noisy: NDArray[np.float64], noise_at: Callable[[int], float]) -> FoundContributions:
         """Return the chosen contribution bound with the estimated share of pairs that it leaves out; adds no noise.
@@ -194,23 +200,38 @@ class ContributionSearch:
         The chosen bound minimises this error plus the estimated number of pairs left out.
         """
         ends = np.array(self.ends)
-        last = self._last_occupied(noisy, noise_at)
-        scale = float(self._noise.scale) / UNITS
-        standing = np.maximum(noisy[: last + 1], 0.0)
-        likely = np.concatenate([standing, estimate_tail(noisy[last + 1 :], float(standing[-1]), scale)])
+        last = self.last_occupied(noisy, noise_at)
+        likely = self.likely_users(noisy, last)
         beyond = ((np.maximum(ends - bound, 0) * likely).sum() for bound in self.bounds)
         errors = [
             float(pairs_left_out) + noise_at(bound) for pairs_left_out, bound in zip(beyond, self.bounds, strict=True)
         ]
-        bound = self.bounds[int(np.argmin(errors))]
-        nearest = min(max(last, self.ends.index(bound)) + 1, len(ends) - 1)
+        return self.describe(noisy, self.bounds[int(np.argmin(errors))], last)
+
+    def likely_users(self, noisy: NDArray[np.float64], last: int) -> NDArray[np.float64]:
+        """Return the estimated number of users in each bin, from the noisy numbers `noisy`; never negative.
+
+        `last` is the index of the last bin that is known to have users. Later bins may have a few that noise hides.
+        """
+        scale = float(self._noise.scale) / UNITS
+        standing = np.maximum(noisy[: last + 1], 0.0)
+        return np.concatenate([standing, estimate_tail(noisy[last + 1 :], float(standing[-1]), scale)])
+
+    def describe(self, noisy: NDArray[np.float64], bound: int, last: int) -> FoundContributions:
+        """Return `bound`, which was chosen from the noisy numbers `noisy`, with the share of pairs that it leaves out.
+
+        `last` is the index of the last bin that is known to have users. The share considers the groups of each user up
+        to the end of the bin after it, or up to a later end for which the interval of the share is narrow.
+        """
+        ends = self.ends
+        nearest = min(max(last, ends.index(bound)) + 1, len(ends) - 1)
         shares = (self._share(noisy, bound, int(end)) for end in reversed(ends[nearest:]))
         left_out = next(
             share for share in shares if share.upper - share.lower <= _NARROW or share.of_first == ends[nearest]
         )
         return FoundContributions(bound=bound, left_out=left_out)
 
-    def _last_occupied(self, noisy: NDArray[np.float64], noise_at: Callable[[int], float]) -> int:
+    def last_occupied(self, noisy: NDArray[np.float64], noise_at: Callable[[int], float]) -> int:
         """Return the index of the last bin whose noisy number of users is too large to be noise alone.
 
         The search takes all later bins to have no users, except for a few that noise may hide. If noise alone could

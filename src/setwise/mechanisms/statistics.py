@@ -479,14 +479,14 @@ class GroupRelease:
     - `estimates` has for each group one estimate per statistic.
     - `spent` are the guarantees, with counts, that the release cost.
     - `complete` is False if the release that found private groups may have missed some.
-    - `users` has for each group the noisy number of users by which it was found; None if no such number was released.
+    - `users` has for each group the noisy number of its users; None if no such number was released.
     """
 
     labels: tuple[Label, ...]
     estimates: tuple[tuple[Estimate, ...], ...]
     spent: tuple[Use, ...]
     complete: bool
-    users: tuple[int | None, ...] = ()
+    users: tuple[float | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -497,6 +497,7 @@ class GroupStatistics:
     - `discovery` finds groups by their number of users; None if every group of the public `domain` is released. If it
       works in rounds, the caller runs the rounds first and passes the groups found to `over`.
     - `k` is the most groups that are found; None for any number.
+    - `users` are the noisy numbers of users of the groups in `domain`, if an earlier search released them.
 
     Theorem: the paper's count of uses for a joint release (lem:peeling_lap).
     """
@@ -506,6 +507,7 @@ class GroupStatistics:
     discovery: HistogramMechanism | WeightedRounds | None = None
     domain: tuple[Label, ...] = ()
     k: int | None = None
+    users: tuple[float | None, ...] = ()
 
     def __post_init__(self) -> None:
         if self.contributions is not None:
@@ -529,18 +531,17 @@ class GroupStatistics:
         most = self.k or len(self.domain) or None
         return merged((*discovery_uses, *self._uses(most)))
 
-    def over(self, labels: Sequence[Label]) -> "GroupStatistics":
+    def over(self, labels: Sequence[Label], users: Sequence[float | None] = ()) -> "GroupStatistics":
         """Return the mechanism that releases the same statistics of the groups `labels` alone, without finding groups.
 
-        `labels` must be public: fixed in advance, or already released by a mechanism that finds groups.
+        `labels`, and noisy numbers of their `users`, must be public: fixed in advance, or released before.
         """
-        return replace(self, discovery=None, domain=tuple(labels))
+        return replace(self, discovery=None, domain=tuple(labels), users=tuple(users))
 
     def release(self, table: GroupTable, randomness: Randomness, confidence: Fraction = CONFIDENCE) -> GroupRelease:
         """Return the noisy statistics of the groups, in the order of their discovery or of the public domain.
 
-        `table` has the exact numbers. Intervals hold with probability `confidence`. `randomness` is the source of the
-        noise.
+        `table` has the exact numbers. Intervals hold with this `confidence`. `randomness` is the source of the noise.
 
         Raises: `InvalidParameter` if groups are found in several rounds over the table; the caller must run the rounds
         first and use `over`.
@@ -565,14 +566,14 @@ class GroupStatistics:
             estimates=tuple(zip(*columns, strict=True)) if labels else (),
             spent=merged((*(() if discovery is None else discovery.spent), *self._uses(len(labels)))),
             complete=discovery is None or discovery.complete,
-            users=(None,) * len(labels) if cut is None else tuple(item.noisy for item in cut.items),
+            users=(self.users or (None,) * len(labels)) if cut is None else tuple(item.noisy for item in cut.items),
         )
 
     def _uses(self, groups: int | None) -> tuple[Use, ...]:
         """Return the guarantees, with counts, that the statistics of `groups` groups cost (None: any number of groups).
 
-        A user changes at most `contributions` groups (the contribution bound). So each guarantee of a statistic counts
-        as often as `groups` or `contributions` says, whichever is smaller.
+        A user changes at most `contributions` groups. So each guarantee of a statistic counts as often as the smaller
+        of `groups` and `contributions` says.
 
         Raises: `InvalidParameter` if neither `groups` nor the contribution bound limits the groups of one user.
         """

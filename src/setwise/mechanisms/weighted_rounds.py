@@ -141,6 +141,7 @@ class Discovery:
 
     - `labels` are the groups found.
     - `found` is how many of these groups each round found.
+    - `group_users` is for each group the estimated number of its users, from its noisy sum of weights.
     - `uses` is how many Gaussian uses each round spent, of the three that are planned for all rounds together.
     - `users` is the noisy number of users that the survey before the first round released; None before the survey.
     - `groups_per_user` is the survey's estimate of the average number of groups of a user; None before the survey.
@@ -152,6 +153,7 @@ class Discovery:
     # In the next round users give the freed weight to their other groups.
 
     labels: tuple[Label, ...] = ()
+    group_users: tuple[float, ...] = ()
     found: tuple[int, ...] = ()
     uses: tuple[int, ...] = ()
     users: int | None = None
@@ -163,6 +165,22 @@ class Discovery:
     def is_complete(self) -> bool:
         """Whether the rounds of the search for groups have spent all three Gaussian uses planned for them."""
         return sum(self.uses) == len(_SHAPES)
+
+    @property
+    def found_per_user(self) -> float:
+        """The estimated number of found groups that a user has, on average over all users; 0 before the survey."""
+        return sum(self.group_users) / self.users if self.users else 0.0
+
+    def counted_users(self, contributions: int | None) -> tuple[float | None, ...]:
+        """Return for each found group about how many of its users count in it, from released numbers alone.
+
+        `contributions` is the most found groups in which a user counts, a random choice of them; None for all. An entry
+        is None if no number is known.
+        """
+        if len(self.group_users) != len(self.labels):
+            return (None,) * len(self.labels)
+        counted = 1.0 if contributions is None else min(1.0, contributions / max(self.found_per_user, 1.0))
+        return tuple(users * counted for users in self.group_users)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -304,9 +322,13 @@ class WeightedRounds:
         passed = np.flatnonzero(noisy > threshold)
         ranked = sorted((-int(noisy[place]), present.labels[place]) for place in passed)
         weight_of_found = -sum(weight for weight, _ in ranked)
+        assert state.groups_per_user is not None
+        # A user with n groups that are not found yet adds 1 / sqrt(n) to each of them.
+        users_of_weight = math.sqrt(max(1.0, state.groups_per_user - state.found_per_user)) / WEIGHT_UNIT
         return replace(
             state,
             labels=(*state.labels, *(label for _, label in ranked)),
+            group_users=(*state.group_users, *(-weight * users_of_weight for weight, _ in ranked)),
             found=(*state.found, len(ranked)),
             uses=(*state.uses, number),
             freed=weight_of_found / self._whole_weight(state),

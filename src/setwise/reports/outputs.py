@@ -7,7 +7,7 @@ import base64
 import json
 import os
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -284,7 +284,8 @@ def _section(question: ReportQuestion, answer: Answered) -> str:
     ]
     words = "".join(f"<p class='note'>{escape(note)}</p>" for note in notes if note)
     table = numbers_html(columns, statistics, private.confidence, answer.unreliable_columns())
-    return f"<section><h2>{escape(heading)}</h2>{_picture(heading, answer)}{table}{words}</section>"
+    picture = _picture(heading, answer, question.query.groups)
+    return f"<section><h2>{escape(heading)}</h2>{picture}{table}{words}</section>"
 
 
 def _columns(question: ReportQuestion, answer: Answered) -> tuple[dict[str, list[Any]], list[str]]:
@@ -311,17 +312,18 @@ def _has_numbers(answer: Answered) -> bool:
     return any(bar.value is not None for bar in bars)
 
 
-def _picture(name: str, answer: Answered) -> str:
+def _picture(name: str, answer: Answered, groups: Sequence[str]) -> str:
     """Return an HTML image element with a chart of the answer's groups and their intervals.
 
-    `name` is its text alternative. Returns "" if there is no number to draw, or if matplotlib is not installed.
+    `name` is its title and text alternative, and `groups` are the names of its group columns. Returns "" if there is no
+    number to draw, or if matplotlib is not installed.
     """
     if not _has_numbers(answer):
         return ""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "picture.svg"
         try:
-            answer.plot(str(path))
+            answer.plot(str(path), title=name, groups=() if isinstance(answer, SqlAnswer) else groups)
         except MissingExtra:
             return ""
         png = base64.b64encode(path.read_bytes()).decode()

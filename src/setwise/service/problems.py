@@ -201,9 +201,30 @@ def _validation_problem(error: RequestValidationError) -> Problem:
     detail = first["msg"].removeprefix("Value error, ")
     if first["type"] == "union_tag_invalid":
         detail = f"{first['ctx']['discriminator']} should be one of {first['ctx']['expected_tags']}"
+    if first["type"] == "union_tag_not_found":
+        detail = _missing_form(field, first["ctx"]["discriminator"])
     if first["type"] == "json_invalid" or (field == "body" and first["type"].startswith(("model_", "missing"))):
         field, detail = "body", "send one JSON object in UTF-8 with Content-Type: application/json"
     return Problem(name="InvalidParameter", status=422, detail=f"{field}: {detail}", field=field)
+
+
+_FORMS = {
+    "query": (", ".join(f"'{kind}'" for kind in (*SHAPES, "sql")), '{"kind": "count"}'),
+    "spend": ("'total', 'draws'", '{"kind": "total", "epsilon": 0.5}'),
+    "body": ("'filter', 'setwise'", '{"kind": "filter", "name": "ada", "epsilon": 3, "delta": 1e-6}'),
+}
+"""For each field of a request that has several forms: the values of `kind` that tell the forms apart, and an example.
+
+The body itself has several forms only where an account is opened.
+"""
+
+
+def _missing_form(field: str, discriminator: str) -> str:
+    """Return a sentence for a `field` without the entry `discriminator`, such as "'kind'", that says its form."""
+    kinds, example = _FORMS.get(field.rpartition(".")[2], ("", ""))
+    if not kinds:
+        return f"{discriminator} is missing; see /api/v1/openapi.json"
+    return f"{discriminator} is missing: it is one of {kinds}, as in {example}"
 
 
 def _framework_problem(error: HTTPException) -> Problem:

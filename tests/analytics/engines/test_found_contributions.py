@@ -8,6 +8,7 @@ import pyarrow as pa
 from setwise.analytics.planning.bounds_search import COARSE_STEPS
 from setwise.analytics.planning.plan import plan_query
 from setwise.analytics.query import EVERYTHING, Count, Query
+from setwise.analytics.statistics import Distinct
 from setwise.mechanisms.contribution_bound import MOST_GROUPS, MOST_ROWS
 from setwise.mechanisms.planning.request import Total
 from setwise.mechanisms.randomness import SystemRandomness
@@ -54,3 +55,26 @@ def test_every_engine_counts_the_rows_of_each_user_in_the_group_where_the_user_h
     with_values = found.cells_of(1, EVERYTHING, MOST_ROWS + 1)
     assert with_values.tolist() == np.bincount(most, minlength=MOST_ROWS + 1).tolist()
     assert len(planned.search.search.release(found, COARSE_STEPS, SystemRandomness()).rows) == 2
+
+
+def test_every_engine_counts_the_distinct_values_of_each_user_in_the_group_where_the_user_has_most(backend):
+    """User n has n + 1 values on page 0, each in two rows, one of them a null; and two values on page 1."""
+    rows = [
+        (user, "page 0", f"value {place // 2}" if place > 1 else None)
+        for user in range(9)
+        for place in range(2 * user + 4)
+    ]
+    rows += [(user, "page 1", f"other {place}") for user in range(9) for place in range(2)]
+    who, pages, values = zip(*rows, strict=True)
+    engine = backend.engine(pa.table({"who": who, "page": pages, "value": pa.array(values, pa.string())}))
+    statistics = (Distinct(column="value"), Count(column="value", bounds="auto"))
+    query = Query(statistics=statistics, item="page", contributions="auto")
+    planned = plan_query(query, Total(epsilon=100, delta=Fraction("1e-6")), "who", engine.describe(), None)
+    found = engine.statistics(planned.search.aggregation)
+    most = [max(user + 1, 2) for user in range(9)]
+    assert found.cells_of(0, EVERYTHING, MOST_ROWS + 1).tolist() == np.bincount(most, minlength=MOST_ROWS + 1).tolist()
+    rows_of_users = [2 * user + 2 for user in range(9)]
+    assert (
+        found.cells_of(1, EVERYTHING, MOST_ROWS + 1).tolist()
+        == np.bincount(rows_of_users, minlength=MOST_ROWS + 1).tolist()
+    )

@@ -132,7 +132,7 @@ def check_suitable(aggregation: Aggregation, schema: Schema) -> None:
     for measure in aggregation.measures:
         if measure.column is not None:
             column = schema.column(measure.column)
-            if measure.distinct is not None:
+            if measure.distinct is not None or measure.unique:
                 check_distinct(column)
             elif not measure.counted:
                 check_measured(column)

@@ -138,7 +138,7 @@ class Measures:
         computed.
 
         - n: the number of rows
-        - c<i>: the number of rows where v<i> is not null
+        - c<i>: the number of rows where v<i> is not null, or of the distinct v<i> (with `Measure.unique`)
         - t<i>: the sum of v<i>
         - l<i> and h<i>: the least and the greatest v<i>
 
@@ -150,7 +150,7 @@ class Measures:
             if first.is_spread:
                 continue
             if first.counted or first.rows is not None or any(each.averaged for each in measures):
-                sums[f"c{place}"] = f"COUNT(v{place}){over}"
+                sums[f"c{place}"] = f"COUNT({'DISTINCT ' * first.unique}v{place}){over}"
             for column in (place, *self._excess_column(place)):
                 for function, extreme in (("MIN", -1), ("MAX", 1)):
                     if any(each.extreme == extreme for each in measures):
@@ -236,13 +236,15 @@ class Measures:
     def _row_value(self, measures: Sequence[Measure]) -> str:
         """Return SQL for the value that a row contributes to `measures`, which all read the same column of the table.
 
-        The value is 1 for counts, the cell itself for distinct values, and otherwise an integer that stands for the
-        cell (see `_units`). A null cell gives null. A cell that is not a number also gives null, except for counts and
-        distinct values.
+        The value is 1 for counts of rows, the cell itself for distinct values, and otherwise an integer that stands for
+        the cell (see `_units`). A null cell gives null. A cell that is not a number also gives null, except for counts
+        and distinct values.
         """
         first = measures[0]
         assert first.column is not None
         column = self.schema.column(first.column)
+        if first.unique:
+            return self.dialect.user(column)
         if first.counted:
             return f"CASE WHEN {self.dialect.name(column.name)} IS NOT NULL THEN 1 END"
         if first.distinct is not None:
@@ -341,7 +343,7 @@ def _source(measure: Measure) -> Hashable:
     if measure.is_spread:
         return measure
     if measure.rows is None:
-        return measure.column, measure.counted, measure.doubling
+        return measure.column, measure.counted, measure.unique, measure.doubling
     return measure.column, measure.squared, measure.origin, measure.step, measure.least, measure.most
 
 

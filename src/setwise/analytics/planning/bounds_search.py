@@ -6,21 +6,23 @@ charged and private rows have been read. Therefore `budgeted_query`, which costs
 bounds that can be found, is planned before the charge.
 """
 
-import math
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import chain
 from typing import TypeVar, cast
 
+import numpy as np
+from numpy.typing import NDArray
+
 from setwise.accounting.brackets import float_below
 from setwise.accounting.guarantees import ApproxDP, PureDP, Use, merged
 from setwise.analytics.engines.aggregation import Aggregation
 from setwise.analytics.measure import Measure
+from setwise.analytics.planning.limits_choice import READ_GROUPS, ExpectedError, LikelyUsers, choose_limits
 from setwise.analytics.query import EVERYTHING, Query
 from setwise.analytics.schema import Kind, Schema
-from setwise.analytics.statistics.count import Count
 from setwise.analytics.statistics.mean import Mean
 from setwise.analytics.statistics.statistic import BoundedStatistic, Statistic
 from setwise.analytics.statistics.sum import Sum
@@ -42,10 +44,6 @@ from setwise.mechanisms.statistic_release import GroupTable
 
 SHARE = Fraction(1, 10)
 """The share of the question's epsilon that the search spends."""
-
-READ_GROUPS = 20
-"""How many groups an analyst is expected to read of a histogram whose groups are private. The noise of so many counts
-is weighed against the pairs that a contribution bound leaves out."""
 
 CLIPPED_WEIGHT = 3
 """How many times as much the clipped part of a mean weighs as the expected noise when its bounds are chosen. The
@@ -78,6 +76,7 @@ class FoundBounds:
       limit.
     - `rows` has, for each of `Search.row_measures`, the most rows of one user that count in a group, and the noisy
       share of rows that this limit leaves out.
+    - `largest_group` is about the count of the largest group, guessed from the noisy numbers; None if it is not known.
     """
 
     bounds: tuple[tuple[Fraction, Fraction], ...] = ()
@@ -85,6 +84,7 @@ class FoundBounds:
     contributions: int | None = None
     left_out: LeftOutShare | None = None
     rows: tuple[FoundContributions, ...] = ()
+    largest_group: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +97,7 @@ class Search:
     - `groups` is the mechanism that finds the most groups in which one user counts; None if the query states that
       number.
     - `rows` is the mechanism that finds, for each of `row_measures`, how many rows of one user count in a group.
-    - `row_measures` are a user's number of all rows, or of the rows that have a value in a column.
+    - `row_measures` are a user's number of all rows, of the rows that have a value in a column, or of distinct values.
     """
 
     query: Query
@@ -142,11 +142,10 @@ class Search:
         `table` has the counts that `aggregation` requests. `steps` is the largest limit on a user's rows in a group
         that may be chosen, and `randomness` is the source of the noise.
         """
-        groups = None
-        if self.groups is not None:
-            groups = self.groups.release(table.cells_of(-1, EVERYTHING, MOST_GROUPS), self._noise_at, randomness)
-        contributions = None if groups is None else groups.bound
-        known_contributions = contributions or self.query.contributions or len(self.query.domain or (1,))
+        contributions, rows, largest_group = self._release_limits(table, steps, randomness)
+        known_contributions = (
+            contributions.bound if contributions else self.query.contributions or len(self.query.domain or (1,))
+        )
         noise_of_row = self._noise_of_row(known_contributions)
         noise_of_width = noise_of_row / CLIPPED_WEIGHT
         sums, means = (
@@ -167,19 +166,65 @@ class Search:
             )
             for number, measure in enumerate(self.measures)
         )
-        search = row_search(self.rows.scale, steps)
-        rows = tuple(
-            search.release(
-                table.cells_of(number, EVERYTHING, MOST_ROWS + 1)[1:], lambda bound: bound * noise_of_row, randomness
-            )
-            for number in range(len(self.measures), len(self.measures) + len(self.row_measures))
-        )
         return FoundBounds(
             bounds=tuple((bounds.low, bounds.high) for bounds in ranges),
             ranges=ranges,
-            contributions=contributions,
-            left_out=None if groups is None else groups.left_out,
+            contributions=None if contributions is None else contributions.bound,
+            left_out=None if contributions is None else contributions.left_out,
             rows=rows,
+            largest_group=largest_group,
+        )
+
+    def _release_limits(
+        self, table: GroupTable, steps: int, randomness: Randomness
+    ) -> tuple[FoundContributions | None, tuple[FoundContributions, ...], float | None]:
+        """Return (limit on a user's groups, limits on rows in a group, about the count of the largest group).
+
+        The first is None if the query states it, and the last if nothing is known of the users' groups and rows. There
+        is one limit on rows for each of `row_measures`. All limits are chosen together, because the noise is
+        proportional to the limit on rows and grows with the limit on groups. `table`, `steps` and `randomness` are
+        those of `release`.
+        """
+        # All noise is drawn before the first choice, so the intervals of the shares hold for any way of choosing.
+        stated = self.query.contributions or len(self.query.domain or (1,))
+        contributions: Sequence[int] = (stated,)
+        groups = LikelyUsers(numbers=np.array([(1.0 + min(stated, self._group_count)) / 2]), users=np.ones(1))
+        if self.groups is not None:
+            noisy_groups = self.groups.draw(table.cells_of(-1, EVERYTHING, MOST_GROUPS), randomness)
+            last_group = self.groups.last_occupied(noisy_groups, self._noise_at)
+            groups = _likely(self.groups, noisy_groups, last_group)
+            contributions = self.groups.bounds
+        search = row_search(self.rows.scale, steps)
+        first = len(self.measures)
+        noisy_rows = [
+            search.draw(table.cells_of(number, EVERYTHING, MOST_ROWS + 1)[1:], randomness)
+            for number in range(first, first + len(self.row_measures))
+        ]
+        expected = self._expected_error
+        noise_of_row = self._noise_of_row(choose_limits(expected, contributions, groups, (), ()).contributions)
+        last_rows = [search.last_occupied(noisy, lambda bound: bound * noise_of_row) for noisy in noisy_rows]
+        rows = [_likely(search, noisy, last) for noisy, last in zip(noisy_rows, last_rows, strict=True)]
+        limits = choose_limits(expected, contributions, groups, search.bounds, rows)
+        found_rows = zip(noisy_rows, limits.rows, last_rows, strict=True)
+        return (
+            None if self.groups is None else self.groups.describe(noisy_groups, limits.contributions, last_group),
+            tuple(search.describe(noisy, row_limit, last) for noisy, row_limit, last in found_rows),
+            limits.largest_group if rows or self.groups is not None else None,
+        )
+
+    @property
+    def _expected_error(self) -> ExpectedError:
+        """The expected error of the answer as a function of the limits on one user."""
+        query = self.query
+        most = query.k or (None if query.domain is None else len(query.domain))
+        is_private = query.item is not None and query.domain is None
+        return ExpectedError(
+            epsilon=float(self.remaining.epsilon),
+            delta=float(self.remaining.delta),
+            groups=self._group_count,
+            most=most,
+            # The groups of several statistics are found in rounds even for few groups of a user.
+            is_hidden=is_private and (query.counted is not None or query.k is not None),
         )
 
     def _noise_of_row(self, contributions: int) -> float:
@@ -212,11 +257,7 @@ class Search:
         `bound` is the most groups in which a user counts. The unit is (user, group) pairs, so that the search can
         compare the noise with the number of pairs that the limit leaves out.
         """
-        # The noise of a count is proportional to `bound` with Laplace noise, and to its square root with Gaussian
-        # noise.
-        epsilon, delta = float(self.remaining.epsilon), float(self.remaining.delta)
-        gaussian = math.sqrt(2 * bound * math.log(1 / delta)) if delta else math.inf
-        return self._group_count * min(bound, gaussian) / epsilon
+        return self._group_count * self._expected_error.noise_scale(bound)
 
     def bounded_query(self, found_bounds: FoundBounds, schema: Schema, steps: int) -> Query:
         """Return the search's query with its open bounds replaced by those in `found_bounds`, the result of the search.
@@ -226,17 +267,27 @@ class Search:
         describes the table.
         """
         bounds = dict(zip(self.measures, found_bounds.bounds, strict=True))
-        rows = zip(self.row_measures, found_bounds.rows, strict=True)
-        bounds |= {measure: (Fraction(0), Fraction(of_rows.bound)) for measure, of_rows in rows}
+        rows = dict(zip(self.row_measures, found_bounds.rows, strict=True))
         statistics = list(self.query.statistics)
         for place, statistic in enumerate(self.query.statistics):
-            if statistic.is_auto:  # the outermost of the bounds of the users' least and greatest values
+            if statistic.finds_clip:  # the outermost of the bounds of the users' least and greatest values
                 lows, highs = zip(*(bounds[measure] for measure in statistic.search_measures()), strict=True)
-                statistics[place] = _with_bounds_found(statistic, min(lows), max(highs), schema, steps)
+                statistics[place] = _with_clip_found(statistic, min(lows), max(highs), schema, steps)
+            if statistic.finds_rows:
+                most = min(rows[statistic.row_measure()].bound, steps)
+                statistics[place] = statistics[place].with_rows(most, steps)
         query = replace(self.query, statistics=tuple(statistics), auto_contributions=False)
         if found_bounds.contributions is None:
             return query
         return replace(query, contributions=found_bounds.contributions)
+
+
+def _likely(search: ContributionSearch, noisy: NDArray[np.float64], last: int) -> LikelyUsers:
+    """Return the estimated users by their numbers of groups or rows, from the noisy numbers of `search`.
+
+    `last` is the index of the last bin that is known to have users.
+    """
+    return LikelyUsers(numbers=np.array(search.ends, dtype=float), users=search.likely_users(noisy, last))
 
 
 _ROUNDING = Fraction(1, 2**45)
@@ -273,8 +324,16 @@ def _searched_measures(query: Query) -> tuple[Measure, ...]:
 
     A measure is a number of each user, such as the user's sum of a column.
     """
-    by_statistic = (statistic.search_measures() for statistic in query.statistics if statistic.is_auto)
-    return tuple(dict.fromkeys(chain(*by_statistic)))
+    clipped = (statistic.search_measures() for statistic in query.statistics if statistic.finds_clip)
+    return tuple(dict.fromkeys((*chain(*clipped), *_searched_row_measures(query))))
+
+
+def _searched_row_measures(query: Query) -> tuple[Measure, ...]:
+    """Return the measures from which a private search finds how many rows of a user count, without duplicates.
+
+    They are a user's number of rows, or of distinct values, in the group where the user has the most.
+    """
+    return tuple(dict.fromkeys(each.row_measure() for each in query.statistics if each.finds_rows))
 
 
 def has_open_bounds(query: Query) -> bool:
@@ -283,6 +342,15 @@ def has_open_bounds(query: Query) -> bool:
     They are clipping bounds, or the most groups in which one user counts.
     """
     return query.auto_contributions or any(statistic.is_auto for statistic in query.statistics)
+
+
+def open_bounds(query: Query) -> list[str]:
+    """Return texts that name the bounds that the query leaves to a private search, as they are asked for."""
+    found = ["how many groups one user counts in, as in --contributions 1"] if query.auto_contributions else []
+    if any(statistic.finds_clip for statistic in query.statistics):
+        found.append("the bounds of one user's values, low and high")
+    counted = dict.fromkeys(statistic.counted_of_user for statistic in query.statistics if statistic.finds_rows)
+    return [*found, *(f"how many {each} of one user count, as in --per-user 5" for each in counted)]
 
 
 def budgeted_query(query: Query, steps: int) -> Query:
@@ -309,25 +377,40 @@ _EXAMPLE_GROUPS, _EXAMPLE_ROWS, _EXAMPLE_HIGH = 4, 16, 100
 which a preview states the error of an answer whose bounds are still to be found."""
 
 
-def example_query(query: Query) -> tuple[Query, str]:
-    """Return (`query` with example bounds in place of its open bounds, a phrase that states these example bounds).
+def example_queries(query: Query, steps: int) -> list[tuple[Query, str]]:
+    """Return pairs (`query` with example bounds in place of its open bounds, a phrase that states these bounds).
 
     A preview states the expected error for the example bounds, because the real bounds are found only after the charge.
+    The first pair has common bounds. The second has the largest limits on a user's groups and rows that may be found,
+    and so the largest error; it is left out if neither is open. A limit on rows is at most `steps`.
+    """
+    likely = _with_bounds(query, _EXAMPLE_GROUPS, _EXAMPLE_ROWS)
+    worst = _with_bounds(query, LARGEST_BOUND, min(MOST_ROWS, steps))
+    phrases = [f"for example, {likely[1]}", f"with the largest limits that may be found, {worst[1]}"]
+    return list(zip((likely[0], worst[0]), phrases, strict=True))[: 1 if likely[1] == worst[1] else 2]
+
+
+def _with_bounds(query: Query, groups: int, rows: int) -> tuple[Query, str]:
+    """Return (`query` with limits in place of its open bounds, a phrase that states these limits).
+
+    `groups` is the limit on a user's groups, and `rows` that on a user's rows in a group. Values are taken to be
+    between 0 and `_EXAMPLE_HIGH`.
     """
     assumed = []
     statistics = list(query.statistics)
     for place, statistic in enumerate(query.statistics):
-        if statistic.is_auto:
-            high = _EXAMPLE_ROWS if isinstance(statistic, Count) else _EXAMPLE_HIGH
-            statistics[place] = statistic.with_bounds(Fraction(0), Fraction(high))
-            of_values = f"{statistic.column} is between 0 and {high}"
-            assumed.append(f"at most {high} rows of a user count" if isinstance(statistic, Count) else of_values)
+        if statistic.finds_clip:
+            statistics[place] = statistics[place].with_bounds(Fraction(0), Fraction(_EXAMPLE_HIGH))
+            assumed.append(f"{statistic.column} is between 0 and {_EXAMPLE_HIGH}")
+        if statistic.finds_rows:
+            statistics[place] = statistics[place].with_rows(rows, COARSE_STEPS)
+            assumed.append(f"at most {rows:,} {statistic.counted_of_user} of a user count")
     query = replace(query, statistics=tuple(statistics))
     if query.auto_contributions:
-        groups = min(query.contributions or _EXAMPLE_GROUPS, _EXAMPLE_GROUPS)
-        query = replace(query, contributions=groups, auto_contributions=False)
-        assumed.insert(0, f"a user counts towards at most {groups} groups")
-    return query, f"for example, if {' and '.join(dict.fromkeys(assumed))}"
+        most = min(query.contributions or groups, groups)
+        query = replace(query, contributions=most, auto_contributions=False)
+        assumed.insert(0, f"a user counts towards at most {most:,} groups")
+    return query, f"if {' and '.join(dict.fromkeys(assumed))}"
 
 
 def bounds_in_answer(query: Query, stated_query: Query, found_bounds: FoundBounds) -> dict[str, object]:
@@ -337,7 +420,8 @@ def bounds_in_answer(query: Query, stated_query: Query, found_bounds: FoundBound
     Bounds that the analyst stated have no entry. The keys are:
     - The name of a column: its clipping bounds [low, high]. If statistics of one column have different bounds, each is
       listed under the name of its statistic.
-    - The name of a count of rows: [0, most rows of a user in a group].
+    - The name of a count of rows or of distinct values: [0, most rows or values of a user in a group].
+    - "rows of", and the name of a variance: [0, most rows of a user in a group].
     - "contributions": the most groups in which one user counts.
     - "left_out": the share of (user, group) pairs that this limit leaves out.
     - "left_out_rows": by statistic, the share of rows that its limit on rows leaves out.
@@ -348,26 +432,43 @@ def bounds_in_answer(query: Query, stated_query: Query, found_bounds: FoundBound
         record["contributions"] = query.contributions
     if found_bounds.left_out is not None:
         record["left_out"] = found_bounds.left_out.to_dict()
-    counts = dict.fromkeys(
-        statistic.name
-        for statistic, of in zip(query.statistics, stated_query.statistics, strict=True)
-        if isinstance(of, Count) and of.is_auto
-    )
-    if found_bounds.rows:
+    rows = rows_found(stated_query, found_bounds)
+    if rows:
         record["left_out_rows"] = {
-            name: of_rows.left_out.to_dict() for name, of_rows in zip(counts, found_bounds.rows, strict=True)
+            query.statistics[place].name: of_rows.left_out.to_dict() for place, of_rows in rows.items()
         }
     clipped = clipped_shares(query, stated_query, found_bounds)
     if clipped:
         record["clipped_users"] = {name: share.to_dict() for name, share in clipped.items()}
-    opened = [each for each, of in zip(query.statistics, stated_query.statistics, strict=True) if of.is_auto]
+    opened = [each for each, of in zip(query.statistics, stated_query.statistics, strict=True) if of.finds_clip]
     for statistic in opened:
-        bounds = {each.clip_range() for each in opened if each.column == statistic.column and each.kind != "count"}
-        by_name = statistic.kind == "count" or statistic.column is None or len(bounds) > 1
+        bounds = {each.clip_range() for each in opened if each.column == statistic.column}
         ends = statistic.clip_range()
         if ends is not None:
-            record[statistic.name if by_name else str(statistic.column)] = list(ends)
+            record[statistic.name if len(bounds) > 1 else str(statistic.column)] = list(ends)
+    for place in rows:
+        statistic = query.statistics[place]
+        record[statistic.rows_name] = [0.0, float(statistic.most_rows or 1)]
     return record
+
+
+def bounds_in_words(record: Mapping[str, object]) -> str:
+    """Return the bounds in `record`, a result of `bounds_in_answer`, as text; the shares in `record` are left out."""
+    bounds = {name: value for name, value in record.items() if not isinstance(value, dict)}
+    return ", ".join(
+        f"{name} between {value[0]:g} and {value[1]:g}" if isinstance(value, list) else f"{name} {value}"
+        for name, value in bounds.items()
+    )
+
+
+def rows_found(stated_query: Query, found_bounds: FoundBounds) -> dict[int, FoundContributions]:
+    """Return what a search found about the rows of a user, by the index of each statistic whose bound was left open.
+
+    `stated_query` is the query as the analyst stated it, and `found_bounds` are the results of its search.
+    """
+    found = dict(zip(_searched_row_measures(stated_query), found_bounds.rows, strict=True))
+    statistics = enumerate(stated_query.statistics)
+    return {place: found[statistic.row_measure()] for place, statistic in statistics if statistic.finds_rows}
 
 
 def clipped_shares(query: Query, stated_query: Query, found_bounds: FoundBounds) -> dict[str, ClippedShare]:
@@ -380,7 +481,7 @@ def clipped_shares(query: Query, stated_query: Query, found_bounds: FoundBounds)
     ranges = dict(zip(measures, found_bounds.ranges, strict=True)) if found_bounds.ranges else {}
     clipped = {}
     for statistic, before in zip(query.statistics, stated_query.statistics, strict=True):
-        if ranges and before.is_auto and isinstance(statistic, BoundedStatistic):
+        if ranges and before.finds_clip and isinstance(statistic, BoundedStatistic):
             low, high = statistic.clip_bounds.low, statistic.clip_bounds.high
             measures_of_statistic = before.search_measures()
             confidence = 1 - (1 - CONFIDENCE) / len(measures_of_statistic)
@@ -437,16 +538,15 @@ class SearchMemory:
             self._drawn.pop((receipt.account, receipt.key, receipt.entry), None)
 
 
-def _with_bounds_found(statistic: Statistic, low: Fraction, high: Fraction, schema: Schema, steps: int) -> Statistic:
-    """Return `statistic` with the bounds `low` and `high` that a private search found; a sum also gets a rounding step.
+def _with_clip_found(statistic: Statistic, low: Fraction, high: Fraction, schema: Schema, steps: int) -> Statistic:
+    """Return `statistic` with the clipping bounds `low` and `high` that a private search found.
 
-    - A count of rows includes at most `steps` rows of each user.
+    A sum also gets a rounding step:
+
     - A sum of integers whose larger absolute bound is at least 1 gets the step 1, or a larger step if the bound would
       otherwise have more than `steps` steps. `schema` says whether the column holds integers.
     - The step of any other sum is its larger absolute bound / `COARSE_STEPS`.
     """
-    if isinstance(statistic, Count):
-        return statistic.with_bounds(low, min(high, Fraction(steps)))
     assert statistic.column is not None
     widest = max(abs(low), abs(high))
     if schema.column(statistic.column).kind is Kind.INTEGER and widest >= 1:
@@ -459,12 +559,12 @@ def _with_bounds_found(statistic: Statistic, low: Fraction, high: Fraction, sche
 def _costliest(statistic: Statistic, steps: int) -> Statistic:
     """Return `statistic` with bounds that cost at least as much as any bounds that a search can find.
 
-    `steps` sets these bounds. A count includes up to `steps` rows of each user, and the upper bound of a sum is `steps`
-    times its rounding step. The cost of other statistics does not depend on their bounds.
+    `steps` sets these bounds. A bound on the rows of a user is `steps` rows, and the upper bound of a sum is `steps`
+    times its rounding step. The cost of other statistics does not depend on their clipping bounds.
     """
-    if isinstance(statistic, Count):
-        return statistic.with_bounds(Fraction(0), Fraction(steps))
-    return _with_step(statistic.with_bounds(Fraction(0), Fraction(1)), Fraction(1, steps))
+    if statistic.finds_clip:
+        statistic = _with_step(statistic.with_bounds(Fraction(0), Fraction(1)), Fraction(1, steps))
+    return statistic.with_rows(steps, steps) if statistic.finds_rows else statistic
 
 
 def _with_step(statistic: Statistic, step: Fraction) -> Statistic:

@@ -1,5 +1,6 @@
 """The expected error of a query's statistics, and sentences for people about intervals and unreliable estimates."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -36,13 +37,40 @@ def statistics_error(choice: StatisticsChoice) -> ErrorEstimate:
     )
 
 
-def statistics_note(query: Query, confidence: Fraction, number: str, *, in_rounds: bool = False) -> str:
+def ranks_note(query: Query, choice: GroupStatistics, release: GroupRelease) -> str:
+    """Return a clause that says by how many users the ranks of the quantiles of `query` may be off; "" without any.
+
+    `choice` is the mechanism that released the estimates in `release`. The clause also has the noisy numbers of users
+    of the groups, if they were released, because a rank can be compared with them.
+    """
+    pairs = zip(query.statistics, choice.statistics, strict=True)
+    ranks = [
+        int(statistic.planned_radius(release) or 0) for statistic, release in pairs if isinstance(statistic, Quantile)
+    ]
+    if not ranks:
+        return ""
+    sure = f"{float(CONFIDENCE):.0%}"
+    off = f"its rank is off by up to {max(ranks):,} users (with probability {sure})"
+    users = _users_of_groups(query, release)
+    known = [max(0, round(number)) for number in users if number is not None]
+    if len(known) == len(users) > 0:
+        few, many = f"{min(known):,}", f"{max(known):,}"
+        groups = "groups here have" if query.item is not None else "the table has"
+        return f"{off}; {groups} about {few if few == many else f'{few} to {many}'} users"
+    least = min(min(each.at, 1 - each.at) for each in query.statistics if isinstance(each, Quantile))
+    where = "a group" if query.item is not None else "a table"
+    return f"{off}; in {where} of fewer than {math.ceil(max(ranks) / least):,} users it may be noise alone"
+
+
+def statistics_note(
+    query: Query, confidence: Fraction, number: str, *, in_rounds: bool = False, ranks: str = ""
+) -> str:
     """Return sentences about what the intervals in an answer to `query` promise, and which statistics have none.
 
     An interval contains the exact number with probability `confidence`; `number` is the phrase for that number. If
     groups were chosen because their noisy numbers of users are high, the intervals of these numbers hold only on
     average over the groups. `in_rounds` is True if separate noisy passes over the table chose the groups, so that each
-    interval holds.
+    interval holds. `ranks` is a clause about the ranks of quantiles (`ranks_note`).
     """
     sure = f"{float(confidence):.0%}"
     sentences = []
@@ -58,8 +86,11 @@ def statistics_note(query: Query, confidence: Fraction, number: str, *, in_round
     if not all(statistic.has_interval for statistic in query.statistics):
         clips = [each.clip for each in query.statistics if isinstance(each, Quantile)]
         steps = sorted({float(clip.step) for clip in clips if clip is not None and clip.step is not None})
-        grid = f", and its value is rounded to steps of {' or '.join(f'{step:.3g}' for step in steps)}" if steps else ""
-        sentences.append(f"A quantile has no interval of values: what noise moves is its rank{grid}.")
+        grid = f"; its value is rounded to steps of {' or '.join(f'{step:.3g}' for step in steps)}" if steps else ""
+        moved = ranks or "what noise moves is its rank"
+        # One sentence with the promise of the intervals, because short forms of an answer show only the first.
+        first = sentences.pop(0).removesuffix(".") + "; a" if sentences else "A"
+        sentences.insert(0, f"{first} quantile has no interval of values: {moved}{grid}.")
     return " ".join(sentences)
 
 
@@ -69,11 +100,9 @@ def with_reliability(query: Query, choice: GroupStatistics, release: GroupReleas
     `release` has the estimates of the statistics of `query`, in rounding steps, as the mechanism `choice` released
     them.
     """
-    counts = [place for place, statistic in enumerate(query.statistics) if statistic.name == "users"]
     groups = []
-    for place, row in enumerate(release.estimates):
+    for users, row in zip(_users_of_groups(query, release), release.estimates, strict=True):
         estimates = [statistic.in_units(estimate) for statistic, estimate in zip(query.statistics, row, strict=True)]
-        users = estimates[counts[0]].value if counts else release.users[place]
         judged = zip(query.statistics, choice.statistics, estimates, strict=True)
         groups.append(
             tuple(
@@ -82,6 +111,15 @@ def with_reliability(query: Query, choice: GroupStatistics, release: GroupReleas
             )
         )
     return groups
+
+
+def _users_of_groups(query: Query, release: GroupRelease) -> list[float | None]:
+    """Return the noisy number of users of each group in `release`; None where no such number was released.
+
+    It is the number of users for which `query` asks, or else the number from the search that found the groups.
+    """
+    counts = [place for place, statistic in enumerate(query.statistics) if statistic.name == "users"]
+    return [row[counts[0]].value for row in release.estimates] if counts else list(release.users)
 
 
 def reliability_note(items: Sequence[Item]) -> str:

@@ -4,12 +4,13 @@ The mechanism and its noise scale are chosen in mechanisms/planning.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import chain
-from typing import TYPE_CHECKING, TypeAlias, assert_never
+from typing import TYPE_CHECKING, assert_never
 
-from setwise.accounting.brackets import Bracket, CertifiedBound, Interaction, float_below
+from setwise.accounting.brackets import Bracket, CertifiedBound, Interaction
 from setwise.accounting.guarantees import Guarantee, Use, merged
 from setwise.accounting.notation import format_use, parse_use
 from setwise.analytics.bins import group_of
@@ -18,7 +19,6 @@ from setwise.analytics.engines.aggregation import Aggregation, check_suitable, c
 from setwise.analytics.filter.expression import Filter
 from setwise.analytics.filter.parser import parse_filter
 from setwise.analytics.planning.account_mechanism import (
-    check_planned,
     check_registered,
     mechanism_from_draws,
     statistics_from_draws,
@@ -29,10 +29,12 @@ from setwise.analytics.planning.bounds_search import (
     FoundBounds,
     Search,
     budgeted_query,
-    example_query,
+    example_queries,
     has_open_bounds,
+    open_bounds,
     search_for,
 )
+from setwise.analytics.planning.charges import Charge, promise_within
 from setwise.analytics.planning.expected_error import releases_of, statistics_error, statistics_in_words
 from setwise.analytics.planning.remembered import plan, plan_statistics
 from setwise.analytics.present.order import Axis, axis_of, columns_in_utc
@@ -45,7 +47,7 @@ from setwise.ledger.status import AccountStatus
 from setwise.mechanisms.intervals import CONFIDENCE
 from setwise.mechanisms.known_domain import KnownGaussian, KnownGumbel, KnownLaplace
 from setwise.mechanisms.planning.cost import certified_price
-from setwise.mechanisms.planning.planner import Mechanism
+from setwise.mechanisms.planning.planner import Mechanism, count_error_in_words
 from setwise.mechanisms.planning.request import Bounds, CountNoise, Total
 from setwise.mechanisms.planning.statistics import StatisticsChoice
 from setwise.mechanisms.release import ErrorEstimate
@@ -87,6 +89,15 @@ class Plan:
     def __str__(self) -> str:
         uses = "  ".join(format_use(use) for use in self.uses)
         return f"{self.mechanism}, at most {uses}; {self.why}"
+
+    def with_count_error(self, counted: ErrorEstimate) -> "Plan":
+        """Return this plan with the error `counted` of its counts, which may be smaller than the planned error.
+
+        The error is stated in `error`, and in words in `why`.
+        """
+        error = replace(self.error, expected_error=counted.expected_error, radius=counted.radius)
+        why = self.why.replace(count_error_in_words(self.error), count_error_in_words(error))
+        return replace(self, error=error, why=why)
 
     def to_dict(self) -> "PlanRecord":
         """Return the plan as the JSON object that the command line and the service show; `from_dict` reads it."""
@@ -145,6 +156,8 @@ class ExecutablePlan:
     - `in_utc` are the columns of times with a zone that rows are grouped by in periods, such as days. Their periods
       begin in UTC, which the answer says.
     - `search` is the search for open bounds, which runs first; None if no bound is open.
+    - `largest_group` is about the count of the largest group, guessed from noisy numbers of a search that ran before;
+      None if it is not known.
     """
 
     query: Query
@@ -159,6 +172,7 @@ class ExecutablePlan:
     in_utc: tuple[str, ...] = ()
     total: Total | None = None
     search: "BoundsSearch | None" = None
+    largest_group: float | None = None
 
     def at_version(self, version: str) -> "ExecutablePlan":
         """Return the same plan for the version `version` of a Delta or Iceberg table with the same columns.
@@ -209,9 +223,12 @@ class ExecutablePlan:
                 bound = counts.kept_contributions(discovery)
                 query = replace(self.query, contributions=bound) if bound < counts.contributions else self.query
                 aggregation = replace(aggregation, contributions=query.contributions)
-                return replace(self, query=query, mechanism=counts.over(discovery), aggregation=aggregation)
+                mechanism = counts.over(discovery)
+                counted = self.plan.with_count_error(mechanism.preview(self.plan.error.confidence))
+                return replace(self, query=query, plan=counted, mechanism=mechanism, aggregation=aggregation)
             case GroupStatistics() as statistics:
-                return replace(self, mechanism=statistics.over(discovery.labels), aggregation=aggregation)
+                users = discovery.counted_users(self.query.contributions)
+                return replace(self, mechanism=statistics.over(discovery.labels, users), aggregation=aggregation)
             case _:
                 raise InvalidParameter("only groups that rounds have found are measured by themselves")
 
@@ -265,6 +282,7 @@ class BoundsSearch:
         """
         query = self.search.bounded_query(found_bounds, self.schema, self.steps)
         planned = plan_query(query, self.search.remaining, self.user, self.schema, None, self.aggregation.where)
+        planned = replace(planned, largest_group=found_bounds.largest_group)
         if found_bounds.contributions is None or not isinstance(planned.mechanism, DiscoveredCounts):
             return planned
         return replace(planned, mechanism=replace(planned.mechanism, keeps_bound=True))
@@ -291,8 +309,6 @@ def groups_read(mechanism: Mechanism) -> int | None:
 
 _UNKNOWN_ERROR = ErrorEstimate(confidence=CONFIDENCE, expected_error=None, radius=None, detectable=None, shortfall=None)
 """The error of an answer whose bounds are not known yet."""
-Charge: TypeAlias = tuple[CertifiedBound, float, tuple[float, float] | None]
-"""What `_promise` returns for mechanism uses: (certified epsilon, delta, (epsilon, delta) of the uses alone)."""
 
 
 def plan_query(
@@ -320,7 +336,9 @@ def plan_query(
     if isinstance(budget, Total) and (search := search_for(query, budget)) is not None:
         return _with_search(search, budget, user, schema, status, where)
     if has_open_bounds(query):
-        raise InvalidParameter("bounds are found within an epsilon: give one, or state low, high and contributions")
+        raise InvalidParameter(
+            f"bounds are found within an epsilon: give one, or state {' and '.join(open_bounds(query))}"
+        )
     fit = _fitted_query(query, schema)
     aggregation = aggregation_of(fit, user, schema, where)
     check_suitable(aggregation, schema)
@@ -354,7 +372,7 @@ def draft_plan(query: Query, total: Total, user: str, schema: Schema) -> Plan:
     search = search_for(query, total)
     if search is None:
         return plan_query(query, total, user, schema, None).plan
-    overall, delta, alone = _promise(search.uses(), total, None)
+    overall, delta, alone = promise_within(search.uses(), total, None)
     return _plan("auto", search.uses(), overall, delta, _UNKNOWN_ERROR, "", alone)
 
 
@@ -377,10 +395,10 @@ def _with_search(
     - `status` is the account's status, or None, and `where` the parsed filter, or None.
     Raises: the planner's error if the query cannot be planned with the costliest bounds that the search may find.
     """
-    overall, delta, alone = charge = _promise(search.uses(), total, status)
+    overall, delta, alone = charge = promise_within(search.uses(), total, status)
     costliest, steps = _plan_costliest(search, user, schema, where, charge)
     words = f"bounds are found first, within a tenth of epsilon; then {costliest.plan.mechanism}"
-    words += _example_error(search, user, schema, where)
+    words += _example_errors(search, user, schema, where, charge, steps)
     plan = _plan(f"auto+{costliest.plan.mechanism}", search.uses(), overall, delta, _UNKNOWN_ERROR, words, alone)
     before = BoundsSearch(
         search=search, aggregation=search.aggregation(costliest.aggregation), user=user, schema=schema, steps=steps
@@ -388,18 +406,19 @@ def _with_search(
     return replace(costliest, query=search.query, plan=plan, search=before)
 
 
-def _example_error(search: Search, user: str, schema: Schema, where: Filter | None) -> str:
-    """Return a phrase with the error of the answer for example bounds, because the bounds are not known yet.
+def _example_errors(search: Search, user: str, schema: Schema, where: Filter | None, charge: Charge, steps: int) -> str:
+    """Return phrases with the error of the answer for example bounds, because the bounds are not known yet.
 
-    `search` will find the bounds. `user` is the user column, `schema` has the table's columns, and `where` is the
-    parsed filter or None. Returns "" if planning fails.
+    The last bounds are the largest that `search` may find: no more than `steps` rows of a user. `user` is the user
+    column, `schema` has the table's columns, `where` is the parsed filter or None, and `charge` what the question
+    costs. Bounds for which planning fails have no phrase.
     """
-    example, assumed = example_query(search.query)
-    try:
-        planned = plan_query(example, search.remaining, user, schema, None, where)
-    except InvalidParameter:
-        return ""
-    return f"; {assumed}: {planned.plan.why}"
+    phrases = []
+    for example, assumed in example_queries(search.query, steps):
+        with suppress(InvalidParameter):
+            planned = plan_query(example, search.remaining, user, schema, None, where, charge)
+            phrases.append(f"; {assumed}: {planned.plan.why}")
+    return "".join(phrases)
 
 
 def _plan_costliest(
@@ -422,45 +441,6 @@ def _plan_costliest(
             if steps == COARSE_STEPS:
                 raise
     raise AssertionError("the loop returns or raises")
-
-
-def _promise(uses: tuple[Use, ...], total: Total, status: AccountStatus | None) -> Charge:
-    """Return (cost, delta, alone), the privacy promise for `uses`, the runs of a question with the budget `total`.
-
-    - `uses` are mechanism runs (guarantees with counts). Their cost is a certified epsilon at `delta`.
-    - `delta` is that of the account that pays, or the question's delta if no account pays (`status` is None).
-    - `alone` is the (epsilon, delta) of `uses` at the question's delta, to be shown; None if no account pays.
-    """
-    # A question whose uses satisfy pure DP within its epsilon needs no delta.
-    is_pure = certified_price(uses, 0.0, Interaction.SETWISE).upper <= total.epsilon
-    question_delta = 0.0 if is_pure else float_below(total.delta)
-    if status is None:
-        return certified_price(uses, question_delta, Interaction.SETWISE), question_delta, None
-    interaction = Interaction.ADAPTIVE
-    if status.kind == "setwise":
-        interaction = Interaction.SETWISE
-        check_planned(uses, status)
-    alone = (certified_price(uses, question_delta, Interaction.SETWISE).upper, question_delta)
-    return certified_price(uses, status.delta, interaction), status.delta, alone
-
-
-def promise_of(uses: tuple[Use, ...], budget: Budget, status: AccountStatus | None) -> Charge:
-    """Return (cost, delta, alone), the privacy promise for `uses`, the mechanism runs of several queries together.
-
-    - The cost is a certified epsilon at `delta`.
-    - `delta` is that of the account that pays, or that of `budget` if no account pays (`status` is None).
-    - `alone` is the (epsilon, delta) of `uses` at the delta of `budget`, to be shown; None unless an account pays and
-      `budget` is a `Total`.
-    Raises: `InvalidParameter` if `budget` names registered guarantees and no account pays.
-    """
-    if isinstance(budget, Total):
-        return _promise(uses, budget, status)
-    if status is None:
-        raise InvalidParameter("draws need an account to draw from: give an account, or an epsilon and a delta")
-    interaction = Interaction.SETWISE if status.kind == "setwise" else Interaction.ADAPTIVE
-    if interaction is Interaction.SETWISE:
-        check_registered(uses, status)
-    return certified_price(uses, status.delta, interaction), status.delta, None
 
 
 def aggregation_of(query: Query, user: str, schema: Schema, where: Filter | None = None) -> Aggregation:
@@ -538,7 +518,7 @@ def _from_total(
         shows_counts = total.counts is not CountNoise.NONE
         error = best.preview if shows_counts else replace(best.preview, expected_error=None, radius=None)
     uses = merged(mechanism.guarantees())
-    overall, delta, alone = charge or _promise(uses, total, status)
+    overall, delta, alone = charge or promise_within(uses, total, status)
     return ExecutablePlan(
         query=query,
         plan=_plan(name, uses, overall, delta, error, why, alone),

@@ -13,7 +13,8 @@ from typing import Protocol
 from setwise.accounting.brackets import Bracket, CertifiedBound, Interaction
 from setwise.accounting.guarantees import Use, merged
 from setwise.analytics.budget import AskedBudget, Budget, Draws, Within
-from setwise.analytics.planning.plan import ExecutablePlan, Plan, draft_plan, plan_query, promise_of
+from setwise.analytics.planning.charges import promise_of
+from setwise.analytics.planning.plan import ExecutablePlan, Plan, draft_plan, plan_query
 from setwise.analytics.planning.within import DEFAULT_CEILING, plan_within
 from setwise.analytics.query import Query
 from setwise.analytics.schema import Schema

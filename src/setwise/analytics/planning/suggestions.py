@@ -16,18 +16,20 @@ _WORTHWHILE = 0.75
 """Another parameter is suggested only if the lead that it needs is at most this share of the lead needed now."""
 
 
-def suggest_parameters(query: Query, total: Total, *, weighable: bool = False) -> str:
+def suggest_parameters(query: Query, total: Total, *, weighable: bool = False, largest: float | None = None) -> str:
     """Return a sentence on how large an item's count must be for the item to be shown, and how to show smaller items.
 
-    The sentence states by how much the count must exceed the counts of items that are not shown. `total` is the budget
-    of the `query`. `weighable` is True if groups can be found in rounds (several noisy passes over the table). Returns
-    "" if the items are public, if the answer has no detection threshold, or if planning fails.
+    `total` is the budget of the `query`. `weighable` is True if groups can be found in rounds (several noisy passes
+    over the table). `largest` is about the largest count of an item that is not shown, guessed from released numbers;
+    None if it is not known. Parameters that would show only items with larger counts are not suggested. Returns "" if
+    the items are public, if the answer has no detection threshold, or if planning fails.
     """
     needed = _lead(query, total, weighable)
     if query.domain is not None or needed is None:
         return ""
-    remedies = [*_by_contributions(query, total, needed, weighable), *_by_epsilon(query, total, needed, weighable)]
-    condition = f"an item is shown when its count is {needed:,} above those left out"
+    most = _WORTHWHILE * needed if largest is None else min(_WORTHWHILE * needed, largest)
+    remedies = [*_by_contributions(query, total, most, weighable), *_by_epsilon(query, total, most, weighable)]
+    condition = f"an item is shown if its noisy count is at least {needed:,}"
     return (
         f"{condition}; {' or '.join(remedies)} would do"
         if remedies
@@ -35,20 +37,20 @@ def suggest_parameters(query: Query, total: Total, *, weighable: bool = False) -
     )
 
 
-def _by_contributions(query: Query, total: Total, needed: int, weighable: bool) -> list[str]:
+def _by_contributions(query: Query, total: Total, most: float, weighable: bool) -> list[str]:
     for bound in _FEWER_CONTRIBUTIONS:
         if query.contributions is None or bound < query.contributions:
             lead = _lead(replace(query, contributions=bound), total, weighable)
-            if lead is not None and lead <= _WORTHWHILE * needed:
+            if lead is not None and lead <= most:
                 return [f"{lead:,} with contributions = {bound} (at most {bound} item{'s' * (bound > 1)} of a user)"]
     return []
 
 
-def _by_epsilon(query: Query, total: Total, needed: int, weighable: bool) -> list[str]:
+def _by_epsilon(query: Query, total: Total, most: float, weighable: bool) -> list[str]:
     for epsilon in _LARGER_EPSILONS:
         if total.epsilon < epsilon:
             lead = _lead(query, replace(total, epsilon=epsilon), weighable)
-            if lead is not None and lead <= _WORTHWHILE * needed:
+            if lead is not None and lead <= most:
                 return [f"{lead:,} with epsilon = {float(epsilon):g}"]
     return []
 

@@ -56,6 +56,22 @@ class Chart:
     over_time: bool
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caption:
+    """What stands around a picture: its `title`, and the names of the columns that its labels are keys of.
+
+    An empty `title` takes the answer's heading; without `groups` the axis of labels has no name.
+    """
+
+    title: str = ""
+    groups: tuple[str, ...] = ()
+
+    @property
+    def axis(self) -> str:
+        """The name of the axis of labels: the group columns, separated by commas."""
+        return ", ".join(self.groups)
+
+
 def bars_of(answer: "PrivateAnswer", names: Sequence[str] | None = None) -> list[Bar]:
     """Return the bars that show an answer: one for each item, with its count, or with its first statistic.
 
@@ -158,32 +174,41 @@ class Picture:
         return drawn.getvalue()
 
 
-def plot_answer(answer: "PrivateAnswer", path: str | None) -> Picture:
+def plot_answer(answer: "PrivateAnswer", path: str | None, caption: Caption | None = None) -> Picture:
     """Draw the groups of an answer as bars with error bars, or as a line if their labels are times; return the picture.
 
-    The picture is also written to the file `path`, unless `path` is None.
+    `caption` has the title and the name of the axis of groups; None takes what the answer knows. The picture is also
+    written to the file `path`, unless `path` is None.
     """
     over_time = answer.axes == ("time",) and len(answer) > 1
     chart = Chart(name=measure_of_bars(answer), bars=bars_of(answer), over_time=over_time)
-    return plot_chart(chart, answer, path)
+    return plot_chart(chart, answer, path, caption=caption or Caption(groups=answer.groups))
 
 
-def plot_chart(chart: Chart, answer: "PrivateAnswer", path: str | None, notes: Sequence[str] = ()) -> Picture:
+def plot_chart(
+    chart: Chart,
+    answer: "PrivateAnswer",
+    path: str | None,
+    notes: Sequence[str] = (),
+    *,
+    caption: Caption | None = None,
+) -> Picture:
     """Draw `chart`, whose numbers are those of `answer` or were computed from them, and return the picture.
 
-    Below the picture stand the answer's sentences about its numbers, then the sentences `notes`. The picture is also
-    written to the file `path`, unless `path` is None.
+    `caption` has the title and the name of the axis of groups. Below the picture stand the answer's sentences about its
+    numbers, then the sentences `notes`. The picture is also written to the file `path`, unless `path` is None.
     """
+    caption = Caption() if caption is None else caption
     _check_matplotlib()
     if path is not None:
         check_picture(path)
-    picture = (_lines if chart.over_time else _bars)(chart, answer, notes)
+    picture = (_lines if chart.over_time else _bars)(chart, answer, notes, caption)
     if path is not None:
         picture.save(path)
     return picture
 
 
-def _lines(chart: Chart, answer: "PrivateAnswer", notes: Sequence[str]) -> Picture:
+def _lines(chart: Chart, answer: "PrivateAnswer", notes: Sequence[str], caption: Caption) -> Picture:
     """Return a picture of the values of `chart` as a line over time, with a band for their intervals.
 
     Below the picture stand the answer's notes, then `notes`.
@@ -204,11 +229,12 @@ def _lines(chart: Chart, answer: "PrivateAnswer", notes: Sequence[str]) -> Pictu
     axes.set_xticks(places[::every], [bar.marked_label for bar in bars[::every]], rotation=45, ha="right")
     axes.set_ylim(bottom=min(0, *(low for low, _ in ends)))
     axes.set_ylabel(_wrap_text(chart.name, _HEADING_WIDTH // 2))
-    _annotate(figure, axes, bars, answer, notes)
+    axes.set_xlabel(_wrap_text(caption.axis, _HEADING_WIDTH))
+    _annotate(figure, axes, bars, answer, notes, caption.title)
     return Picture(figure)
 
 
-def _bars(chart: Chart, answer: "PrivateAnswer", notes: Sequence[str]) -> Picture:
+def _bars(chart: Chart, answer: "PrivateAnswer", notes: Sequence[str], caption: Caption) -> Picture:
     """Return a picture of the first `MOST_BARS` values of `chart` as bars with error bars for their intervals.
 
     Below the picture stand the answer's notes, then `notes`.
@@ -235,25 +261,31 @@ def _bars(chart: Chart, answer: "PrivateAnswer", notes: Sequence[str]) -> Pictur
     else:
         axes.set_xticks([])
         axes.set_xlabel("in order; no counts were asked for" if bars else "no item passed the threshold")
-    _annotate(figure, axes, bars, answer, notes)
+    axes.set_ylabel(_wrap_text(caption.axis, _HEADING_WIDTH // 2))
+    _annotate(figure, axes, bars, answer, notes, caption.title)
     return Picture(figure)
 
 
 def _annotate(
-    figure: "Figure", axes: "Axes", shown: Sequence[Bar], answer: "PrivateAnswer", notes: Sequence[str]
+    figure: "Figure",
+    axes: "Axes",
+    shown: Sequence[Bar],
+    answer: "PrivateAnswer",
+    notes: Sequence[str],
+    title: str,
 ) -> None:
-    """Write the epsilon, delta and mechanism of `answer` above a picture, and notes below it.
+    """Write `title` and the epsilon and delta of `answer` above a picture, and notes below it.
 
-    The notes say which rows are omitted and what the intervals promise; then come the notes of `answer`, and the
-    sentences `notes`. `figure` and `axes` are matplotlib's, and `shown` are the bars in the picture.
+    Without a `title` the picture is called by what it measures. The notes say which rows are omitted and what the
+    intervals promise; then come the notes of `answer`, and the sentences `notes`. `figure` and `axes` are matplotlib's,
+    and `shown` are the bars in the picture.
     """
     if any(bar.value is not None for bar in shown):
         sentences = (answer.left_out, answer.interval_note, average_of_all(answer, len(shown)), *notes)
         figure.supxlabel(_wrap_text(" ".join(filter(None, sentences)), _NOTE_WIDTH), fontsize=7, x=0.01, ha="left")
-    axes.set_title(
-        f"epsilon {rounded_up(answer.cost[0], 4)}, delta {rounded_up(answer.cost[1])}, {answer.mechanism}",
-        fontsize=9,
-    )
+    heading = answer.heading[:1].upper() + answer.heading[1:]
+    cost = f"epsilon {rounded_up(answer.cost[0], 4)}, delta {rounded_up(answer.cost[1])}"
+    axes.set_title(f"{_wrap_text(title or heading, _HEADING_WIDTH)}\n{cost}", fontsize=9)
     axes.spines[["top", "right"]].set_visible(False)
 
 

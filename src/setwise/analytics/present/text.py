@@ -78,7 +78,7 @@ def brief_bounds_note(
     query: Query,
     user: str,
     left_out: LeftOutShare | None = None,
-    rows: Sequence[LeftOutShare] = (),
+    rows: Mapping[int, FoundContributions] | None = None,
     clipped: Mapping[str, ClippedShare] | None = None,
 ) -> str:
     """Return sentences about the bounds of `query`, and about how much they leave out; "" if nothing is bounded.
@@ -87,16 +87,17 @@ def brief_bounds_note(
     bounds that a private search found, these noisy shares are known:
     - `left_out` is the share of (user, group) pairs that the limit on groups per user leaves out; None if the limit was
       stated.
-    - `rows` has the share of rows that each limit on a user's rows leaves out, in the order of the statistics.
+    - `rows` has the share of rows that each found limit on a user's rows leaves out, by the index of the statistic;
+      None if no such limit was found.
     - `clipped` has the share of users whose values are clipped, by the name of a statistic.
     """
     bounds = []
     if query.item is not None and query.contributions is not None:
         bounds.append(f"{_groups_in_words(query)}{_share_in_brief(left_out)}")
     where = " in each group" if query.item is not None else ""
-    shares = [*rows, *[None] * len(query.statistics)]
+    found = {query.statistics[place].kept_of_user: of_rows.left_out for place, of_rows in (rows or {}).items()}
     row_bounds = dict.fromkeys(statistic.kept_of_user for statistic in query.statistics if statistic.kept_of_user)
-    bounds += [f"{most}{where}{_share_in_brief(share)}" for most, share in zip(row_bounds, shares, strict=False)]
+    bounds += [f"{most}{where}{_share_in_brief(found.get(most))}" for most in row_bounds]
     weights = dict.fromkeys(statistic.user_weight_note for statistic in query.statistics)
     ends = dict.fromkeys(statistic.search_limit_note for statistic in query.statistics)
     weighted = [f"{note}." for note in (*weights, *ends) if note]
@@ -128,7 +129,7 @@ def _share_in_brief(left_out: LeftOutShare | None) -> str:
     if left_out.upper - left_out.lower > _UNKNOWN_SHARE:
         # Without this text, readers took a bound that left out four of five rows for one that leaves out little.
         return " (how many are left out cannot be told at this epsilon)"
-    return f" (about {_share_interval(left_out)} of the first {left_out.of_first:,} left out, and all beyond)"
+    return f" ({_left_out_interval(left_out)} left out if none has more than {left_out.of_first:,})"
 
 
 _DIRECTION = "too low if most lie above, too high if below"
@@ -146,6 +147,17 @@ def _clipped_in_brief(clipped: ClippedShare | None) -> str:
     if clipped.upper - clipped.lower > _UNKNOWN_CLIPPED:
         return " (of how many users cannot be told at this epsilon)"
     return f" (about {_share_interval(clipped)} of users)"
+
+
+def _left_out_interval(left_out: LeftOutShare) -> str:
+    """Return the noisy share that a bound leaves out as text: "about 7% [5%, 9%]", "4% to 14%" or "at most 14%".
+
+    Without a lower limit, readers can only act on the upper one.
+    """
+    text = _share_interval(left_out)
+    if not noise_may_dominate(left_out.share, (left_out.lower, left_out.upper)):
+        return f"about {text}"
+    return f"at most {text.removeprefix('0% to ')}" if text.startswith("0% to ") else text
 
 
 def _share_interval(share: LeftOutShare | ClippedShare) -> str:
@@ -241,7 +253,7 @@ def found_shares_notes(
     stated_query: Query,
     user: str,
     left_out: LeftOutShare | None,
-    rows: Sequence[FoundContributions],
+    rows: Mapping[int, FoundContributions],
     clipped: Mapping[str, ClippedShare],
 ) -> list[str]:
     """Return sentences about the shares of groups, rows and users that privately found bounds leave out or clip.
@@ -250,18 +262,16 @@ def found_shares_notes(
     - `user` is the name of the user column.
     - `left_out` is the noisy share of (user, group) pairs that the found limit on groups per user leaves out; None if
       the limit was stated.
-    - `rows` has, for each count of rows with an `auto` bound, the found bound and the noisy share that it leaves out in
-      the group in which a user has the most rows.
+    - `rows` has, by the index of each statistic whose limit on a user's rows was found, the limit and the noisy share
+      that it leaves out in the group in which a user has the most rows.
     - `clipped` has the share of users whose values are clipped, by the name of a statistic.
     """
     groups = query.groups
     values = f"values of {groups[0]}" if len(groups) == 1 else f"combinations of {' and '.join(groups)}"
     notes = [] if left_out is None else [_share_note(f"{values} of each {user}", left_out)]
-    counts = [statistic for statistic in stated_query.statistics if statistic.kind == "count" and statistic.is_auto]
     where = " in the group where it has most" if groups else ""
-    for count, of_rows in zip(dict.fromkeys(counts), rows, strict=True):
-        having = "" if count.column is None else f" that have {count.column}"
-        notes.append(_share_note(f"rows{having} of each {user}{where}", of_rows.left_out))
+    for counted, of_rows in {stated_query.statistics[place].counted_of_user: rows[place] for place in rows}.items():
+        notes.append(_share_note(f"{counted} of each {user}{where}", of_rows.left_out))
     drawn = ", each in a group of theirs drawn at random" if groups else ""
     means = {statistic.name for statistic in query.statistics if statistic.kind == "mean"}
     for name, share in clipped.items():
@@ -277,16 +287,14 @@ def found_shares_notes(
 def _share_note(counted: str, left_out: LeftOutShare) -> str:
     """Return a sentence on the share of `counted`, such as "rows of each user", that a privately found bound drops.
 
-    The noisy share `left_out` is known only for the first `left_out.of_first` groups or rows of each user. The sentence
-    also says that all beyond these are left out. If the interval of the share is too wide to be useful, the sentence
-    says instead that the share is not known.
+    The noisy share `left_out` is that of users who have at most `left_out.of_first` groups or rows; more of one user
+    are left out too. If the interval of the share is too wide to be useful, the sentence says that the share is not
+    known.
     """
     if left_out.upper - left_out.lower > _UNKNOWN_SHARE:
         return f"Which share of the {counted} is left out cannot be told within this epsilon."
-    return (
-        f"About {_share_interval(left_out)} of the first {left_out.of_first:,} {counted} are left out, and all beyond "
-        f"the first {left_out.of_first:,}, however many those are."
-    )
+    share = _left_out_interval(left_out)
+    return f"If none has more than {left_out.of_first:,}, {share} of the {counted} are left out."
 
 
 def _percent(share: float, rounded: Callable[[float], int]) -> str:

@@ -387,11 +387,17 @@ class AggregateReader:
         only = _of_user(values[0], self._user)
         if only is None:
             words = self._bounds(named, written, GROUP_BOUNDS)
-            if words.get("low", 0) != 0 or words.get("bounds") == AUTO:
-                raise InvalidParameter(f"the bounds of {written} are (0, the most distinct values of one user)")
-            kept = words.get("high") or (1 if self.has_one_row else self._declared.rows_per_user)
+            if words.get("low", 0) != 0:
+                raise InvalidParameter(
+                    f"the bounds of {written} are (0, the most distinct values of one user), or AUTO to have it found"
+                )
             column = self._column(values[0], condition, alias)
-            return Distinct(column=column) if kept is None else Distinct(column=column, per_user=kept)
+            if "high" in words or self.has_one_row:
+                return Distinct(column=column, per_user=words.get("high", 1))
+            statistic = Distinct(column=column, per_user=self._declared.rows_per_user)
+            if not statistic.finds_rows:
+                self.cataloged.append(statistic)
+            return statistic
         if named:
             raise unsupported(f"{named[0].this.name} in COUNT(DISTINCT ..)", "leave it out: a user counts once")
         chosen = _conjunction(only if only is not True else None, condition)

@@ -351,6 +351,16 @@ def _width(node: exp.Expr) -> Group | None:
 
     The width w must be the same constant number in both places. Returns None for any other product.
     """
+    bins = binned_value(node)
+    if bins is None or type(bins[0]) is not exp.Column:
+        return None
+    return Group(column_name(bins[0], "FLOOR"), Width(bins[1]))
+
+
+def binned_value(node: exp.Expr) -> tuple[exp.Expr, Fraction] | None:
+    """Return (x, w) if `node` is FLOOR(x / w) * w with an expression x and a constant number w; None if it is not."""
+    if type(node) is not exp.Mul:
+        return None
     check_parts(node, "this", "expression")
     sides = [node.this.unnest(), node.args["expression"].unnest()]
     floors = [side for side in sides if type(side) is exp.Floor]
@@ -360,13 +370,11 @@ def _width(node: exp.Expr) -> Group | None:
     check_parts(floors[0], "this")
     divided = floors[0].this.unnest()
     check_parts(divided, "this", "expression", "typed", "safe")
-    column, divisor = divided.this.unnest(), divided.args["expression"].unnest()
-    if type(column) is not exp.Column or type(divisor) is not exp.Literal:
+    value, divisor = divided.this.unnest(), divided.args["expression"].unnest()
+    if type(divisor) is not exp.Literal:
         return None
     width, again = (number_of(each, "the width of bins") for each in (divisor, others[0]))
-    if width != again:
-        return None
-    return Group(column_name(column, "FLOOR"), Width(Fraction(str(width))))
+    return (value, Fraction(str(width))) if width == again else None
 
 
 def _period(node: exp.Expr) -> Group | None:

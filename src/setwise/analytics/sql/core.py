@@ -223,12 +223,17 @@ def stated_bounds(core: Core, found_bounds: Mapping[str, object]) -> list[Stated
     """
     stated: list[StatedBounds] = []
     for statistic in core.query.statistics:
-        by_column = None if statistic.kind == "count" else found_bounds.get(str(statistic.column))
-        pair = found_bounds.get(statistic.name, by_column) if statistic.is_auto else None
-        source = "found" if statistic.is_auto else "catalog" if statistic in core.cataloged else "statement"
+        counts_rows = statistic.kind in ("count", "distinct")
+        is_found = statistic.finds_rows if counts_rows else statistic.finds_clip
+        by_column = None if counts_rows else found_bounds.get(str(statistic.column))
+        pair = found_bounds.get(statistic.name, by_column) if is_found else None
+        source = "found" if is_found else "catalog" if statistic in core.cataloged else "statement"
         ends = pair if isinstance(pair, list) else statistic.clip_range()
         if ends is not None and statistic.name != "users":
             stated.append({"of": statistic.name, "low": ends[0], "high": ends[1], "source": source})
+        rows = found_bounds.get(statistic.rows_name) if statistic.finds_rows and not counts_rows else None
+        if isinstance(rows, list):
+            stated.append({"of": statistic.rows_name, "low": rows[0], "high": rows[1], "source": "found"})
     bound = found_bounds.get("contributions") or core.query.contributions
     if core.query.item is not None and isinstance(bound, int):
         source = "found" if "contributions" in found_bounds else core.contributions_source

@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from setwise.analytics.bins import Group, group_of
+from setwise.analytics.bins import Group, Width, group_of, parse_group
 from setwise.analytics.filter.parser import parse_filter
 from setwise.analytics.query import Contributions, Count, Query, Statistic, statistic_name
 from setwise.analytics.rows.derivation import AddColumns, KeepRows, NamedExpression
@@ -22,6 +22,7 @@ from setwise.analytics.sql.aggregates import AggregateReader, has_aggregate, is_
 from setwise.analytics.sql.clauses import (
     WRITTEN,
     SelectedGroup,
+    binned_value,
     conjunction,
     filter_text,
     inline_windows,
@@ -30,11 +31,11 @@ from setwise.analytics.sql.clauses import (
 )
 from setwise.analytics.sql.core import Core, Problems, SelectSource, StatementSettings, unique_after
 from setwise.analytics.sql.free.functions import check_aggregate
-from setwise.analytics.sql.group_columns import GroupColumn, holds_times, may_be_null
-from setwise.analytics.sql.ratios import argument_of, argument_text, ratio_advice, sql_text
+from setwise.analytics.sql.group_columns import GroupColumn, check_no_fractions, holds_times, may_be_null
+from setwise.analytics.sql.ratios import argument_of, argument_text, ratio_advice
 from setwise.analytics.sql.result import Output
 from setwise.analytics.sql.row_values import Released, RowReader
-from setwise.analytics.sql.syntax import check_parts, construct_of, number_of, unsupported
+from setwise.analytics.sql.syntax import check_parts, construct_of, number_of, short_text, unsupported
 from setwise.analytics.sql.time_units import seconds_of
 from setwise.errors import InvalidFilter, InvalidParameter, UnknownColumn
 from setwise.mechanisms.labels import Label
@@ -118,7 +119,7 @@ class CoreBuilder:
         if query is None:
             query = Query()
         self._check_columns(query)
-        nullable = tuple(sql_text(each.node) for each in self._groups if may_be_null(each))
+        nullable = tuple(short_text(each.node) for each in self._groups if may_be_null(each))
         null_groups = bool(nullable) and self._takes_null_groups(query)
         core = Core(
             name=self._name,
@@ -174,11 +175,13 @@ class CoreBuilder:
         if schema is None:
             return
         computed = set(self._computed.values())
-        groups = {str(Group(name)) for name in computed}
-        for text in query.groups:
+        for text, group in zip(query.groups, self._groups, strict=False):
             with self._problems.collect():
-                if text not in groups:
+                if parse_group(text).column not in computed:
                     schema.column(group_of(text, schema).column)
+                elif parse_group(text).bin is None:
+                    expressions = {name: expression for expression, name in self._computed.items()}
+                    check_no_fractions(group, expressions[parse_group(text).column], schema)
         for name in query.values:
             with self._problems.collect():
                 if name not in computed:
@@ -323,8 +326,12 @@ class CoreBuilder:
             with self._problems.collect(node):
                 if selected_group is None or mixed:
                     alias = next((name for name, other in self._aliases.items() if seconds_of(other) == node), None)
-                    column = self._compute(self._rows.read(node), alias or sql_text(node))
-                    self._groups.append(GroupColumn(node, str(Group(column)), alias or sql_text(node)))
+                    bins = binned_value(node.unnest())
+                    binned = bins is not None and bins[1].denominator != 1
+                    value, width = bins if bins is not None and binned else (node, None)
+                    column = self._compute(self._rows.read(value), alias or short_text(node))
+                    item = Group(column, None if width is None else Width(width))
+                    self._groups.append(GroupColumn(node, str(item), alias or short_text(node)))
                 else:
                     self._groups.append(
                         GroupColumn(node, str(selected_group.group), selected_group.name, selected_group)
@@ -401,13 +408,13 @@ class CoreBuilder:
                         self._note_argument(statistic, node)
                         place = self._place(statistic)
                         computed = statistic.column in self._computed.values()
-                        name = sql_text(node) if computed else statistic_name(statistic)
+                        name = short_text(node) if computed else statistic_name(statistic)
                         outputs.append((name if alias is None else alias + end, exp.column(f"s{place}")))
                     continue
                 shown = self._over_released(node.copy(), alias, aliases=False)
                 self.advice += ratio_advice(node, alias, self._settings.user, self._aggregates)
                 group = self._group_place(node)
-                name = alias or (self._groups[group].name if group is not None else sql_text(node))
+                name = alias or (self._groups[group].name if group is not None else short_text(node))
                 outputs.append((name, shown))
         names: list[str] = []
         for name, _ in outputs:

@@ -5,7 +5,13 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from setwise.analytics.bins import ConsecutiveTime
+from setwise.analytics.engines.duckdb.dialect import DuckDBDialect
+from setwise.analytics.engines.row_sql import compile_expression
+from setwise.analytics.rows.expression import RowExpression
+from setwise.analytics.schema import Kind, Schema
 from setwise.analytics.sql.clauses import SelectedGroup
+from setwise.analytics.sql.syntax import short_text
+from setwise.errors import InvalidParameter
 
 
 @dataclass(slots=True)
@@ -33,6 +39,19 @@ def may_be_null(group: GroupColumn) -> bool:
     if isinstance(node, exp.Case):
         return node.args.get("default") is None or isinstance(node.args["default"], exp.Null)
     return not (isinstance(node, exp.Anonymous) and str(node.this).upper() in ("COALESCE", "IFNULL", "NVL"))
+
+
+def check_no_fractions(group: GroupColumn, expression: RowExpression, schema: Schema) -> None:
+    """Raise `InvalidParameter` if the keys of `group` are numbers with fractions, such as those of x / 2.
+
+    `expression` computes the keys from the columns of `schema`. Its kind is the same on every engine.
+    """
+    if compile_expression(expression, schema, DuckDBDialect()).kind is Kind.FLOAT:
+        text = short_text(group.node)
+        raise InvalidParameter(
+            f"GROUP BY {text} would make a group of every number with its fraction: group by bins, as in "
+            f"FLOOR({text} / 0.5) * 0.5"
+        )
 
 
 def holds_times(group: GroupColumn) -> bool:

@@ -11,8 +11,7 @@ from itertools import combinations, product
 from sqlglot import exp
 
 from setwise.analytics.sql.aggregates import has_aggregate, is_aggregate
-from setwise.analytics.sql.ratios import sql_text
-from setwise.analytics.sql.syntax import unsupported
+from setwise.analytics.sql.syntax import short_text, unsupported
 from setwise.errors import InvalidParameter
 
 MOST_SETS = 16
@@ -114,7 +113,7 @@ def _with_name(written: exp.Expr, node: exp.Expr) -> exp.Expr:
     """
     if isinstance(written, exp.Alias) or node == written:
         return node
-    return exp.alias_(node, written.name if type(written) is exp.Column else sql_text(written), quoted=True)
+    return exp.alias_(node, written.name if type(written) is exp.Column else short_text(written), quoted=True)
 
 
 def _sorting(select: exp.Expr) -> tuple[list[exp.Expr], exp.Expr | None]:

@@ -11,6 +11,8 @@ from sqlglot import exp
 from setwise.analytics.query import Count, Statistic, Sum
 from setwise.analytics.sql.aggregates import AggregateReader, is_aggregate
 from setwise.analytics.sql.clauses import own_nodes
+from setwise.analytics.sql.syntax import short_text
+from setwise.analytics.statistics import Distinct
 
 
 def ratio_advice(node: exp.Expr, alias: str | None, user: str, aggregates: AggregateReader) -> list[str]:
@@ -24,23 +26,31 @@ def ratio_advice(node: exp.Expr, alias: str | None, user: str, aggregates: Aggre
         statistics = [aggregates.statistic(each, alias or argument_text(each)) for each in (part, whole)]
         instead = _average_advice(part, whole, user)
         if all(_cuts_users(each, has_one_row=aggregates.has_one_row) for each in statistics):
-            ratio = f"{sql_text(part)} / {sql_text(whole)}" if alias is None else alias
+            ratio = f"{short_text(part)} / {short_text(whole)}" if alias is None else alias
             advice.append(
                 f"Caution: {ratio} divides two numbers that are bounded separately for each {user}, so it can be far "
                 "from the table's own ratio in either direction, and its interval does not allow for that."
             )
             instead = instead or (
                 "State contribution_bounds_per_group => (low, high) for both numbers so wide that hardly any "
-                f"{user} exceeds them."
+                f"{user} exceeds them{_distinct_advice(statistics[0], part) or _distinct_advice(statistics[1], whole)}."
             )
         if instead:
             advice.append(instead)
     return advice
 
 
-def sql_text(node: exp.Expr) -> str:
-    """Return the SQL text of `node`, cut off after 60 characters."""
-    return str(node.sql(dialect="duckdb"))[:60]
+def _distinct_advice(statistic: Statistic, node: exp.Expr) -> str:
+    """Return a clause that says how SQL states the bounds of `statistic`, which the aggregate call `node` stands for.
+
+    It is "" unless the call counts distinct values, because COUNT(DISTINCT x) takes no named argument.
+    """
+    if not isinstance(statistic, Distinct):
+        return ""
+    return (
+        f"; for distinct values, write APPROX_COUNT_DISTINCT({argument_of(node)}, contribution_bounds_per_group => "
+        "(0, N))"
+    )
 
 
 def argument_text(node: exp.Expr) -> str:
@@ -50,9 +60,9 @@ def argument_text(node: exp.Expr) -> str:
     the whole call.
     """
     if isinstance(node, exp.Filter) and not _argument(node.this):
-        return sql_text(node.args["expression"].this)
+        return short_text(node.args["expression"].this)
     argument = _argument(node)
-    return sql_text(node if argument is None else argument)
+    return short_text(node if argument is None else argument)
 
 
 def argument_of(node: exp.Expr) -> str | None:
@@ -99,12 +109,14 @@ def _ratios(node: exp.Expr) -> Iterator[tuple[exp.Expr, exp.Expr]]:
 def _cuts_users(statistic: Statistic, *, has_one_row: bool) -> bool:
     """Return whether bounds may reduce what a user adds to `statistic`, so that a ratio with it may be far off.
 
-    True for sums and for counts of rows, but not for counts of users. Also False for a sum whose bounds are found by a
-    private search, if every user has at most one row in a group (`has_one_row`): such bounds clip only the few largest
-    values, and the answer states the share of them.
+    True for sums, and for counts of rows or of distinct values, but not for counts of users. If every user has at most
+    one row in a group (`has_one_row`), it is False for distinct values, and for a sum whose bounds are found by a
+    private search: such bounds clip only the few largest values, and the answer states the share of them.
     """
     if isinstance(statistic, Sum):
         return not (has_one_row and statistic.is_auto)
+    if isinstance(statistic, Distinct):
+        return not has_one_row
     return isinstance(statistic, Count) and statistic.most != 1
 
 
@@ -126,7 +138,7 @@ def _average_advice(part: exp.Expr, whole: exp.Expr, user: str) -> str:
     plain = not any(isinstance(each.expressions[0], exp.Distinct) for each in (part, whole) if each.expressions)
     if functions != ["SUM", "COUNT"] or summed is None or not plain or divisor not in (None, summed):
         return ""
-    return f"AVG({sql_text(summed)}) asks for a mean itself: it is the mean of each {user}'s own mean."
+    return f"AVG({short_text(summed)}) asks for a mean itself: it is the mean of each {user}'s own mean."
 
 
 def _aggregate_within(node: exp.Expr) -> exp.Expr | None:

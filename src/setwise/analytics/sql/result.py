@@ -160,15 +160,20 @@ class SqlAnswer(Exportable):
             for row in self.rows
         ]
 
-    def plot(self, path: str | Path | None = None) -> "Picture":
+    def plot(self, path: str | Path | None = None, *, title: str = "", groups: Sequence[str] = ()) -> "Picture":
         """Return a picture of the result's rows: the first column of numbers as bars with intervals.
 
         The bars are in the order of the rows. If the groups are times, the picture is a line in the order of time
-        instead. The picture is also written to the file `path` (.png or .svg), unless `path` is None.
+        instead. The picture is also written to the file `path` (.png or .svg), unless `path` is None. Without a `title`
+        the picture is called by what it measures. `groups` names the columns of labels; if it is empty, they have the
+        names that SELECT gives them.
         """
-        from setwise.analytics.present.plot import plot_chart
+        from setwise.analytics.present.plot import Caption, plot_chart
 
-        return plot_chart(self.charts()[0], self.answer, None if path is None else str(path), self.notes)
+        labels = tuple(groups) or tuple(output.name for output in self.outputs if output.is_label)
+        written = None if path is None else str(path)
+        caption = Caption(title=title, groups=labels)
+        return plot_chart(self.charts()[0], self.answer, written, self.notes, caption=caption)
 
     def charts(self) -> "list[Chart]":
         """Return the charts that show the result's rows, one for each column of numbers; quantiles share one chart.

@@ -13,7 +13,8 @@ from sqlglot import exp
 
 from setwise.analytics.sql.aggregates import has_aggregate
 from setwise.analytics.sql.clauses import conjunction, own_nodes, set_where
-from setwise.analytics.sql.ratios import sql_text
+from setwise.analytics.sql.condition_spellings import plain_condition
+from setwise.analytics.sql.syntax import short_text
 
 _LARGEST_POWER = 6
 """The largest exponent of POWER(x, n) over a row, which becomes a product of n factors."""
@@ -36,13 +37,14 @@ def rewrite_spellings(tree: exp.Expr) -> exp.Expr:
     """
     for select in list(tree.find_all(exp.Select)):
         _join_by_where(select)
+        _turn_right_join(select)
         _order_by_all(select)
         _first_of_groups(select)
         for column in list(select.expressions):
             written = column.copy()
             changed = _rewritten(column)
             if changed != written and type(changed) is not exp.Alias:
-                changed = exp.alias_(changed, sql_text(written), quoted=True)
+                changed = exp.alias_(changed, short_text(written), quoted=True)
             column.replace(changed)
     return _rewritten(tree)
 
@@ -65,9 +67,9 @@ def _plain_form(node: exp.Expr) -> exp.Expr:
         case exp.Add() | exp.Mul():
             return _bins(node)
         case _ if type(node) in _COMPARISONS:
-            return _compared_times(node)
+            return plain_condition(_compared_times(node))
         case _:
-            return node
+            return plain_condition(node)
 
 
 def _name(node: exp.Expr) -> str:
@@ -311,6 +313,22 @@ def _compared_times(node: exp.Expr) -> exp.Expr:
         later = exp.Add(this=right.args["expression"].copy(), expression=left.copy())
         return type(node)(this=later, expression=right.this.copy())
     return node
+
+
+def _turn_right_join(select: exp.Expr) -> None:
+    """Change FROM a RIGHT JOIN b in `select` to FROM b LEFT JOIN a, in place, if it is the only join.
+
+    Nothing changes if the SELECT has a *, whose columns would change their order.
+    """
+    source, joins = select.args.get("from_"), select.args.get("joins") or []
+    if source is None or len(joins) != 1 or str(joins[0].args.get("side") or "").upper() != "RIGHT":
+        return
+    if any(each.find(exp.Star) and not each.find(exp.Anonymous) for each in select.expressions):
+        return
+    first, second = source.this, joins[0].this
+    source.set("this", second)
+    joins[0].set("this", first)
+    joins[0].set("side", "LEFT")
 
 
 def _order_by_all(select: exp.Expr) -> None:

@@ -456,3 +456,8 @@ _NAMES: dict[type[exp.Expr], str] = {
     exp.NullSafeNEQ: "IS DISTINCT FROM",
 }
 """What people call syntax nodes whose class name would not be understood."""
+
+
+def short_text(node: exp.Expr) -> str:
+    """Return the SQL text of `node`, cut off after 60 characters."""
+    return str(node.sql(dialect="duckdb"))[:60]

@@ -1,6 +1,5 @@
 """The statistic `Count`: the number of users, or of rows with a bound on how many rows of one user count."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -8,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from setwise.analytics.measure import Measure
 from setwise.analytics.statistics.parameters import check_column, value_text
+from setwise.analytics.statistics.search_measures import row_measure
 from setwise.analytics.statistics.statistic import AUTO, Statistic, bounded_reach
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.parameters import positive_integer
@@ -65,28 +65,29 @@ class Count(Statistic):
         return self.column is None and not self.is_auto
 
     @property
-    def is_auto(self) -> bool:
+    def finds_rows(self) -> bool:
         """Whether a private search is still to find the bound on how many rows of a user are counted."""
         return self.bounds == AUTO
 
-    def search_measures(self) -> tuple[Measure, ...]:
+    @property
+    def most_rows(self) -> int | None:
+        """The most rows of a user that are counted; None if users are counted, or if a search is to find it."""
+        return self.most
+
+    def row_measure(self) -> Measure:
         """Return the measure (a number of each user) from which a search finds the limit on a user's rows in a group.
 
         The number is how many rows the user has in the group where they have the most rows.
         """
-        from setwise.mechanisms.contribution_bound import MOST_ROWS
+        return row_measure(self.column)
 
-        counted = self.column is not None
-        return (Measure(column=self.column, counted=counted, peak=True, most=MOST_ROWS, in_cells=True),)
+    def with_rows(self, most: int, steps: int) -> "Statistic":
+        """Return a count of rows with at most n rows of each user: n is `most`, limited to 2 .. 2^20.
 
-    def with_bounds(self, low: Fraction, high: Fraction) -> "Statistic":
-        """Return a count of rows with at most n rows of each user: n is `high`, rounded up and limited to 2 .. 2^20.
-
-        A private search found `high`; `low` is not used. The lower limit is 2, because with n = 1 it would be a count
-        of users.
+        The lower limit is 2, because with n = 1 it would be a count of users. `steps` is not used.
         """
-        del low
-        return Count(most=min(max(LEAST_FOUND, math.ceil(high)), LARGEST_FOUND), column=self.column)
+        del steps
+        return Count(most=min(max(LEAST_FOUND, most), LARGEST_FOUND), column=self.column)
 
     def clip_range(self) -> tuple[float, float] | None:
         """Return the bounds on what one user adds to this count, (0, most rows of a user), to be shown in the answer.
@@ -181,13 +182,6 @@ class Count(Statistic):
         del by
         counted = "users" if words.get("most", 1) == 1 and words.get("bounds") != AUTO else "events"
         return counted if column is None else f"{counted} with {column}"
-
-    @property
-    def kept_of_user(self) -> str:
-        """The most rows of a user in a group that this count includes, as "5 rows"; "" if it counts users."""
-        if self.most is None or self.most == 1:
-            return ""
-        return f"{self.most:,} rows" + ("" if self.column is None else f" that have {self.column}")
 
     @property
     def _counts_users(self) -> bool:

@@ -6,25 +6,25 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from setwise.analytics.measure import Measure
-from setwise.analytics.statistics.count import total_radius
+from setwise.analytics.statistics.count import LARGEST_FOUND, total_radius
 from setwise.analytics.statistics.parameters import check_column
+from setwise.analytics.statistics.search_measures import distinct_measure
 from setwise.analytics.statistics.statistic import Statistic, bounded_reach
+from setwise.errors import InvalidParameter
 from setwise.mechanisms.parameters import positive_integer
 
 if TYPE_CHECKING:
     from setwise.mechanisms.release import Estimate
     from setwise.mechanisms.statistic_release import StatisticRelease
 
-VALUES_PER_USER = 10
-"""How many distinct values of a user are kept if a query gives no `per_user`."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Distinct(Statistic):
     """The number of distinct values of a column in a group, where at most `per_user` values of each user count.
 
-    A user with more distinct values keeps a random choice of them. The number counts the values that at least one user
-    keeps, so adding a user raises it by at most `per_user` and never lowers it.
+    `per_user` is None if a private search finds it. A user with more distinct values keeps a random choice of them. The
+    number counts the values that at least one user keeps, so adding a user raises it by at most `per_user` and never
+    lowers it.
     """
 
     kind: ClassVar[str] = "distinct"
@@ -33,23 +33,64 @@ class Distinct(Statistic):
     only_lowered: ClassVar[bool] = True
 
     column: str
-    per_user: int = VALUES_PER_USER
+    per_user: int | None = None
 
     def __post_init__(self) -> None:
         check_column("value", self.column)
-        positive_integer("per_user", self.per_user)
+        if self.per_user is not None:
+            positive_integer("per_user", self.per_user)
 
     @property
     def name(self) -> str:
         """The name of this statistic's column in an answer: distinct_COLUMN."""
         return f"distinct_{self.column}"
 
+    @property
+    def finds_rows(self) -> bool:
+        """Whether a private search is still to find the most distinct values of a user that count."""
+        return self.per_user is None
+
+    @property
+    def most_rows(self) -> int | None:
+        """The most distinct values of a user that count in a group; None until a search has found the number."""
+        return self.per_user
+
+    @property
+    def _known_rows(self) -> int:
+        """The most distinct values of a user that count; raises `InvalidParameter` until a search has found it."""
+        if self.per_user is None:
+            raise InvalidParameter(f"how many values of {self.column} count of a user is still to be found")
+        return self.per_user
+
+    def row_measure(self) -> Measure:
+        """Return the measure (a number of each user) from which a search finds the most values of a user that count.
+
+        The number is how many distinct values the user has in the group where they have the most.
+        """
+        return distinct_measure(self.column)
+
+    def with_rows(self, most: int, steps: int) -> Statistic:
+        """Return this count with at most `most` distinct values of each user; `steps` is not used."""
+        del steps
+        return Distinct(column=self.column, per_user=min(most, LARGEST_FOUND))
+
+    def with_declared_rows(self, most: int | None) -> Statistic:
+        """Return this count with the declared number `most` of a user's rows, if its own number is to be searched.
+
+        A user has no more distinct values than rows. `most` is None if nothing is declared.
+        """
+        return self if most is None or self.per_user is not None else Distinct(column=self.column, per_user=most)
+
+    def clip_range(self) -> tuple[float, float] | None:
+        """Return the bounds on what one user adds, (0, most distinct values of a user); None until they are known."""
+        return None if self.per_user is None else (0.0, float(self.per_user))
+
     def measures(self) -> tuple[Measure, ...]:
         """Return, in a tuple, the measure of this statistic: a user adds at most `per_user` distinct values to a group.
 
         The engine does not sum over users: it counts the values that at least one user adds.
         """
-        return (Measure(column=self.column, distinct=self.per_user, in_cells=True),)
+        return (Measure(column=self.column, distinct=self._known_rows, in_cells=True),)
 
     def release(self, among: Sequence[Statistic]) -> "StatisticRelease":
         """Return the mechanism that adds noise to the number of distinct values; its sensitivity is `per_user`.
@@ -60,7 +101,7 @@ class Distinct(Statistic):
         from setwise.mechanisms.two_phase import LaplaceCounts
 
         del among
-        return NoisyTotal(reach=bounded_reach(self.per_user), noise=LaplaceCounts(scale=Fraction(1)))
+        return NoisyTotal(reach=bounded_reach(self._known_rows), noise=LaplaceCounts(scale=Fraction(1)))
 
     def in_units(self, estimate: "Estimate") -> "Estimate":
         """Return `estimate`, a noisy number of distinct values, with a value or lower end below 0 raised to 0.
@@ -97,18 +138,26 @@ class Distinct(Statistic):
         `where` is " per item" if the query has groups, else ""; `together` is not used.
         """
         del together
-        return f"distinct values of {self.column}, at most {self.per_user:,} of a user{where}"
+        return f"distinct values of {self.column}, at most {self._known_rows:,} of a user{where}"
 
     @classmethod
     def asked_in_words(cls, column: str | None, words: Mapping[str, Any], by: str) -> str:
         """Return a phrase such as "distinct values of page, at most 10 of a user", followed by `by`.
 
-        `column` is the column whose values are counted, here "page", and never None. `words` are the parameters of the
-        statistic as JSON states them, and `by` is the text that names the groups.
+        The phrase is "distinct values of page" if a search finds the most values of a user. `column` is the column
+        whose values are counted, here "page", and never None. `words` are the parameters of the statistic as JSON
+        states them, and `by` is the text that names the groups.
         """
-        return f"distinct values of {column}, at most {words.get('per_user', VALUES_PER_USER)} of a user{by}"
+        most = words.get("per_user")
+        return f"distinct values of {column}{'' if most is None else f', at most {most} of a user'}{by}"
 
     @property
     def kept_of_user(self) -> str:
         """A phrase such as "10 distinct values of page", with the most distinct values of one user that count."""
-        return f"{self.per_user:,} distinct values of {self.column}"
+        values = "value" if self.per_user == 1 else "values"
+        return f"{self._known_rows:,} distinct {values} of {self.column}"
+
+    @property
+    def counted_of_user(self) -> str:
+        """What the bound on one user counts: "distinct values of" the column."""
+        return f"distinct values of {self.column}"

@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from setwise.analytics.measure import Measure
+from setwise.analytics.statistics.estimates import covers_half, scale_estimate
 from setwise.analytics.statistics.parameters import Number, check_column
 from setwise.analytics.statistics.statistic import (
     GROUP_BOUNDS,
@@ -16,9 +17,7 @@ from setwise.analytics.statistics.statistic import (
     SqlFunction,
     Statistic,
     bounded_reach,
-    covers_half,
     read_bounds,
-    scale_estimate,
 )
 from setwise.mechanisms.parameters import positive_integer
 from setwise.records import set_fields
@@ -174,6 +173,11 @@ class Mean(BoundedStatistic):
         # A mean delay of 0.1 minutes between -60 and 60 is precise although its interval is wider than 0.2.
         is_amount = low >= 0 or high <= 0
         return covers_half(estimate, low, high) or (is_amount and noise_may_dominate(estimate.value, estimate.interval))
+
+    @property
+    def most_rows(self) -> int | None:
+        """The most rows of a user that count in a group; None for a mean over users."""
+        return self.per_user
 
     @property
     def clipped_values(self) -> str:

@@ -14,6 +14,7 @@ from setwise.analytics.statistics.parameters import (
     exact_number,
     whole_or_float,
 )
+from setwise.analytics.statistics.search_measures import extreme_measures
 from setwise.analytics.statistics.statistic import (
     ROW_BOUNDS,
     ROWS_BETWEEN,
@@ -22,7 +23,6 @@ from setwise.analytics.statistics.statistic import (
     ClipBounds,
     SqlFunction,
     Statistic,
-    extreme_measures,
     read_bounds,
 )
 from setwise.errors import InvalidParameter

@@ -21,8 +21,8 @@ from setwise.analytics.statistics.parameters import (
     parameters_of,
     plain,
     value_text,
-    whole_or_float,
 )
+from setwise.analytics.statistics.search_measures import doubling_measure
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.parameters import LARGEST_TAU
 from setwise.records import copy_with
@@ -286,9 +286,9 @@ class Statistic(ABC):
     def kept_of_user(self) -> str:
         """A text that says how much of one user the statistic includes at most in a group, such as "5 rows".
 
-        "" if nothing of a user is left out.
+        "" if nothing of a user is left out, or if every user counts once.
         """
-        return ""
+        return "" if self.most_rows in (None, 1) else f"{self.most_rows:,} {self.counted_of_user}"
 
     @property
     def clipped_values(self) -> str:
@@ -315,8 +315,58 @@ class Statistic(ABC):
 
     @property
     def is_auto(self) -> bool:
-        """Whether the statistic's clipping bounds are still to be found by a private search."""
+        """Whether a private search is still to find a bound: clipping bounds, or the most rows of a user."""
+        return self.finds_clip or self.finds_rows
+
+    @property
+    def finds_clip(self) -> bool:
+        """Whether a private search is still to find the statistic's clipping bounds."""
         return False
+
+    @property
+    def finds_rows(self) -> bool:
+        """Whether a private search is still to find the most rows, or distinct values, of a user that count."""
+        return False
+
+    def row_measure(self) -> Measure:
+        """Return the measure from which a private search finds the most rows, or distinct values, of a user.
+
+        Raises: `InvalidParameter` if the statistic has no such bound.
+        """
+        raise InvalidParameter(f"a {self.kind} has no bound on rows to be found")
+
+    def with_rows(self, most: int, steps: int) -> "Statistic":
+        """Return the statistic with `most` as the most rows, or distinct values, of a user that count in a group.
+
+        A private search found this number. `steps` limits the rounding steps in which a user's part is measured, where
+        the statistic rounds.
+
+        Raises: `InvalidParameter` if the statistic has no such bound.
+        """
+        raise InvalidParameter(f"a {self.kind} has no bound on rows to be found, such as {most} ({steps} steps)")
+
+    def with_declared_rows(self, most: int | None) -> "Statistic":
+        """Return the statistic with the declared number `most` in place of the bound on rows that it would search.
+
+        `most` is None if nothing is declared. The statistic is unchanged if it states the bound or has none.
+        """
+        del most
+        return self
+
+    @property
+    def most_rows(self) -> int | None:
+        """The most rows, or distinct values, of a user that count in a group; None if there is no such bound."""
+        return None
+
+    @property
+    def rows_name(self) -> str:
+        """The name of the bound on rows among the bounds of an answer that were found: that of the statistic."""
+        return self.name
+
+    @property
+    def counted_of_user(self) -> str:
+        """What the bound on a user's rows counts, as text, such as "rows" or "distinct values of page"."""
+        return "rows" if self.column is None else f"rows that have {self.column}"
 
     def search_measures(self) -> tuple[Measure, ...]:
         """Return the measures (numbers of each user) from which a private search finds the clipping bounds.
@@ -475,7 +525,7 @@ class BoundedStatistic(Statistic):
         return self.clip_bounds.width / STEPS
 
     @property
-    def is_auto(self) -> bool:
+    def finds_clip(self) -> bool:
         """Whether the clipping bounds are still to be found by a private search."""
         return self.clip is None
 
@@ -530,40 +580,6 @@ class BoundedStatistic(Statistic):
         return f"between {number_text(self.clip_bounds.low)} and {number_text(self.clip_bounds.high)}"
 
 
-_DOUBLING_STEP = Fraction(1, 4)
-"""The step of values that are assigned to doubling bins, in units of the first bin's end 2^-20: users' values are added
-up in units of 2^-22."""
-
-
-def extreme_measures(column: str) -> tuple[Measure, Measure]:
-    """Return the two numbers of each user from which a private search finds clipping bounds for `column`.
-
-    The numbers are the user's least and greatest value of the column. For each of the two, the engine counts how many
-    users have a number in each bin, and the ends of the bins are powers of two.
-    """
-    measure = doubling_measure(column, averaged=False)
-    return replace(measure, extreme=-1), replace(measure, extreme=1)
-
-
-def doubling_measure(column: str, *, averaged: bool) -> Measure:
-    """Return the measure with which the engine counts users by the size of one of their numbers.
-
-    The number is the user's mean of `column` if `averaged`, otherwise their sum. It is put into a bin whose ends are
-    powers of two. A private search finds clipping bounds from the numbers of users in these bins.
-    """
-    from setwise.mechanisms.doubling_bounds import DOUBLINGS
-
-    return Measure(
-        column=column,
-        averaged=averaged,
-        doubling=True,
-        step=_DOUBLING_STEP,
-        least=-DOUBLINGS,
-        most=DOUBLINGS,
-        in_cells=True,
-    )
-
-
 def bounded_reach(reach: int) -> int:
     """Return the sensitivity of a sum in rounding steps: `reach`, the most steps that a user adds, but at least 1.
 
@@ -572,29 +588,3 @@ def bounded_reach(reach: int) -> int:
     if reach > LARGEST_TAU:
         raise InvalidParameter(f"a user may add at most {LARGEST_TAU:,} steps, not {reach:,}: give a larger step")
     return max(1, reach)
-
-
-def scale_estimate(estimate: "Estimate", origin: Fraction, step: Fraction, rounding: Fraction) -> "Estimate":
-    """Return `estimate` converted from rounding steps to units of the column.
-
-    The value and both ends of the interval are numbers of steps; each such number x becomes `origin` + `step` * x. Then
-    each end of the interval is moved out by `rounding`, in units of the column, to allow for the rounding of values.
-    Raises: `InvalidParameter` if the estimate has no interval.
-    """
-    from setwise.mechanisms.release import Estimate
-
-    if estimate.interval is None:
-        raise InvalidParameter("an estimate without an interval cannot be scaled with one")
-    value, lower, upper = (origin + Fraction(each) * step for each in (estimate.value, *estimate.interval))
-    return Estimate(
-        value=whole_or_float(value), interval=(whole_or_float(lower - rounding), whole_or_float(upper + rounding))
-    )
-
-
-def covers_half(estimate: "Estimate", low: Fraction, high: Fraction) -> bool:
-    """Return whether the interval of `estimate` is at least half as wide as the range `low` .. `high`.
-
-    An estimate with such a wide interval says little about a value that is known to lie in the range. False for an
-    estimate without an interval.
-    """
-    return estimate.interval is not None and 2 * (estimate.interval[1] - estimate.interval[0]) >= high - low

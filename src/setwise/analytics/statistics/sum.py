@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, ClassVar
 from setwise.analytics.measure import Measure
 from setwise.analytics.schema import Kind, Schema
 from setwise.analytics.statistics.count import noisy_total, total_radius
+from setwise.analytics.statistics.estimates import scale_estimate
 from setwise.analytics.statistics.parameters import Number, check_column, exact_number, number_text, whole_or_float
+from setwise.analytics.statistics.search_measures import doubling_measure
 from setwise.analytics.statistics.statistic import (
     AUTO,
     GROUP_BOUNDS,
@@ -16,9 +18,7 @@ from setwise.analytics.statistics.statistic import (
     ClipBounds,
     SqlFunction,
     Statistic,
-    doubling_measure,
     read_bounds,
-    scale_estimate,
 )
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.parameters import LARGEST_TAU, positive_integer

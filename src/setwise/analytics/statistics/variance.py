@@ -11,21 +11,23 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from setwise.analytics.measure import Measure
 from setwise.analytics.schema import Schema
+from setwise.analytics.statistics.estimates import covers_half
 from setwise.analytics.statistics.parameters import Number, check_column
+from setwise.analytics.statistics.search_measures import extreme_measures, row_measure
 from setwise.analytics.statistics.statistic import (
     ROW_BOUNDS,
+    ROWS,
     ROWS_BETWEEN,
     SOME_USERS,
     BoundedStatistic,
     ClipBounds,
     SqlFunction,
     Statistic,
-    covers_half,
-    extreme_measures,
     read_bounds,
 )
+from setwise.errors import InvalidParameter
 from setwise.mechanisms.parameters import positive_integer
-from setwise.records import set_fields
+from setwise.records import copy_with, set_fields
 
 if TYPE_CHECKING:
     from setwise.mechanisms.release import Estimate
@@ -49,8 +51,10 @@ _SQL_FUNCTION = SqlFunction(
 class Variance(BoundedStatistic):
     """The population variance of a column over rows, each clipped to `low` .. `high`.
 
-    A user with more than `per_user` rows in a group has the weight of `per_user` rows; None means one row. `clip` has
-    the bounds; None until a search has found them.
+    - A user with more than `per_user` rows in a group has the weight of `per_user` rows. With 1 every user has the same
+      weight. None leaves the number to a private search.
+    - `clip` has the bounds; None until a search has found them.
+    - `most_units` is the most rounding steps that one user adds.
     """
 
     kind: ClassVar[str] = "variance"
@@ -63,6 +67,7 @@ class Variance(BoundedStatistic):
     column: str
     clip: ClipBounds | None
     per_user: int | None
+    most_units: int
 
     def __init__(
         self,
@@ -76,7 +81,9 @@ class Variance(BoundedStatistic):
         check_column("value", column)
         if per_user is not None:
             positive_integer("per_user", per_user)
-        set_fields(self, column=column, clip=read_bounds(low, high, None, bounds), per_user=per_user)
+        set_fields(
+            self, column=column, clip=read_bounds(low, high, None, bounds), per_user=per_user, most_units=_MOST_UNITS
+        )
 
     def in_steps(self, schema: Schema) -> Statistic:
         """Return the variance unchanged: its values are rounded to a fixed fraction of high - low, not to a step.
@@ -90,9 +97,17 @@ class Variance(BoundedStatistic):
     def _reach(self) -> int:
         """Half the distance between the bounds, in rounding steps: 2^16, or less if `per_user` exceeds 16.
 
-        It is less then so that one user adds at most 2^20 steps. For a larger sensitivity, noise could not be sampled.
+        It is less then so that one user adds at most `most_units` steps, which is 2^20 unless a search found
+        `per_user`. For a larger sensitivity, noise could not be sampled.
         """
-        return max(1, min(_RESOLUTION, _MOST_UNITS // (self.per_user or 1)))
+        return max(1, min(_RESOLUTION, self.most_units // self._known_rows))
+
+    @property
+    def _known_rows(self) -> int:
+        """The most rows of a user that count; raises `InvalidParameter` until a search has found it."""
+        if self.per_user is None:
+            raise InvalidParameter(f"how many rows of a user count in the {self.noun} is still to be found")
+        return self.per_user
 
     @property
     def _half(self) -> Fraction:
@@ -104,13 +119,13 @@ class Variance(BoundedStatistic):
 
         A row's clipped value is scaled to y, which is -1 at the lower and 1 at the upper bound. The first number is the
         average of y over the user's rows and the second the average of 2 y^2 - 1, both as multiples of a small step.
-        Each average is multiplied by the user's number of rows, but at most by `per_user` (None: 1).
+        Each average is multiplied by the user's number of rows, but at most by `per_user`.
         """
         return tuple(
             Measure(
                 column=self.column,
                 averaged=True,
-                rows=self.per_user or 1,
+                rows=self._known_rows,
                 squared=squared,
                 origin=self.clip_bounds.centre,
                 step=self._half / self._reach,
@@ -129,7 +144,7 @@ class Variance(BoundedStatistic):
         from setwise.mechanisms.two_phase import LaplaceCounts
 
         del among
-        return NoisyVariance(reach=self._reach, rows=self.per_user or 1, noise=LaplaceCounts(scale=Fraction(1)))
+        return NoisyVariance(reach=self._reach, rows=self._known_rows, noise=LaplaceCounts(scale=Fraction(1)))
 
     def in_units(self, estimate: "Estimate") -> "Estimate":
         """Return `estimate` converted to squared units of the column.
@@ -181,7 +196,7 @@ class Variance(BoundedStatistic):
         `where` is " per item" if the query has groups, else ""; `together` is not used.
         """
         del together
-        users = "every user weighs as much as one" if self.per_user is None else f"at most {self.per_user:,} of a user"
+        users = "every user weighs as much as one" if self.per_user == 1 else f"at most {self.per_user:,} of a user"
         return f"{self.noun} of {self.column} over events, each {self.between()}, {users}{where}"
 
     @classmethod
@@ -194,10 +209,10 @@ class Variance(BoundedStatistic):
     def over(cls, words: Mapping[str, Any]) -> str:
         """Return the words that follow the name of the statistic in a text: " over events", meaning over rows.
 
-        A variance is always over rows, so the parameters `words` are not used.
+        They also state the most rows of a user, if `words`, the parameters as JSON states them, have it.
         """
-        del words
-        return " over events"
+        most = words.get("per_user")
+        return " over events" + ("" if most is None else f", at most {most} of a user")
 
     def is_unreliable(self, estimate: "Estimate", release: "StatisticRelease", users: float | None) -> bool:
         """Return whether noise may be as large as `estimate`, or as half of its largest possible value.
@@ -219,6 +234,56 @@ class Variance(BoundedStatistic):
         ends are powers of two.
         """
         return extreme_measures(self.column)
+
+    @property
+    def finds_rows(self) -> bool:
+        """Whether a private search is still to find the most rows of a user that count."""
+        return self.per_user is None
+
+    @property
+    def most_rows(self) -> int | None:
+        """The most rows of a user that count in a group; None until a search has found the number."""
+        return self.per_user
+
+    @property
+    def rows_name(self) -> str:
+        """The name of the bound on rows among the bounds that were found, apart from the clipping bounds."""
+        return f"rows of {self.name}"
+
+    def row_measure(self) -> Measure:
+        """Return the measure (a number of each user) from which a search finds the most rows of a user that count.
+
+        The number is how many rows with a value the user has in the group where they have the most.
+        """
+        return row_measure(self.column)
+
+    def with_rows(self, most: int, steps: int) -> Statistic:
+        """Return the statistic over at most `most` rows of a user, who adds at most 16 * `steps` rounding steps.
+
+        These are 2^20 steps at most. Fewer are needed where the budget is so small that noise for more could not be
+        sampled.
+        """
+        return copy_with(self, per_user=most, most_units=min(_MOST_UNITS, 16 * steps))
+
+    def with_declared_rows(self, most: int | None) -> Statistic:
+        """Return the statistic over at most `most` rows of a user, if its own number is to be searched.
+
+        `most` is the declared number; None if nothing is declared.
+        """
+        return self if most is None or self.per_user is not None else copy_with(self, per_user=most)
+
+    @property
+    def user_weight_note(self) -> str:
+        """A sentence which says that every user has equal weight, and how to give all rows equal weight.
+
+        "" unless `per_user` is 1.
+        """
+        if self.per_user != 1:
+            return ""
+        return (
+            f"The {self.noun} of {self.column} gives every user the weight of one row, however many rows they have; to "
+            f"weigh rows alike, state that more rows of a user count: --per-user N, or in SQL {ROWS} => N"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, init=False)

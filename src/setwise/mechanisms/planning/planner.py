@@ -110,11 +110,17 @@ def _in_rounds(bounds: Bounds, total: Total, confidence: Fraction) -> Choice | N
     words = (
         f"{name}{chosen}: finds items of about {preview.detectable or 0:,} users who have {mechanism.contributions:,} "
         f"items each, and of fewer users where many of their items are found early; then counts the items found, "
-        f"off by {preview.expected_error or 0.0:,.0f} on average, within ±{preview.radius or 0:,}"
+        f"{count_error_in_words(preview)}"
     )
     why = f"{words} (with probability {float(confidence):.0%} each)"
     merit = _merit(preview, total)
     return Choice(mechanism=mechanism, name=name, epsilon=epsilon, preview=preview, merit=merit, why=why)
+
+
+def count_error_in_words(preview: ErrorEstimate) -> str:
+    """Return a phrase with the mean error of a count, and with the half-width of its interval, from `preview`."""
+    error = preview.expected_error or 0.0
+    return f"off by {error:,.{0 if error >= 10 else 1}f} on average, within ±{preview.radius or 0:,}"
 
 
 def rough_plans(bounds: Bounds, total: Total, confidence: Fraction = CONFIDENCE) -> list[Choice]:
@@ -393,8 +399,7 @@ def _expectation(preview: ErrorEstimate, total: Total) -> str:
     reach = reach_of(preview)
     parts = [f"finds items whose count is {reach:,} above those left out"] if reach else []
     if preview.radius is not None and preview.expected_error is not None and total.counts is not CountNoise.NONE:
-        error = preview.expected_error
-        parts.append(f"counts off by {error:,.{0 if error >= 10 else 1}f} on average, within ±{preview.radius:,}")
+        parts.append(f"counts {count_error_in_words(preview)}")
     return ", ".join(parts)
 
 

@@ -9,11 +9,11 @@ from setwise.service.storage.datasets import Dataset
 def bounded_query(query: Query, dataset: Dataset) -> Query:
     """Return `query` with the dataset's contribution bounds filled in where the query states none.
 
-    Contribution bounds are the most groups in which one user counts, and the most that the user adds to one group.
-    Raises `InvalidParameter` if a bound of the query is larger than the dataset's, or if a histogram of private groups
-    has no contribution bound.
+    Contribution bounds are the most groups in which one user counts, and the most (also the most rows) that the user
+    adds to one group. Raises `InvalidParameter` if a bound of the query is larger than the dataset's, or if a histogram
+    of private groups has no contribution bound.
     """
-    bounded = _within_bounds(query, dataset)
+    bounded = _within_bounds(query.with_declared_rows(dataset.rows_per_user), dataset)
     has_bound = bounded.contributions is not None or bounded.auto_contributions
     if bounded.kind == "histogram" and not has_bound and bounded.domain is None:
         with at_field("query.contributions"):

@@ -174,7 +174,8 @@ def _united_aggregates(tree: exp.Expr) -> exp.Expr | None:
     selects: list[exp.Expr] = []
     for side in (union.this, union.args["expression"]):
         single = exp.Select(expressions=[each.copy() for each in inner])
-        single.set("from_", exp.From(this=exp.Subquery(this=side.copy(), alias=source.this.args["alias"].copy())))
+        alias = source.this.args.get("alias") or exp.TableAlias(this=exp.to_identifier("side"))
+        single.set("from_", exp.From(this=exp.Subquery(this=side.copy(), alias=alias.copy())))
         where = tree.args.get("where")
         single.set("where", None if where is None else where.copy())
         single.set("group", exp.Group(expressions=[key.copy() for key in keys]) if keys else None)

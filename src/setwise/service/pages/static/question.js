@@ -102,7 +102,7 @@ export class Question {
     const query = { kind };
     const has = (field) => this.kinds(field).includes(kind);
     if (has("k")) query.k = number(at("k"));
-    if (has("rows")) query.per_user = number(at("per_user"));
+    if (has("rows") && at("per_user")) query.per_user = number(at("per_user"));
     if (has("grouped") && this.groups.length) {
       query.item = this.groups.length === 1 ? this.groups[0] : this.groups;
       if (this.domain.length) query.domain = this.domain.map((line) => this.label(line));

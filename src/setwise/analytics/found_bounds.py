@@ -1,0 +1,61 @@
+"""The answer to a question whose bounds a private search found: its bounds, its whole cost, and what is left out."""
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from setwise.analytics.answer import PrivateAnswer
+from setwise.analytics.planning.bounds_search import (
+    FoundBounds,
+    bounds_in_answer,
+    bounds_in_words,
+    clipped_shares,
+    rows_found,
+)
+from setwise.analytics.planning.plan import ExecutablePlan
+from setwise.analytics.present.text import brief_bounds_note, found_shares_notes, in_heading, unclear_means, utc_note
+from setwise.analytics.query import Query
+from setwise.mechanisms.release import UNCLEAR, Item
+
+
+def with_found_bounds(
+    answer: PrivateAnswer, planned: ExecutablePlan, bounded: Query, drawn: FoundBounds
+) -> PrivateAnswer:
+    """Return `answer` with the bounds `drawn` that a search found, and with the cost of search and answer together.
+
+    `planned` is the plan of the question as it was asked, and `bounded` its query with the found bounds. The texts of
+    the result say how much these bounds leave out.
+    """
+    shown_bounds = bounds_in_answer(bounded, planned.query, drawn)
+    clipped = clipped_shares(bounded, planned.query, drawn)
+    user, rows = planned.aggregation.user, rows_found(planned.query, drawn)
+    notes = found_shares_notes(bounded, planned.query, user, drawn.left_out, rows, clipped)
+    is_lowered = "kept_contributions" in answer.found  # the share is that of the found bound, which is not in force
+    unclear = unclear_means(bounded, clipped)
+    brief = brief_bounds_note(bounded, user, drawn.left_out, rows, clipped)
+    return replace(
+        answer,
+        items=tuple(_with_marks(item, unclear) for item in answer.items) if unclear else answer.items,
+        interval_note=" ".join(filter(None, (answer.interval_note, UNCLEAR if unclear else ""))),
+        brief=answer.brief if is_lowered else " ".join(filter(None, (brief, utc_note(planned.in_utc)))),
+        interaction=planned.plan.interaction,
+        epsilon=planned.plan.epsilon,
+        delta=planned.plan.delta,
+        method=planned.plan.method,
+        statement=planned.plan.statement,
+        mechanism=planned.plan.mechanism,
+        spent=planned.plan.uses,
+        alone=planned.plan.alone,
+        why=f"found within a tenth of epsilon: {bounds_in_words(shown_bounds)}; {answer.why}",
+        found={**answer.found, **shown_bounds},
+        measure="; ".join(filter(None, (answer.measure, *in_heading(notes)))),
+        left_out=" ".join(filter(None, (answer.left_out, *notes))),
+    )
+
+
+def _with_marks(item: Item, places: Collection[int]) -> Item:
+    """Return `item` with its estimates at the indexes `places` marked as unreliable."""
+    estimates = (
+        replace(estimate, unreliable=True) if place in places else estimate
+        for place, estimate in enumerate(item.estimates)
+    )
+    return replace(item, estimates=tuple(estimates))

@@ -1,0 +1,54 @@
+"""The privacy promise of a plan: the certified cost of its mechanism runs, at the delta of an account or a question."""
+
+from typing import TypeAlias
+
+from setwise.accounting.brackets import CertifiedBound, Interaction, float_below
+from setwise.accounting.guarantees import Use
+from setwise.analytics.budget import Budget
+from setwise.analytics.planning.account_mechanism import check_planned, check_registered
+from setwise.errors import InvalidParameter
+from setwise.ledger.status import AccountStatus
+from setwise.mechanisms.planning.cost import certified_price
+from setwise.mechanisms.planning.request import Total
+
+Charge: TypeAlias = tuple[CertifiedBound, float, tuple[float, float] | None]
+"""The promise for mechanism runs: (certified epsilon, delta, (epsilon, delta) of the runs alone)."""
+
+
+def promise_within(uses: tuple[Use, ...], total: Total, status: AccountStatus | None) -> Charge:
+    """Return (cost, delta, alone), the privacy promise for `uses`, the runs of a question with the budget `total`.
+
+    - `uses` are mechanism runs (guarantees with counts). Their cost is a certified epsilon at `delta`.
+    - `delta` is that of the account that pays, or the question's delta if no account pays (`status` is None).
+    - `alone` is the (epsilon, delta) of `uses` at the question's delta, to be shown; None if no account pays.
+    """
+    # A question whose uses satisfy pure DP within its epsilon needs no delta.
+    is_pure = certified_price(uses, 0.0, Interaction.SETWISE).upper <= total.epsilon
+    question_delta = 0.0 if is_pure else float_below(total.delta)
+    if status is None:
+        return certified_price(uses, question_delta, Interaction.SETWISE), question_delta, None
+    interaction = Interaction.ADAPTIVE
+    if status.kind == "setwise":
+        interaction = Interaction.SETWISE
+        check_planned(uses, status)
+    alone = (certified_price(uses, question_delta, Interaction.SETWISE).upper, question_delta)
+    return certified_price(uses, status.delta, interaction), status.delta, alone
+
+
+def promise_of(uses: tuple[Use, ...], budget: Budget, status: AccountStatus | None) -> Charge:
+    """Return (cost, delta, alone), the privacy promise for `uses`, the mechanism runs of several queries together.
+
+    - The cost is a certified epsilon at `delta`.
+    - `delta` is that of the account that pays, or that of `budget` if no account pays (`status` is None).
+    - `alone` is the (epsilon, delta) of `uses` at the delta of `budget`, to be shown; None unless an account pays and
+      `budget` is a `Total`.
+    Raises: `InvalidParameter` if `budget` names registered guarantees and no account pays.
+    """
+    if isinstance(budget, Total):
+        return promise_within(uses, budget, status)
+    if status is None:
+        raise InvalidParameter("draws need an account to draw from: give an account, or an epsilon and a delta")
+    interaction = Interaction.SETWISE if status.kind == "setwise" else Interaction.ADAPTIVE
+    if interaction is Interaction.SETWISE:
+        check_registered(uses, status)
+    return certified_price(uses, status.delta, interaction), status.delta, None

@@ -1,0 +1,36 @@
+"""Conversion of estimates into units of a column, and a test of how much an estimate says."""
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from setwise.analytics.statistics.parameters import whole_or_float
+from setwise.errors import InvalidParameter
+
+if TYPE_CHECKING:
+    from setwise.mechanisms.release import Estimate
+
+
+def scale_estimate(estimate: "Estimate", origin: Fraction, step: Fraction, rounding: Fraction) -> "Estimate":
+    """Return `estimate` converted from rounding steps to units of the column.
+
+    The value and both ends of the interval are numbers of steps; each such number x becomes `origin` + `step` * x. Then
+    each end of the interval is moved out by `rounding`, in units of the column, to allow for the rounding of values.
+    Raises: `InvalidParameter` if the estimate has no interval.
+    """
+    from setwise.mechanisms.release import Estimate
+
+    if estimate.interval is None:
+        raise InvalidParameter("an estimate without an interval cannot be scaled with one")
+    value, lower, upper = (origin + Fraction(each) * step for each in (estimate.value, *estimate.interval))
+    return Estimate(
+        value=whole_or_float(value), interval=(whole_or_float(lower - rounding), whole_or_float(upper + rounding))
+    )
+
+
+def covers_half(estimate: "Estimate", low: Fraction, high: Fraction) -> bool:
+    """Return whether the interval of `estimate` is at least half as wide as the range `low` .. `high`.
+
+    An estimate with such a wide interval says little about a value that is known to lie in the range. False for an
+    estimate without an interval.
+    """
+    return estimate.interval is not None and 2 * (estimate.interval[1] - estimate.interval[0]) >= high - low

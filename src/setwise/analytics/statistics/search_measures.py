@@ -1,0 +1,58 @@
+"""The measures (numbers of each user) from which private searches find bounds: clipping bounds, and bounds on rows."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+from setwise.analytics.measure import Measure
+
+_DOUBLING_STEP = Fraction(1, 4)
+"""The step of values that are assigned to doubling bins, in units of the first bin's end 2^-20: users' values are added
+up in units of 2^-22."""
+
+
+def extreme_measures(column: str) -> tuple[Measure, Measure]:
+    """Return the two numbers of each user from which a private search finds clipping bounds for `column`.
+
+    The numbers are the user's least and greatest value of the column. For each of the two, the engine counts how many
+    users have a number in each bin, and the ends of the bins are powers of two.
+    """
+    measure = doubling_measure(column, averaged=False)
+    return replace(measure, extreme=-1), replace(measure, extreme=1)
+
+
+def doubling_measure(column: str, *, averaged: bool) -> Measure:
+    """Return the measure with which the engine counts users by the size of one of their numbers.
+
+    The number is the user's mean of `column` if `averaged`, otherwise their sum. It is put into a bin whose ends are
+    powers of two. A private search finds clipping bounds from the numbers of users in these bins.
+    """
+    from setwise.mechanisms.doubling_bounds import DOUBLINGS
+
+    return Measure(
+        column=column,
+        averaged=averaged,
+        doubling=True,
+        step=_DOUBLING_STEP,
+        least=-DOUBLINGS,
+        most=DOUBLINGS,
+        in_cells=True,
+    )
+
+
+def row_measure(column: str | None) -> Measure:
+    """Return the number of each user from which a search finds the most rows of a user that count in a group.
+
+    It is the number of the user's rows in the group where they have the most. Rows in which `column` is null are left
+    out, unless it is None.
+    """
+    from setwise.mechanisms.contribution_bound import MOST_ROWS
+
+    return Measure(column=column, counted=column is not None, peak=True, most=MOST_ROWS, in_cells=True)
+
+
+def distinct_measure(column: str) -> Measure:
+    """Return the number of each user from which a search finds the most distinct values of a user that count.
+
+    It is the number of distinct values of `column` in the user's rows, in the group where the user has the most.
+    """
+    return replace(row_measure(column), unique=True)

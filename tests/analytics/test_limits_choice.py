@@ -1,0 +1,106 @@
+"""Limits on a user's groups and rows that are found: they show groups, with a small error, and their words are true."""
+
+import re
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import setwise
+from setwise.analytics.planning.limits_choice import ExpectedError, LikelyUsers, choose_limits
+from setwise.analytics.planning.suggestions import suggest_parameters
+from setwise.analytics.query import Query
+from setwise.mechanisms.planning.request import Total
+from tests import sizes
+
+
+def flights():
+    """3,800 aircraft with up to 37 of 102 destinations; few have more than 10 flights to one, one in a thousand 100."""
+    random = np.random.default_rng(2013)
+    popularity = np.exp(-np.arange(102) / 20)
+    groups = np.minimum(1 + random.negative_binomial(1, 0.13, 3800), 37)
+    places = [random.choice(102, size=count, replace=False, p=popularity / popularity.sum()) for count in groups]
+    who, dest = np.repeat(np.arange(3800), groups), np.concatenate(places)
+    rows = np.minimum(np.ceil(random.lognormal(0.7, 1.0, len(who))).astype(int), 109)
+    return pa.table({"tailnum": np.repeat(who, rows), "dest": [f"D{place:03}" for place in np.repeat(dest, rows)]})
+
+
+TOP = "SELECT dest, COUNT(*) AS n FROM flights GROUP BY dest ORDER BY n DESC LIMIT 10"
+
+
+@pytest.fixture(scope="module")
+def session():
+    with setwise.open(flights(), user="tailnum", name="flights") as opened:
+        yield opened
+
+
+def test_a_top_ten_whose_limits_are_found_shows_ten(session, empty_bins_never_stand_out):
+    """Limits that covered nearly all rows needed a threshold above every count: the budget was spent on no row."""
+    runs = sizes.draws(10)
+    shown = [len(session.sql(TOP, epsilon=1, delta=1e-6).rows) for _ in range(min(runs, 10))]
+    assert np.mean(shown) > 8
+
+
+def test_the_planned_error_of_counts_in_rounds_is_that_of_the_intervals(session):
+    """The details said ±1,210 where the intervals were ±488: rounds leave a part of their cost to the counts."""
+    text = "SELECT dest, COUNT(*) AS n FROM flights GROUP BY dest"
+    answer = session.sql(text, epsilon=1, delta=1e-6).answer
+    within = int(re.search(r"off by [\d,]+ on average, within ±([\d,]+)", answer.why)[1].replace(",", ""))
+    highest = answer.items[0]
+    assert highest.interval[1] - highest.noisy == within
+
+
+def test_a_preview_of_limits_to_be_found_also_states_the_largest_error(session):
+    """It stated a threshold of 1,278 for example limits alone; the run then had one of 7,225."""
+    plan = session.explain(TOP, epsilon=1, delta=1e-6)
+    example, worst = re.findall(r"if a user counts towards at most ([\d,]+) groups and at most ([\d,]+) rows", plan.why)
+    assert example == ("4", "16")
+    assert worst == ("256", "32,768")
+    needed = [int(number.replace(",", "")) for number in re.findall(r"whose count is ([\d,]+)", plan.why)]
+    assert needed[-1] > 1000 * needed[0]
+
+
+def test_a_hint_names_only_parameters_that_would_show_a_group():
+    """5,029 with 20 contributions was said to do where the largest group had 5,000 rows at most."""
+    query, total = Query.top_k(item="dest", k=10, contributions=256, per_item=32), Total(epsilon=1, delta=1e-6)
+    anything = suggest_parameters(query, total)
+    lead, *remedies = (int(number.replace(",", "")) for number in re.findall(r"([\d,]{3,})(?: with|;)", anything))
+    assert anything.startswith(f"an item is shown if its noisy count is at least {lead:,}; ")
+    assert len(remedies) == 2
+    assert all(remedy < lead for remedy in remedies)
+    reachable = suggest_parameters(query, total, largest=min(remedies))
+    assert f"{min(remedies):,} with" in reachable
+    assert f"{max(remedies):,} with" not in reachable
+    assert "more can be shown from a list of public items" in suggest_parameters(query, total, largest=10)
+
+
+def likely(numbers, users):
+    return LikelyUsers(numbers=np.array(numbers, dtype=float), users=np.array(users, dtype=float))
+
+
+def test_wider_limits_are_chosen_where_noise_is_smaller():
+    groups, rows = likely([1, 2, 4, 8, 16], [500, 700, 900, 900, 500]), likely([2, 8, 32, 128], [900, 1500, 600, 60])
+    chosen = [
+        choose_limits(
+            ExpectedError(epsilon=epsilon, delta=1e-6, groups=10, most=10, is_hidden=True),
+            (1, 2, 4, 8, 16),
+            groups,
+            (2, 4, 8, 16, 32, 64, 128),
+            [rows],
+        )
+        for epsilon in (0.05, 0.5, 5, 500)
+    ]
+    limits = [each.rows[0] for each in chosen]
+    assert limits == sorted(limits)
+    assert limits[0] < limits[-1] == 128
+    assert [each.error for each in chosen] == sorted((each.error for each in chosen), reverse=True)
+
+
+def test_no_limit_is_chosen_whose_threshold_is_above_every_group_if_another_shows_some():
+    expected = ExpectedError(epsilon=0.9, delta=1e-6, groups=10, most=10, is_hidden=True)
+    users = likely([1, 2, 4, 8, 16, 32], [400, 600, 900, 900, 700, 300])
+    rows = likely([2, 4, 8, 16, 32, 64], [900, 900, 900, 700, 300, 100])
+    limits = choose_limits(expected, (16, 32, 64), users, (2, 4, 8, 16, 32, 64), [rows])
+    assert expected._shown(20 * limits.largest_group, users.count, limits.contributions, limits.rows[0]) > 0
+    assert Fraction(limits.rows[0]) < 32
