@@ -40,4 +40,5 @@ def test_two_threads_with_one_key_and_two_requests():
     first.join()
     assert len(accepted) == len(refused) == 1
     assert [use.guarantee.epsilon for (use,) in budget.charges] == accepted
-    assert budget.totals == ((accepted[0], 0.0),)
+    (charge,) = budget._charges.values()
+    assert charge.total == (accepted[0], 0.0)

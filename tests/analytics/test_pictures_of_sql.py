@@ -88,7 +88,7 @@ def test_rows_without_labels_or_numbers_are_drawn_too(planes):
 
 def test_reports_and_pages_draw_the_rows_of_the_result(planes):
     result = ask(planes, SORTED)
-    encoded = re.search("base64,([^']+)'", _picture("late", result))
+    encoded = re.search("base64,([^']+)'", _picture("late", result, ()))
     assert encoded is not None
     svg = base64.b64decode(encoded[1]).decode()
     comments = re.findall(

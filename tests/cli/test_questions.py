@@ -171,7 +171,7 @@ def test_csv_plot_and_preview(setwise, folder, tmp_path):
     assert shown["epsilon"]["upper"] <= 4.0
     assert shown["why"].startswith(shown["mechanism"])
     assert shown["radius"] > 0
-    assert "nothing was read" in setwise(*words, "--preview").stdout
+    assert "nothing was charged" in setwise(*words, "--preview").stdout
 
 
 def test_a_preview_plans_once(setwise, folder, tmp_path, monkeypatch):

@@ -63,7 +63,7 @@ def test_thousands_are_told_before_the_charge_and_read_with_the_option(tmp_path:
     ("other", "remedy"),
     [
         ("abc", "312 of 936 cells of 'v' are not whole numbers and will be skipped: --type v=float reads 156 of them"),
-        ("N/A", "--type v=float --null N/A reads them"),
+        ("N/A", "--type v=float reads 156 of them; --null N/A takes 156 of them for empty"),
         ("1,5", "--type v=float reads 156 of them"),
     ],
 )

@@ -276,7 +276,7 @@ def test_the_command_tells_what_it_did(folder, monkeypatch, capsys):
     assert "--key" in err
     code, out, _ = call("--preview")
     assert code == 0
-    assert "nothing was read" in out
+    assert "nothing was charged" in out
     code, out, err = call("--key", "k1")
     assert code == 0
     assert "3 rows, written to" in out

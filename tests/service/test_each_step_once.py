@@ -13,7 +13,7 @@ from setwise.analytics.filter import parser as filter_parser
 from setwise.analytics.query import Query
 from setwise.mechanisms.release import Release
 from setwise.service.api.schemas import QuestionBody
-from setwise.service.queries import handler
+from setwise.service.queries import parsed_statements
 from setwise.service.workers import pool
 from tests.service.team import Team, asked
 
@@ -49,7 +49,7 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
     count(QuestionBody, "model_validate_json", "bodies validated")
     count(Query, "from_dict", "queries built")
-    count(handler, "parse_sql", "SELECTs parsed")
+    count(parsed_statements, "parse_sql", "SELECTs parsed")
     count(filter_parser, "tokens", "filters parsed")
     count(aggregation, "check_user", "suitability checks")
     count(Release, "intervals", "intervals computed")
