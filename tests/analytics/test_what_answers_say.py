@@ -189,7 +189,11 @@ def test_an_answer_whose_values_are_clipped_says_so(ask, sentence, empty_bins_ne
     if "AVG" in ask:  # a mean also says in which direction it may be off
         known = known.replace("users", "users; too low if most lie above, too high if below")
         unknown = unknown.replace("epsilon", "epsilon, so it is marked as unreliable")
-    assert re.search(rf"so a number can differ from the table's own\. ({known}|{unknown})$", answer.left_out)
+    rows = ""
+    if "STDDEV" in ask:  # its limit on the rows of a user is found too
+        share = r"(about [\d.]+% \[[\d.]+%, [\d.]+%\]|at most [\d.]+%|[\d.]+% to [\d.]+%)"
+        rows = rf"If none has more than \d+, {share} of the rows that have minutes of each tailnum are left out\. "
+    assert re.search(rf"so a number can differ from the table's own\. {rows}({known}|{unknown})$", answer.left_out)
     assert "holds the exact number with" not in answer.interval_note
     assert "the exact number of what is counted" in answer.interval_note
 

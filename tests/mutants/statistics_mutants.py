@@ -453,8 +453,8 @@ MUTANTS = (
     _Analytics(
         "SQL: widths of bins that differ",
         "sql/clauses.py",
-        "if width != again:",
-        "if False:",
+        "return (value, Fraction(str(width))) if width == again else None",
+        "return value, Fraction(str(width))",
         _SQL,
     ),
     _Analytics(
@@ -467,7 +467,7 @@ MUTANTS = (
     _Analytics(
         "joins: private tables meet on any column",
         "engines/joins.py",
-        "if part.private and [(key.column, key.joined) for key in join.keys] != [(user, user)]:",
+        "if part.private and by_user != [(user, user)]:",
         "if False:",
         ("joins",),
     ),
@@ -481,7 +481,7 @@ MUTANTS = (
     _Analytics(
         "joins: users compared to the microsecond",
         "engines/joins.py",
-        "    if private:\n        return dialect.user(column)\n",
+        "    if by_user:\n        return dialect.user(column)\n",
         "",
         ("joins",),
     ),

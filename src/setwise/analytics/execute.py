@@ -17,10 +17,10 @@ from setwise.accounting.guarantees import Use, merged
 from setwise.accounting.promises import USER
 from setwise.analytics.answer import PrivateAnswer
 from setwise.analytics.engines.aggregation import Aggregation
-from setwise.analytics.found_bounds import with_found_bounds
 from setwise.analytics.payer import Payer
 from setwise.analytics.planning.bounds_search import SearchMemory
 from setwise.analytics.planning.expected_error import ranks_note, reliability_note, statistics_note, with_reliability
+from setwise.analytics.planning.found_bounds import with_found_bounds
 from setwise.analytics.planning.plan import ExecutablePlan, Plan
 from setwise.analytics.planning.suggestions import suggest_parameters
 from setwise.analytics.present.order import arrange_items

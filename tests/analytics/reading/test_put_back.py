@@ -49,7 +49,8 @@ def test_parquet_read_without_care_is_found(name: str, tmp_path: Path, monkeypat
 def test_folders_that_are_no_text_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     from setwise.analytics.engines.duckdb import files
 
-    monkeypatch.setattr(files, "hive_values", lambda _: {})
+    read = files.hive_values
+    monkeypatch.setattr(files, "hive_values", lambda file: {key: value or "" for key, value in read(file).items()})
     assert found("hive item", "duckdb", tmp_path, FEWEST) > 0
 
 

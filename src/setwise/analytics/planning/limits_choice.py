@@ -109,8 +109,8 @@ class ExpectedError:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """Limits on one user, and what is expected of the answer with them.
+class UserLimits:
+    """UserLimits on one user, and what is expected of the answer with them.
 
     - `contributions` is the limit on a user's groups.
     - `rows` is, for each count of rows, the limit on a user's rows in a group.
@@ -130,7 +130,7 @@ def choose_limits(
     groups: LikelyUsers,
     row_limits: Sequence[int],
     rows: Sequence[LikelyUsers],
-) -> Limits:
+) -> UserLimits:
     """Return the limits on a user's groups, and on a user's rows in a group, with the smallest expected error.
 
     - `contributions` are the limits on groups that may be chosen, ascending, and `groups` the users by their groups.
@@ -143,7 +143,7 @@ def choose_limits(
         errors = [_errors_of_rows(expected, limit, groups, row_limits, likely) for likely in rows]
         best = [min(of_count) for of_count in errors or [_errors_of_rows(expected, limit, groups, (1,), once)]]
         choices.append(
-            Limits(
+            UserLimits(
                 error=sum(error for error, _, _ in best),
                 contributions=limit,
                 rows=tuple(row_limit for _, row_limit, _ in best) if rows else (),

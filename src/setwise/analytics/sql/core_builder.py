@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from setwise.analytics.bins import Group, Width, group_of, parse_group
+from setwise.analytics.bins import Group, Width
 from setwise.analytics.filter.parser import parse_filter
 from setwise.analytics.query import Contributions, Count, Query, Statistic, statistic_name
 from setwise.analytics.rows.derivation import AddColumns, KeepRows, NamedExpression
@@ -31,9 +31,9 @@ from setwise.analytics.sql.clauses import (
 )
 from setwise.analytics.sql.core import Core, Problems, SelectSource, StatementSettings, unique_after
 from setwise.analytics.sql.free.functions import check_aggregate
-from setwise.analytics.sql.group_columns import GroupColumn, check_no_fractions, holds_times, may_be_null
+from setwise.analytics.sql.group_columns import GroupColumn, check_group, holds_times, may_be_null
 from setwise.analytics.sql.ratios import argument_of, argument_text, ratio_advice
-from setwise.analytics.sql.result import Output
+from setwise.analytics.sql.result import Output, unique_names
 from setwise.analytics.sql.row_values import Released, RowReader
 from setwise.analytics.sql.syntax import check_parts, construct_of, number_of, short_text, unsupported
 from setwise.analytics.sql.time_units import seconds_of
@@ -174,14 +174,10 @@ class CoreBuilder:
         schema = self._source.schema
         if schema is None:
             return
-        computed = set(self._computed.values())
-        for text, group in zip(query.groups, self._groups, strict=False):
+        computed = {name: expression for expression, name in self._computed.items()}
+        for group in self._groups:
             with self._problems.collect():
-                if parse_group(text).column not in computed:
-                    schema.column(group_of(text, schema).column)
-                elif parse_group(text).bin is None:
-                    expressions = {name: expression for expression, name in self._computed.items()}
-                    check_no_fractions(group, expressions[parse_group(text).column], schema)
+                check_group(group, computed, schema)
         for name in query.values:
             with self._problems.collect():
                 if name not in computed:
@@ -416,12 +412,7 @@ class CoreBuilder:
                 group = self._group_place(node)
                 name = alias or (self._groups[group].name if group is not None else short_text(node))
                 outputs.append((name, shown))
-        names: list[str] = []
-        for name, _ in outputs:
-            unique, number = name, 1
-            while unique.lower() in [each.lower() for each in names]:
-                unique, number = f"{name}_{number}", number + 1
-            names.append(unique)
+        names = unique_names([name for name, _ in outputs])
         return [(name, node) for name, (_, node) in zip(names, outputs, strict=True)]
 
     def _group_place(self, node: exp.Expr) -> int | None:

@@ -1,10 +1,11 @@
 """The group columns of a SELECT that aggregates private rows."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sqlglot import exp
 
-from setwise.analytics.bins import ConsecutiveTime
+from setwise.analytics.bins import ConsecutiveTime, group_of, parse_group
 from setwise.analytics.engines.duckdb.dialect import DuckDBDialect
 from setwise.analytics.engines.row_sql import compile_expression
 from setwise.analytics.rows.expression import RowExpression
@@ -41,12 +42,17 @@ def may_be_null(group: GroupColumn) -> bool:
     return not (isinstance(node, exp.Anonymous) and str(node.this).upper() in ("COALESCE", "IFNULL", "NVL"))
 
 
-def check_no_fractions(group: GroupColumn, expression: RowExpression, schema: Schema) -> None:
-    """Raise `InvalidParameter` if the keys of `group` are numbers with fractions, such as those of x / 2.
+def check_group(group: GroupColumn, computed: Mapping[str, RowExpression], schema: Schema) -> None:
+    """Raise an error unless rows can be grouped by `group`, whose column is in `schema` or in `computed`.
 
-    `expression` computes the keys from the columns of `schema`. Its kind is the same on every engine.
+    `computed` has the expressions that the SELECT computes from the columns of the table, by name.
+    Raises: `UnknownColumn`, or `InvalidParameter` if the group keys are numbers with fractions, such as those of x / 2,
+    of which almost every row has another.
     """
-    if compile_expression(expression, schema, DuckDBDialect()).kind is Kind.FLOAT:
+    column, bins = parse_group(group.item).column, parse_group(group.item).bin
+    if column not in computed:
+        schema.column(group_of(group.item, schema).column)
+    elif bins is None and compile_expression(computed[column], schema, DuckDBDialect()).kind is Kind.FLOAT:
         text = short_text(group.node)
         raise InvalidParameter(
             f"GROUP BY {text} would make a group of every number with its fraction: group by bins, as in "

@@ -1,7 +1,7 @@
 """Parsing of a SQL statement into private queries, which are charged, and a free part over their released rows.
 
 Every SELECT of a statement is of one of three kinds. A per-user SELECT computes each of its rows from the rows of one
-user, so its result is again a private table (per_user.py). A releasing SELECT aggregates private rows over users and
+user, so its result is again a private table (per_user/). A releasing SELECT aggregates private rows over users and
 becomes a `Query`, whose noisy answer is released (core_builder.py). A free SELECT reads released rows and public tables
 (free/).
 """

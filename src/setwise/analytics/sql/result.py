@@ -304,3 +304,14 @@ def _cell(output: Output, item: Item) -> RowCell:
         return estimated(item.count, item.interval, unreliable=item.unreliable)
     estimate = item.estimates[output.statistic or 0]
     return estimated(estimate.value, estimate.interval, unreliable=estimate.unreliable)
+
+
+def unique_names(names: Sequence[str]) -> list[str]:
+    """Return the `names` of result columns with _1, _2, .. behind each that stood before, whatever its case."""
+    unique: list[str] = []
+    for name in names:
+        candidate, number = name, 1
+        while candidate.lower() in [each.lower() for each in unique]:
+            candidate, number = f"{name}_{number}", number + 1
+        unique.append(candidate)
+    return unique

@@ -16,7 +16,6 @@ from setwise.analytics.engines.joins import Join
 from setwise.analytics.query import Contributions, Query
 from setwise.analytics.rows.expression import ReleasedValue, RowExpression
 from setwise.analytics.schema import Schema
-from setwise.analytics.sql import other_users
 from setwise.analytics.sql.aggregates import DeclaredBounds, has_aggregate
 from setwise.analytics.sql.clauses import own_nodes, subqueries_of
 from setwise.analytics.sql.core import CORE_PREFIX, Core, Problems, SelectSource, StatementSettings
@@ -29,7 +28,9 @@ from setwise.analytics.sql.from_clause.names import Scope, use_known_names
 from setwise.analytics.sql.from_clause.public_lists import join_public_lists
 from setwise.analytics.sql.from_clause.tables import private_first, read_tables
 from setwise.analytics.sql.grouping_sets import has_grouping_sets, split_grouping_sets
-from setwise.analytics.sql.per_user import PerUserReader
+from setwise.analytics.sql.per_user import other_tables
+from setwise.analytics.sql.per_user.joined_rows import check_exists, join_rows, user_subquery, with_subquery
+from setwise.analytics.sql.per_user.selects import PerUserReader
 from setwise.analytics.sql.released_filters import ReleasedColumns, grouped_columns, move_released_conditions
 from setwise.analytics.sql.result import Output
 from setwise.analytics.sql.row_values import RowReader
@@ -37,7 +38,6 @@ from setwise.analytics.sql.select_kinds import is_per_user
 from setwise.analytics.sql.spellings import rewrite_user_sets
 from setwise.analytics.sql.statement import Statement, computed_output
 from setwise.analytics.sql.syntax import check_parts, construct_of, only_column, unsupported
-from setwise.analytics.sql.user_rows import check_exists, join_rows, user_subquery, with_subquery
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.labels import Label
 
@@ -122,7 +122,7 @@ class StatementReader:
         Raises: `InvalidParameter` if the statement reads no private table.
         """
         use_known_names(tree, (*self._facts.public, *self._facts.private))
-        self._main = other_users.main_table(tree, (*self._facts.public, *self._facts.private))
+        self._main = other_tables.main_table(tree, (*self._facts.public, *self._facts.private))
         self._ties = tuple(sorted({each.name.lower() for each in tree.find_all(exp.Identifier)}))
         while any(name.startswith(self._core_prefix) for name in self._ties):
             self._core_prefix += "_"  # a table that the statement calls core_0 would hide the released rows
@@ -407,10 +407,10 @@ class StatementReader:
             if joined.table == base.table:
                 user_joins.append((join, joined))
             elif self._is_derived(join.this, known) and self._is_derived(first, known):
-                base, same_rows = other_users.beside(base, joined, self._settings.user, next(self._numbers))
+                base, same_rows = other_tables.beside(base, joined, self._settings.user, next(self._numbers))
                 user_joins.append((join, same_rows))
             elif self._is_derived(join.this, known):
-                other_users.name_table(join, joined)
+                other_tables.name_table(join, joined)
         if user_joins:
             kept = [join for join in joins if all(join is not other for other, _ in user_joins)]
             select.set("joins", kept or None)
@@ -419,7 +419,7 @@ class StatementReader:
         for join, joined in user_joins:
             rows = join_rows(select, join, joined, rows, scope, self._settings.user, reader.read)
         for node in list(subqueries_of(select)):
-            with other_users.replacing_refused(node, self.problems):
+            with other_tables.replacing_refused(node, self.problems):
                 rows = self._with_subquery(node, rows, scope, known, reader)
         scope.resolve(select)
         return rows
@@ -441,7 +441,7 @@ class StatementReader:
         number = next(self._numbers)
         if isinstance(result, SelectSource):
             if result.table != rows.table:
-                rows, result = other_users.beside(rows, result, self._settings.user, number)
+                rows, result = other_tables.beside(rows, result, self._settings.user, number)
             rows, replaced = with_subquery(subquery, result, rows, scope, self._settings.user, number, reader.read)
             node.replace(replaced)
         elif len(self.problems.messages) == refused:
@@ -482,7 +482,7 @@ class StatementReader:
         if schema_of is None:
             return None
         if per_user and table in self._facts.private and self._main not in (None, table):
-            return None if joins else other_users.schema_beside(schema_of, str(self._main), table, self._settings.user)
+            return None if joins else other_tables.schema_beside(schema_of, str(self._main), table, self._settings.user)
         return schema_of(table, joins)
 
     def _joins_of_subqueries(
@@ -498,12 +498,12 @@ class StatementReader:
             inner = node.this if isinstance(node, exp.Exists | exp.Subquery) else node.args["query"]
             if self._private_table(inner, known) in (None, table):
                 continue
-            with other_users.replacing_refused(node, self.problems):
+            with other_tables.replacing_refused(node, self.problems):
                 subquery = user_subquery(node, scope, self._settings.user)
                 result = None if subquery is None else self._select(subquery.select, known, top=False)
                 if subquery is not None and isinstance(result, SelectSource):
-                    number = next(self._numbers)
-                    join, value = other_users.join_subquery(subquery, result, scope.tables, self._settings.user, number)
+                    named = (self._settings.user, next(self._numbers))
+                    join, value = other_tables.join_subquery(subquery, result, scope.tables, *named)
                     joins.append(join)
                     node.replace(value)
         return joins
@@ -513,7 +513,7 @@ class StatementReader:
 
         `known` are common table expressions by name.
         """
-        results = [self._table(table, known) for table in other_users.tables_read(node)]
+        results = [self._table(table, known) for table in other_tables.tables_read(node)]
         return next((each.table for each in results if isinstance(each, SelectSource)), None)
 
     def _public_name(self, node: exp.Expr, known: Mapping[str, _Result]) -> str | None:

@@ -351,8 +351,8 @@ _TAIL = 2**16
 def total_line_note(file: TableFile, options: CsvOptions, noted: Collection[str] = ()) -> str:
     """Return a sentence if the last line of a text file has a cell such as "Total"; else "".
 
-    A query would count such a line as one more row, of one more user. `options` say how the file is written. Words in
-    `noted` have a note of their own, because they stand in the user column.
+    A query would count such a line as one more row, of one more user. `options` say how the file is written, and which
+    words mean an empty cell. Words in `noted` have a note of their own, because they stand in the user column.
     """
     form = options.format_of(options.suffix_of(file))
     tail = b""
@@ -362,7 +362,7 @@ def total_line_note(file: TableFile, options: CsvOptions, noted: Collection[str]
     lines = tail.decode("utf-8", "replace").strip().splitlines(keepends=True)
     cells = split_rows(lines[-1:], form.separator)[0][0] if lines else []
     word = next((cell for cell in cells if is_total(cell)), None)
-    if word is None or word in noted:
+    if word is None or word in noted or word in options.cells.null:
         return ""
     return f"its last line has the cell {word!r}: if the line is a total and no row, take it out, as it would count"
 

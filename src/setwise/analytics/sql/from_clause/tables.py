@@ -117,7 +117,8 @@ def private_first(select: exp.Expr, place: int) -> None:
     if place == 1 and str(joins[0].args.get("side") or "").upper() == "RIGHT":
         joins[0].set("side", "LEFT")
     elif any(join.args.get("side") for join in joins[:place]):
-        raise unsupported("a LEFT or RIGHT JOIN that keeps all rows of a public table", "begin FROM with the private table")
+        join = "a LEFT or RIGHT JOIN that keeps all rows of a public table"
+        raise unsupported(join, "begin FROM with the private table")
     source = select.args["from_"]
     first, private = source.this, joins[place - 1].this
     joins[place - 1].set("this", first)

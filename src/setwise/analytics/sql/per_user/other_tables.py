@@ -18,8 +18,8 @@ from setwise.analytics.schema import Schema
 from setwise.analytics.sql.core import Problems, SelectSource
 from setwise.analytics.sql.from_clause.names import known_table
 from setwise.analytics.sql.from_clause.tables import ROWS
+from setwise.analytics.sql.per_user.joined_rows import UserSubquery
 from setwise.analytics.sql.syntax import construct_of, unsupported
-from setwise.analytics.sql.user_rows import UserSubquery
 
 
 @contextmanager
