@@ -110,7 +110,7 @@ class ExpectedError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserLimits:
-    """UserLimits on one user, and what is expected of the answer with them.
+    """Limits on one user, and what is expected of the answer with them.
 
     - `contributions` is the limit on a user's groups.
     - `rows` is, for each count of rows, the limit on a user's rows in a group.
