@@ -26,8 +26,9 @@ AnswerTarget = Callable[[Target, float | None], Bracket]
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """One proven bound on the delta or epsilon of a composition of mechanisms; the function `answer` evaluates it.
+    """One proven bound on the delta or epsilon of a composition of mechanisms.
 
+    - `answer` computes the bound: a bracket (a certified interval [lower, upper]) for a wanted delta or epsilon.
     - `method` and `statement` name the computation and its proof in results.
     - `tight`: whether some analyst attains the lower ends of the brackets. If not, lower ends carry no information.
     - `preliminary`: whether this is a quick bound, after which a better bound is tried.
@@ -50,14 +51,14 @@ class Bound:
     registered: tuple[str, str] | None = None
 
     def delta(self, epsilon: float, width: float | None = None) -> Bracket:
-        """Return this bound's bracket for delta at `epsilon`.
+        """Return this bound's bracket (a certified interval) for delta at `epsilon`.
 
         `width` is the wanted width of the bracket, relative to its upper end; None takes the default.
         """
         return self.answer(Target("delta", epsilon), width)
 
     def epsilon(self, delta: float, width: float | None = None) -> Bracket:
-        """Return this bound's bracket for epsilon at `delta`.
+        """Return this bound's bracket (a certified interval) for epsilon at `delta`.
 
         `width` is the wanted width of the bracket, relative to its upper end; None takes the default.
         """
@@ -144,9 +145,9 @@ def evaluate_bounds(
 ) -> tuple[Bracket, Bound]:
     """Return the intersection of the brackets of `bounds` for `target`, and the bound with the smallest upper end.
 
-    Bounds are evaluated in order until the intersection is as narrow as `width`, or its upper end is at most `below`.
+    A bracket is a certified interval for the delta or epsilon that `target` asks for. Bounds are evaluated in order
+    until the intersection is as narrow as `width`, or its upper end is at most `below`.
 
-    - `target` asks for the delta at an epsilon or for the epsilon at a delta.
     - `width` is relative to the upper end. If None, each bound says which width is enough for it (`Bound.enough`), or
       else `effort` does.
     - `below`: to the caller it makes no difference how far the upper end is below this number.
@@ -209,12 +210,16 @@ which saves evaluations, is worth its millisecond."""
 
 
 def linear_bound(kinds: ClassifiedUses, most_atoms: int | None = None, tolerance: float | None = None) -> Bound:
-    """Return a bound that brackets the optimal delta and epsilon of those uses that have fixed dominating pairs.
+    """Return the bound on the delta and epsilon of those uses in `kinds` that have fixed dominating pairs.
+
+    It is nearly exact, and holds whatever the analyst chooses on the fly, because the order of such uses does not
+    matter.
 
     - `kinds` are mechanism uses, sorted by how they compose. Of the uses without a fixed dominating pair, only the
       probability of outright failure (in which everything may be revealed) is included.
-    - `most_atoms` is the most privacy losses to enumerate; None allows as many as take about a second.
-    - `tolerance` is the share by which rounding of losses may raise their variance; None takes the default.
+    - `most_atoms` is the largest number of different privacy losses to enumerate; with more, losses are rounded to
+      equally spaced values. None allows as many as take about a second.
+    - `tolerance` is the share by which this rounding may raise the variance of the loss; None takes the default.
     """
     # The bound is valid whatever the analyst may choose on the fly: these uses act on privacy profiles as linear
     # operators that commute, so their order does not change delta. If there are more losses than `most_atoms`, they are

@@ -45,7 +45,7 @@ _MIXTURE = "docs/closed-forms.md, batch mixtures"
 
 @dataclass(frozen=True, slots=True)
 class BoundsConfig:
-    """Constants that decide which proven bounds on delta and epsilon are tried, and for how many uses.
+    """Constants that decide which proven bounds on delta and epsilon are tried, and for how many mechanism uses.
 
     They affect time and accuracy only: each bound holds, whatever these numbers are. The text below each constant says
     what it decides.
@@ -86,10 +86,13 @@ CONFIG = BoundsConfig()
 
 
 def bounds_for(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -> Iterator[Bound]:
-    """Yield the proven bounds on delta and epsilon of the mechanism uses `kinds`, tight bounds first.
+    """Yield the proven bounds on the delta and epsilon of the mechanism uses in `kinds`, tight bounds first.
 
-    `interaction` says what the analyst may choose on the fly, and `effort` how narrow a bracket must be. Every bound is
-    valid, so a caller may stop at the first bracket that is narrow enough.
+    - `kinds` are the uses, sorted by how they compose.
+    - `interaction` says what the analyst may choose on the fly.
+    - `effort` says how narrow the certified interval [lower, upper] for the delta or epsilon (the bracket) should be.
+
+    Every yielded bound is valid, so a caller may stop at the first one whose bracket is narrow enough.
     """
     # A bound is tight if some analyst attains its lower end.
     if interaction is Interaction.ADAPTIVE:
@@ -101,10 +104,11 @@ def bounds_for(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) 
 
 
 def _optimal(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -> Iterator[Bound]:
-    """Yield bounds that bracket the optimal delta or epsilon of uses that all have dominating pairs or bounded range.
+    """Yield bounds that bracket the delta and epsilon of the worst analyst from below and from above.
 
-    `kinds` are the uses, `interaction` says what the analyst may choose on the fly, and `effort` how narrow a bracket
-    must be.
+    - `kinds` are mechanism uses, each with a dominating pair or bounded range.
+    - `interaction` says what the analyst may choose on the fly.
+    - `effort` says how narrow a bracket (a certified interval) must be.
     """
     # If there is a closed form, it is the only bound. Otherwise bounds are computed numerically, quick bounds first.
     merged = _merged_integer_gaussians(kinds, interaction, effort)
@@ -137,10 +141,11 @@ def _optimal(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) ->
 
 
 def _on_the_grid(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -> Iterator[Bound]:
-    """Yield numerical bounds that bracket the optimal delta or epsilon of bounded-range uses and others in `kinds`.
+    """Yield bounds, computed on a grid of epsilons, that bracket the delta and epsilon of the worst analyst.
 
-    The others have fixed dominating pairs. `interaction` is batch, ordered or set-wise (what the analyst may choose on
-    the fly), and `effort` says how narrow a bracket must be.
+    - `kinds` are bounded-range uses, and possibly uses with fixed dominating pairs.
+    - `interaction` says what the analyst may choose on the fly: batch, ordered or set-wise.
+    - `effort` says how narrow a bracket (a certified interval) must be.
     """
     # Ordered and set-wise optima are computed by recursion on a grid of epsilons. Batches are bounded by such a
     # recursion and by branch and bound.
@@ -156,10 +161,16 @@ def _on_the_grid(kinds: ClassifiedUses, interaction: Interaction, effort: Effort
 def _merged_integer_gaussians(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -> Bound | None:
     """Return a bound in which Gaussian mechanisms replace integer Gaussian mechanisms with many different noise scales.
 
-    The losses of many different integer Gaussians are slow to sum, while Gaussians merge into one. For the upper end,
-    one Gaussian that dominates all integer Gaussians replaces them; for the lower end, Gaussians with a little more
-    noise. Returns None if `kinds` has few different integer Gaussians, or if the dominating Gaussian has too large a mu
-    squared. `interaction` says what the analyst may choose on the fly, and `effort` how narrow a bracket must be.
+    The losses of many different integer Gaussians are slow to sum, while Gaussians merge into one. For the upper end of
+    the bracket (a certified interval), one Gaussian that dominates all integer Gaussians replaces them. For the lower
+    end, Gaussians with a little more noise replace them.
+
+    - `kinds` are the mechanism uses, sorted by how they compose.
+    - `interaction` says what the analyst may choose on the fly.
+    - `effort` says how narrow a bracket must be.
+
+    Returns None if `kinds` has few different integer Gaussians, or if the dominating Gaussian has too large a mu
+    squared.
     """
     # For the upper end, one Gaussian replaces all of them. Its mu squared, (sensitivity / sigma)^2, is large enough for
     # it to dominate the integer mechanisms in any order. For the lower end, each integer mechanism is replaced by a
@@ -205,11 +216,14 @@ def _merged_integer_gaussians(kinds: ClassifiedUses, interaction: Interaction, e
 
 
 def small_losses_apart(kinds: ClassifiedUses) -> tuple[tuple[Use, ...], float] | None:
-    """Return (the uses of `kinds` without uses of tiny loss, the sum s of the largest losses of the uses left out).
+    """Return (the uses in `kinds` without the uses of tiny loss, s), where s is the largest loss of the uses left out.
 
-    The caller bounds the returned uses alone, and adds s to their epsilon. Otherwise the errors of a grid could make
-    the bound smaller when one more use of tiny loss is added. Returns None if no use can be left out, if no use has
-    bounded range, if some use may fail outright, or if some use has neither a dominating pair nor bounded range.
+    The uses left out are together at most s more privacy loss, so the caller bounds only the returned uses and adds s
+    to their epsilon. Without this step one more use of tiny loss could make a bound smaller, because the errors of a
+    grid may be larger than the effect of the use.
+
+    Returns None if no use can be left out, if no use has bounded range, if some use may fail outright, or if some use
+    has neither a dominating pair nor bounded range.
     """
     # In any order, the uses left out raise a privacy profile f (delta as a function of epsilon) at epsilon x to at most
     # f(x - s) (docs/optimal-composition.md, "Losses that hardly count"). Uses with the smallest losses are left out, as
@@ -257,10 +271,11 @@ def reached_by_adapting(kinds: ClassifiedUses, interaction: Interaction, target:
 def _first_narrow(
     kinds: ClassifiedUses, interaction: Interaction, target: Target, width: float | None, effort: Effort
 ) -> Bracket:
-    """Return a bracket for the optimal delta or epsilon of the uses in `kinds`.
+    """Return a bracket (a certified interval) for the delta or epsilon that the worst analyst reaches with uses.
 
     Bounds are evaluated one after another, until the intersection of their brackets is as narrow as wanted.
 
+    - `kinds` are the uses, sorted by how they compose.
     - `interaction` says what the analyst may choose on the fly.
     - `target` asks for the delta at an epsilon or for the epsilon at a delta.
     - `width` is the wanted width, relative to the upper end; None takes the widths of `effort`.
@@ -270,10 +285,10 @@ def _first_narrow(
 
 
 def _all_in_one_gaussian(kinds: ClassifiedUses) -> Bound:
-    """Return the upper bound in which one Gaussian mechanism replaces all bounded-range uses of `kinds`.
+    """Return the upper bound on delta and epsilon in which one Gaussian replaces all bounded-range uses in `kinds`.
 
-    The Gaussian dominates these uses in any adaptive order. The bound is quick to compute. It is close to the optimal
-    delta or epsilon if there are many bounded-range uses.
+    The bound is valid because the Gaussian mechanism dominates these uses in any adaptive order. It is quick to
+    compute, and close to what the worst analyst reaches if there are many bounded-range uses.
     """
     from setwise.accounting.methods.gaussian_majorant import in_any_order
     from setwise.accounting.wallet import gaussian_of
@@ -301,11 +316,13 @@ def _all_in_one_gaussian(kinds: ClassifiedUses) -> Bound:
 
 
 def _for_search(kinds: ClassifiedUses, effort: Effort) -> Iterator[Bound]:
-    """Yield two bounds for hundreds of bounded-range uses of one epsilon: a quick bound, and then a tighter bound.
+    """Yield a quick bound, and then a tighter one, for hundreds of bounded-range uses of one epsilon.
 
     The two bounds are for searches that evaluate them many times, such as a search for the least noise within a budget.
-    A caller evaluates the second bound only if the bracket of the first is wider than `effort.one_gaussian`, relative
-    to its upper end. `kinds` has the uses.
+
+    - `kinds` has the uses.
+    - `effort.one_gaussian` is a width, relative to the upper end of a bracket (a certified interval). A caller
+      evaluates the second bound only if the bracket of the first is wider.
     """
     # In the first bound one Gaussian replaces all bounded-range uses, which takes milliseconds. The second bound is
     # computed on a grid. The lower end of both bounds is attained by an analyst who does not adapt to earlier answers
@@ -357,11 +374,11 @@ def _guarantees(linear: Sequence[tuple[KnownNoise, int]]) -> list[tuple[Guarante
 
 
 def _majorant(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -> Bound:
-    """Return the bound in which one Gaussian replaces the bounded-range uses of small epsilon in `kinds`.
+    """Return the bound in which one Gaussian mechanism replaces the bounded-range uses of small epsilon in `kinds`.
 
-    The bracket contains the optimum, because the Gaussian of the upper end dominates these uses, and known mechanisms
-    with the same guarantees reach the lower end. `interaction` says what the analyst may choose on the fly, and
-    `effort` how narrow a bracket must be.
+    The upper end of its bracket (a certified interval) is valid because the Gaussian dominates the replaced uses. The
+    lower end is what known mechanisms with the same guarantees reach. `interaction` says what the analyst may choose on
+    the fly, and `effort` how narrow a bracket must be.
     """
     # The Gaussian dominates these uses in any order, so the composition with it gives the upper end. The lower end is
     # the delta or epsilon of known mechanisms that satisfy the same guarantees and are chosen up front (a batch). If
@@ -374,11 +391,12 @@ def _majorant(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -
     linear = [Use(noise, count) for noise, count in _guarantees(kinds.linear)]
 
     def bound(others: Sequence[Use], *stages: tuple[Group, ...]) -> Bound:
-        """Return the bound on linear uses followed by the bounded-range uses in `stages`.
+        """Return the bound on uses with fixed dominating pairs followed by bounded-range uses.
 
-        Linear uses have fixed dominating pairs. Here they are the linear uses of the enclosing call's `kinds`, and the
-        uses in `others`, which stand for some of its bounded-range uses. Each stage is a tuple of (epsilon, count)
-        groups; the uses of a stage may come in any order.
+        - `others`: these uses come first, together with the uses of the enclosing call that have fixed dominating
+          pairs. They stand for bounded-range uses of small epsilon.
+        - `stages` are the bounded-range uses that come afterwards. Each stage is a tuple of pairs (epsilon, count),
+          whose uses may come in any order; the stages come one after the other.
         """
         merged = replace(classify([*linear, *others]), failed=kinds.failed)
         if not (ranges := [RangeStage(groups) for groups in stages if groups]):
@@ -465,10 +483,10 @@ def _majorant(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -
 
 
 def _closed_form(kinds: ClassifiedUses, interaction: Interaction) -> Bound | None:
-    """Return a bound with the closed form of the optimal delta of bounded-range and other uses under `interaction`.
+    """Return the bound by a closed form for the largest delta that an analyst reaches under `interaction`.
 
-    `interaction` says what the analyst may choose on the fly. The other uses in `kinds` have fixed dominating pairs.
-    Returns None if no closed form is known, or if it has too many terms.
+    `kinds` are bounded-range uses, and possibly uses with fixed dominating pairs. `interaction` says what the analyst
+    may choose on the fly. Returns None if no closed form is known, or if it has too many terms.
     """
     uses = kinds.uses
     if interaction is Interaction.ORDERED:
@@ -499,10 +517,10 @@ def _closed_form(kinds: ClassifiedUses, interaction: Interaction) -> Bound | Non
 
 
 def _one_range(kinds: ClassifiedUses) -> Bound | None:
-    """Return a bound with the optimal delta of one bounded-range use among linear uses, in any adaptive order.
+    """Return the bound by the exact delta of one bounded-range use and uses with fixed dominating pairs, in any order.
 
-    `kinds` are the uses sorted by how they compose; linear uses have fixed dominating pairs. Returns None if the
-    privacy losses of the linear uses are too many to enumerate.
+    `kinds` are these uses. The bound holds for every analyst, also one who chooses the order on the fly. Returns None
+    if the uses with fixed dominating pairs have too many different privacy losses to enumerate.
     """
     from setwise.accounting.methods.exact import ExactLinear, OneRange
 
@@ -515,7 +533,7 @@ def _one_range(kinds: ClassifiedUses) -> Bound | None:
 
 
 def closed_form(kinds: ClassifiedUses, interaction: Interaction) -> Bound | None:
-    """Return a bound with the closed form of the optimal delta of the uses in `kinds` under `interaction`.
+    """Return the bound by a closed form for the largest delta that an analyst reaches with the uses in `kinds`.
 
     `interaction` says what the analyst may choose on the fly. Returns None if no closed form is known.
     """
@@ -524,9 +542,10 @@ def closed_form(kinds: ClassifiedUses, interaction: Interaction) -> Bound | None
 
 
 def _batch(kinds: ClassifiedUses) -> Callable[[float], Bracket] | None:
-    """Return a function from epsilon to the optimal delta of all uses of `kinds`, chosen up front as a batch.
+    """Return a function from epsilon to a bracket for the largest delta of the uses in `kinds`, chosen as a batch.
 
-    Returns None if no closed form is known, or if it has too many terms.
+    A batch is chosen up front. The function computes a closed form. Returns None if no closed form is known, or if it
+    has too many terms.
     """
     # The closed form needs bounded-range uses of a single epsilon; all other uses must be pure DP, with epsilons that
     # are multiples of half that epsilon.
@@ -543,9 +562,10 @@ def _batch(kinds: ClassifiedUses) -> Callable[[float], Bracket] | None:
 
 
 def _batch_mixture(kinds: ClassifiedUses, effort: Effort) -> Iterator[Bound]:
-    """Yield bounds for a batch of bounded-range uses and uses with fixed dominating pairs that has no closed form.
+    """Yield bounds on the delta and epsilon of a batch (uses that are all chosen up front) that has no closed form.
 
-    A batch is chosen up front. `kinds` are the uses, and `effort` says how narrow a bracket must be.
+    `kinds` are the uses: bounded-range uses, and possibly uses with fixed dominating pairs. `effort` says how narrow a
+    bracket (a certified interval) must be.
     """
     # There is no closed form if there are several bounded-range epsilons, or if the losses of the other uses are not
     # multiples of one unit.
@@ -567,10 +587,11 @@ def _batch_mixture(kinds: ClassifiedUses, effort: Effort) -> Iterator[Bound]:
 
 
 def _optimum(stages: tuple[Stage, ...], failure: Bracket, effort: Effort, statement: str, *, tight: bool) -> Bound:
-    """Return a bound with the largest delta over all analysts who go through `stages` in order, computed on a grid.
+    """Return the bound by the largest delta over all analysts who go through `stages` in order, computed on a grid.
 
-    - `stages`: each stage is a set of uses in any order.
-    - `failure` is a bracket for the probability of outright failure (in which everything may be revealed).
+    - `stages`: each stage is a set of uses, which the analyst makes in any order before the next stage.
+    - `failure` is a bracket (a certified interval) for the probability of outright failure, in which everything may be
+      revealed.
     - `effort` says how narrow a bracket must be.
     - `statement` names the proof.
     - `tight` says whether some analyst attains the lower ends of the brackets.
@@ -602,11 +623,11 @@ def _only_if(closer: Callable[[Target], bool], bound: Bound) -> Bound:
 
 
 def _prices_are_closer(kinds: ClassifiedUses, target: Target) -> bool:
-    """Return whether the slow of two upper bounds is probably closer than the quick one for the uses `kinds`.
+    """Return whether the slow one of two upper bounds is probably lower than the quick one for the uses `kinds`.
 
-    The slow bound is a dynamic program over orders of bounded-range uses, in which each use has a price, and a sum of
-    prices stands for the remaining uses. The quick bound replaces all bounded-range uses of small epsilon by one
-    Gaussian. Both bound the delta or epsilon that `target` asks for.
+    Both bound the delta or epsilon that `target` asks for. The quick bound replaces all bounded-range uses of small
+    epsilon by one Gaussian. The slow bound follows an analyst from use to use on a grid. It gives each bounded-range
+    use a price, and keeps only the sum of the prices of the remaining uses instead of the list of these uses.
     """
     # Both bounds raise log E[exp(tilt L)], with L the loss of all uses, above what it can be; this is compared at the
     # tilt of `target`.
@@ -649,10 +670,10 @@ def _in_order(uses: Sequence[Use]) -> tuple[Stage, ...]:
 
 
 def lower_bound(kinds: ClassifiedUses) -> Bound:
-    """Return a lower bound on the delta or epsilon that any proof can promise for the guarantees in `kinds`.
+    """Return the bound by what known mechanisms with the guarantees in `kinds` reach: no proof can promise less.
 
-    It is the delta or epsilon of known mechanisms that satisfy the guarantees, chosen up front (as a batch) and
-    composed exactly. No proof can promise less. The brackets of the returned bound are [lower bound, infinity].
+    The known mechanisms are chosen up front (as a batch) and composed exactly; their delta or epsilon is the lower
+    bound. The brackets (certified intervals) of the returned bound are [lower bound, infinity].
     """
 
     def answer(target: Target, width: float | None) -> Bracket:
@@ -672,19 +693,20 @@ def lower_bound(kinds: ClassifiedUses) -> Bound:
 
 
 def epsilon_reached(uses: Sequence[Use], delta: float) -> float:
-    """Return a lower bound on the epsilon that any proof can promise for `uses` at `delta`.
+    """Return a lower bound on the epsilon that any proof can promise at `delta` for the guarantees of `uses`.
 
-    Known mechanisms satisfy the guarantees of `uses` and have a delta above `delta` at every epsilon below the result.
-    The result is 0 if no such mechanisms are known.
+    Known mechanisms that satisfy these guarantees have a delta above `delta` at every epsilon below the result. The
+    result is 0 if no such mechanisms are known.
     """
     return lower_bound(classify(uses)).epsilon(delta).lower
 
 
 def _fixed_witnesses(kinds: ClassifiedUses, _: Target) -> Iterator[Bound]:
-    """Yield lower bounds from known examples of noise, one example for each guarantee in `kinds` that has one.
+    """Yield lower bounds on delta and epsilon by known examples of noise that satisfy the guarantees in `kinds`.
 
-    The first bound is the composition of all examples. If there are few, the others are single examples: leaving uses
-    out reveals less, so each is a lower bound too. The second argument, a target, is ignored.
+    The first bound is the composition of the examples of all guarantees that have one. If there are few examples, each
+    further bound composes the uses of one example alone: leaving the other uses out reveals less, so these bounds are
+    valid too. The second argument, a target, is ignored.
     """
     witnesses = [
         Use(noise, use.count) for use in kinds.uses if (noise := use.guarantee.worst_known_example()) is not None
@@ -698,11 +720,11 @@ def _fixed_witnesses(kinds: ClassifiedUses, _: Target) -> Iterator[Bound]:
 
 
 def _worst_responses(kinds: ClassifiedUses, target: Target) -> Iterator[Bound]:
-    """Yield at most one lower bound on the delta or epsilon of the uses `kinds`, whichever `target` asks for.
+    """Yield at most one lower bound on the delta or epsilon, whichever `target` asks for, of the uses in `kinds`.
 
-    Each bounded-range use is replaced by a randomized response with the same guarantee. Nothing is yielded if no use
-    has bounded range, if some use has neither bounded range nor a dominating pair, or if delta is not expected to fall
-    with epsilon near `target`.
+    The bound replaces each bounded-range use by a randomized response with the same guarantee, about the worst one for
+    this target. Nothing is yielded if no use has bounded range, if some use has neither bounded range nor a dominating
+    pair, or if delta is not expected to fall with epsilon near `target`.
     """
     # The privacy loss of an epsilon-bounded-range response is t or t - epsilon. Any t in (0, epsilon) is valid.
     # `worst_t` chooses the t that costs most if the overall delta falls with the overall epsilon x like exp(-tilt x);
@@ -718,11 +740,11 @@ def _worst_responses(kinds: ClassifiedUses, target: Target) -> Iterator[Bound]:
 
 
 def _tilt(kinds: ClassifiedUses, target: Target) -> float:
-    """Return roughly the rate at which the overall delta of `kinds` falls with the overall epsilon near `target`.
+    """Return roughly the rate at which log delta of the uses in `kinds` falls with epsilon near `target`.
 
     The rate serves as an exponential tilt: losses L are weighted by exp(rate L). `target` asks for the delta at an
     epsilon, or for the epsilon at a delta. The result may be negative for an epsilon below the mean loss. It is 0 for a
-    delta that is not above the probability of outright failure.
+    delta that is not above the probability of outright failure (in which everything may be revealed).
     """
     saddle = proxy_saddle(kinds.linear, kinds.ranges)
     if target.wanted == "delta":
@@ -732,21 +754,22 @@ def _tilt(kinds: ClassifiedUses, target: Target) -> float:
 
 
 def _moderate_tilt(kinds: ClassifiedUses, target: Target) -> float:
-    """Return roughly the rate at which delta falls with epsilon near `target`, or 0 if that rate is too large to use.
+    """Return roughly the rate at which log delta falls with epsilon near `target`, or 0 if it is too large to use.
 
-    The rate serves as a tilt: losses L are weighted by exp(rate L). If it is too large, nearly every use in `kinds` has
-    its largest loss under the tilt, and rounding errors become large.
+    The rate serves as an exponential tilt: losses L are weighted by exp(rate L). If the rate is too large, nearly every
+    use in `kinds` has its largest loss under these weights, and rounding errors become large.
     """
     tilt = _tilt(kinds, target)
     return tilt if tilt <= proxy_saddle(kinds.linear, kinds.ranges).moderate(tilt) else 0.0
 
 
 def _worst_laws(kinds: ClassifiedUses, target: Target) -> Iterator[Bound]:
-    """Yield lower bounds in which mechanisms with a two-valued privacy loss replace the uses of one zCDP guarantee.
+    """Yield lower bounds on the delta or epsilon, whichever `target` asks for, of the uses in `kinds`.
 
-    The two values are chosen so that the mechanisms satisfy the guarantee and delta is about largest. `target` asks for
-    the delta at an epsilon or for the epsilon at a delta. Nothing is yielded if `kinds` has no zCDP guarantee, if some
-    use has bounded range, or if the search would fail or take too long.
+    Each bound is computed for an example: mechanisms whose privacy loss has two values replace all uses of one zCDP
+    guarantee. The two values are chosen so that these mechanisms satisfy the guarantee and delta is about largest.
+    Nothing is yielded if `kinds` has no zCDP guarantee, if some use has bounded range, or if the search for the two
+    values would fail or take too long.
     """
     # The guarantee is the zCDP guarantee in `kinds` with the largest count times rho. Other guarantees without a
     # dominating pair are replaced by known examples. The two values of the loss are chosen so that delta at an overall
@@ -774,10 +797,10 @@ def _worst_laws(kinds: ClassifiedUses, target: Target) -> Iterator[Bound]:
         return
 
     def composed(law: TwoPointLaw) -> Bound:
-        """Return the bound on the uses `kinds` if the uses of one zCDP guarantee have the two-valued loss `law`.
+        """Return the bound on all uses for the case that the uses of one zCDP guarantee have the privacy loss `law`.
 
-        The one guarantee is the zCDP guarantee with the largest count times rho. If mechanisms with this loss satisfy
-        the guarantee, the bound is a lower bound on what any proof can promise.
+        `law` has two values. The guarantee is the zCDP guarantee that the enclosing call chose, with the largest count
+        times rho. If mechanisms with the loss `law` satisfy the guarantee, no proof can promise less than this bound.
         """
         linear = (*beside.linear, (law, worst.count))
         return linear_bound(replace(beside, linear=linear, failed=kinds.failed))
@@ -787,9 +810,10 @@ def _worst_laws(kinds: ClassifiedUses, target: Target) -> Iterator[Bound]:
         at = max(epsilon, 1e-9)
 
         def reached(candidate: TwoPointLaw, at: float = at) -> float:
-            """Return a lower bound on delta at epsilon `at` if the uses of the zCDP guarantee have one two-valued loss.
+            """Return a lower bound on delta at epsilon `at`, if uses of one zCDP guarantee have the loss `candidate`.
 
-            `candidate` is this loss. The enclosing call searches for the loss with the largest such bound.
+            `candidate` is a privacy loss with two values. The enclosing call searches for the one with the largest
+            bound.
             """
             return composed(candidate).delta(at).lower
 
@@ -803,9 +827,9 @@ def _worst_laws(kinds: ClassifiedUses, target: Target) -> Iterator[Bound]:
 
 
 def _concentrated_above(kinds: ClassifiedUses) -> Callable[[float], Bracket]:
-    """Return a function that maps an epsilon to [0, upper bound on delta], computed by zCDP.
+    """Return a function from an epsilon to [0, upper bound on delta] for the uses in `kinds`, computed by zCDP.
 
-    The zCDP parameters of all uses in `kinds` are added up, and their sums imply a delta at every epsilon.
+    The zCDP parameters of all uses are added up, and their sums imply a delta at every epsilon.
     """
     from setwise.accounting.methods.moments import zero_concentrated_sum
 

@@ -212,9 +212,10 @@ def epsilon_between(
 ) -> Bracket:
     """Return a bracket for the smallest epsilon >= 0 whose delta is at most `delta`, from two bounds on delta.
 
-    `upper` and `lower` map an epsilon to an upper and a lower bound on its delta. The search starts at the epsilon
-    `guess`. The upper end is found to the relative accuracy `near`. The lower end is found only to the accuracy
-    `CONFIG.lower_near` times `near`, because no promise depends on it.
+    - `upper` and `lower` map an epsilon to an upper and a lower bound on its delta.
+    - `guess` is the epsilon where the search starts.
+    - `near` is the relative accuracy of the upper end. The lower end has only the accuracy `CONFIG.lower_near` times
+      `near`, because no promise depends on it.
 
     Raises: `Unattainable` if no epsilon up to 1e30 brings `upper` down to `delta`.
     """
@@ -285,8 +286,8 @@ def crossing(
 ) -> float:
     """Return a point next to the place where the falling function `height` crosses 0, between `left` and `right`.
 
-    - `keep_left`: True for a point just left of the crossing (`right` if the height is still positive there), and False
-      for a point just right of it.
+    - `keep_left`: True returns a point just left of the crossing, where `height` is still positive (or `right` if it is
+      positive there too). False returns a point just right of the crossing, where `height` is no longer positive.
     - `near` is the wanted distance from the crossing, as a share of `right`; 0 asks for the accuracy of floats.
     """
     # The search narrows an interval that contains the crossing. It ends when the interval is no longer than `near`
@@ -377,16 +378,17 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How narrow a certified bracket should be, and how much work may be spent on it.
+    """How narrow a bracket (a certified interval for an epsilon or a delta) should be, and how much work it may take.
 
     Widths are relative to the upper end of the bracket.
 
-    - `width` is what computations on a grid aim for if the caller asks for no width.
+    - `width` is the width that computations on a grid aim for if the caller asks for no width.
     - `enough` is the width at which no further bound is computed.
     - `progress` is called with the share of work done.
     - `pricing`: False leaves out an upper bound that takes seconds, for bounded-range uses of many epsilons.
-    - `one_gaussian` is the width at which the quick bound by one Gaussian is enough for many bounded-range uses of
-      one epsilon; 0 never accepts it.
+    - `one_gaussian`: many bounded-range uses of one epsilon have a quick bound, in which one Gaussian mechanism
+      replaces them. If its bracket is at most this wide, no slower bound is computed; 0 always computes the slower
+      bound.
     - `tolerance` is the share by which rounding of losses may raise their variance; None takes the default.
     """
 

@@ -20,10 +20,10 @@ from setwise.errors import InvalidParameter, Unattainable
 
 @dataclass(frozen=True, slots=True)
 class CalibrationConfig:
-    """Constants of the search for the noise scale, the epsilon per use or the number of uses that meets a budget.
+    """Constants of the search for the noise scale, the epsilon per use or the number of uses that just meets a budget.
 
-    No guarantee depends on them, because the returned value is certified. The excess of a value is log(its delta /
-    wanted delta); a value is good if its excess is at most 0.
+    No guarantee depends on them, because the delta of the returned value is certified. The excess of a value is log(its
+    delta / wanted delta); a value is good if its excess is at most 0.
     """
 
     # Noise scales and epsilons are searched on a logarithmic scale, numbers of uses on a linear one.
@@ -107,7 +107,7 @@ class _Target:
     certified: dict[float, CertifiedBound] = field(default_factory=dict)
 
     def excess(self, value: float) -> tuple[float, float]:
-        """Return (log(d / wanted delta), log(d / c)), where [c, d] is the certified bracket for the plan's delta.
+        """Return (log(d / wanted delta), log(d / c)), where the delta of the plan is certified to lie between c and d.
 
         `value` is the value of the plan's free parameter: its noise, epsilon or count. The first number is at most 0 if
         `value` meets the target; the second is the uncertainty of the first.
@@ -130,10 +130,10 @@ class _Target:
         return self._log(estimated_delta(self.plan(value), self.epsilon))
 
     def calibrated(self, value: float) -> Calibrated:
-        """Return the result of the calibration for the parameter value `value`, whose certified delta is already known.
+        """Return the result of the calibration for the plan's `value`, whose delta `excess` has certified before.
 
-        The delta is tightened by bounds for other interactions (analysts who may choose more, or less, on the fly; see
-        `Composition.compared`).
+        `value` is the value of the plan's free parameter. Its certified delta is tightened by bounds for other
+        interactions (for analysts who may choose more, or less, on the fly), because these bounds are valid here too.
         """
         uses = tuple(self.plan(value))
         composition = compose(uses, self.interaction)

@@ -14,12 +14,13 @@ from setwise.accounting.losses.dominating_pairs import KnownNoise
 
 @dataclass(frozen=True, slots=True)
 class ClassifiedUses:
-    """Mechanism uses (guarantees with counts), classified by how they compose.
+    """Mechanism uses (guarantees with counts), sorted by how they compose.
 
     - `uses` are the uses in their original order.
-    - `linear` are the uses with fixed dominating pairs.
-    - `ranges` are the bounded-range uses as (epsilon, count).
-    - `failed` are the outright failures (in which everything may be revealed) of all uses as (delta, count).
+    - `linear` are the uses with fixed dominating pairs, as pairs (noise, count).
+    - `ranges` are the bounded-range uses, as pairs (epsilon, count).
+    - `failed` has the probabilities of outright failure (in which everything may be revealed) of all uses, as pairs
+      (delta, count).
     - `classes` are all other uses, such as zCDP uses, of which only moments of the privacy loss are known.
     """
 
@@ -38,7 +39,10 @@ class ClassifiedUses:
         return any_fails(self.failed)
 
     def pure_epsilons(self) -> list[float] | None:
-        """Return the distinct epsilons of the uses in `linear` if all of them are pure DP; otherwise None."""
+        """Return the distinct epsilons of the uses in `linear` if all of them are pure DP; otherwise None.
+
+        `linear` has the uses with fixed dominating pairs.
+        """
         epsilons = [known.epsilon for known, _ in self.linear if isinstance(known, PureDP)]
         return epsilons if len(epsilons) == len(self.linear) else None
 

@@ -73,8 +73,9 @@ compositions."""
 class Composition:
     """The composition of `uses` (guarantees with counts) by an analyst who may decide some things on the fly.
 
-    `interaction` says which things: nothing (batch), the mechanisms (ordered), also their order (set-wise) or also
-    their parameters (adaptive). `progress` is called with the share of work done during long computations.
+    `interaction` says what the analyst may decide after seeing earlier answers: nothing (batch), the mechanisms
+    (ordered), also their order (set-wise) or also their parameters (adaptive). `progress` is called with the share of
+    work done during long computations.
     """
 
     uses: tuple[Use, ...]
@@ -179,12 +180,12 @@ class Composition:
         return replace(finer if finer.upper <= default.upper else default, lower=lower)
 
     def _without_small_losses(self, target: Target, effort: Effort) -> CertifiedBound | None:
-        """Return a bound in which uses of tiny loss only shift epsilon by the sum of their largest losses, or None.
+        """Return a bound in which uses of tiny loss only shift epsilon; None if this does not apply.
 
-        Call this sum s. If `target` asks for an epsilon, s is added to the epsilon of the other uses. If it asks for a
-        delta, the delta of the other uses is read at an epsilon smaller by s. Otherwise one more use of tiny loss could
-        lower the bound, because errors of a grid may be larger than its effect. `effort` says how narrow a bracket must
-        be.
+        Let s be the sum of the largest losses of these uses. If `target` asks for an epsilon, s is added to the epsilon
+        of the other uses. If it asks for a delta, the delta of the other uses is taken at an epsilon smaller by s.
+        Without this step one more use of tiny loss could lower the bound, because errors of a grid may be larger than
+        its effect. `effort` says how narrow a bracket (a certified interval) must be.
 
         Returns None if no use has a tiny loss, if parameters are chosen on the fly, or if `target` gives an epsilon of
         at most 2 s.
@@ -217,9 +218,9 @@ class Composition:
     def _not_below_parts(self, bound: CertifiedBound, target: Target) -> CertifiedBound:
         """Return `bound` with both ends raised, so that neither is below the same end for a subset of the uses.
 
-        The bounds for some subsets are computed for this. The true optimum of all uses is at least the optimum of a
-        subset. But computed upper ends are above the optimum by errors of grids, so without this step one more use
-        could lower the upper end. `target` asks for a delta or an epsilon.
+        The worst analyst reaches with all uses at least what the worst analyst reaches with a subset. Computed upper
+        ends are above this value by the errors of a grid, so without this step one more use could lower the upper end.
+        The bounds for some subsets are computed here. `target` asks for a delta or an epsilon.
 
         Theorem: docs/numerics.md, "Upper ends of growing sets".
         """
@@ -414,12 +415,12 @@ class Composition:
 
 
 def _sets_without_small_kinds(uses: tuple[Use, ...]) -> Iterator[tuple[Use, ...]]:
-    """Yield `uses` without the smallest kind of use, and then without the two smallest kinds, if these are small.
+    """Yield `uses` without the smallest kind of use, and then without the two smallest kinds, if these kinds are small.
 
-    A kind is all uses with the same guarantee. The size of a kind is the sum of rho + max(xi, 0) over its uses, which
-    are (xi, rho)-zCDP. Kinds are small if they have together at most the share `_SMALL_SHARE` of the sum of all sizes.
-    The caller compares the bound for all uses with the bounds for the yielded sets, so that a small further use does
-    not lower the bound.
+    A kind is all uses with the same guarantee. Each use implies (xi, rho)-zCDP, and the size of a kind is the sum of
+    rho + max(xi, 0) over its uses. The kinds left out are small if they have together at most the share `_SMALL_SHARE`
+    of the sizes of all kinds. The caller compares the bound for all uses with the bounds for the yielded sets, so that
+    one more small use does not lower the bound.
     """
     # The size of a kind is its number of uses times rho + max(xi, 0), where the guarantee implies (xi, rho)-zCDP. Kinds
     # of equal size are ordered by the text of the guarantee. At most `_MOST_PARTS` sets are yielded, and the kinds left

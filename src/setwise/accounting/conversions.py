@@ -12,10 +12,10 @@ from setwise.accounting.guarantees import ApproxDP, BoundedRange, Gaussian, Pure
 
 
 def log_delta(xi: float, rho: float, epsilon: float, order_less_one: float) -> float:
-    """Return the logarithm, rounded up, of the delta that (xi, rho)-zCDP implies at `epsilon` by one order alpha.
+    """Return the logarithm, rounded up, of the delta that (xi, rho)-zCDP implies at `epsilon` by one Renyi divergence.
 
-    The order of the Renyi divergence is alpha = 1 + `order_less_one`. Every order implies a delta; the best order
-    implies the smallest.
+    The divergence has the order alpha = 1 + `order_less_one`. Every order implies a delta; see `best_order` for the
+    order that implies the smallest.
     """
     a = order_less_one
     alpha = 1.0 + a
@@ -26,9 +26,10 @@ def log_delta(xi: float, rho: float, epsilon: float, order_less_one: float) -> f
 
 
 def best_order(xi: float, rho: float, epsilon: float) -> float:
-    """Return alpha - 1 for the order alpha at which (xi, rho)-zCDP implies the smallest delta at `epsilon`.
+    """Return alpha - 1 for the order alpha of Renyi divergence by which (xi, rho)-zCDP implies the smallest delta.
 
-    It is the root of xi + (2 alpha - 1) rho - epsilon + log(1 - 1/alpha), which rises with alpha.
+    The delta is taken at `epsilon`. The order is the root of xi + (2 alpha - 1) rho - epsilon + log(1 - 1/alpha), which
+    rises with alpha.
     """
     low, high = -60.0, 60.0  # of log(alpha - 1)
     for _ in range(100):

@@ -24,9 +24,9 @@ enough."""
 
 
 def estimated_delta(uses: Sequence[Use], epsilon: float) -> float:
-    """Return approximately the delta of `uses` at `epsilon`, if an analyst may use them in any adaptive order.
+    """Return approximately the delta at `epsilon` of `uses` that an analyst may make in any order, adapting to answers.
 
-    It is an estimate, not a bound.
+    It is an estimate for searches, not a bound.
     """
     kinds = classify(uses)
     if epsilon >= _largest(uses):
@@ -38,10 +38,11 @@ def estimated_delta(uses: Sequence[Use], epsilon: float) -> float:
 
 
 def estimated_epsilon(uses: Sequence[Use], delta: float) -> float:
-    """Return approximately the epsilon of `uses` at `delta`, if an analyst may use them in any adaptive order.
+    """Return approximately the epsilon at `delta` of `uses` that an analyst may make in any order, adapting to answers.
 
-    It is an estimate, not a bound. It is infinite if `delta` is below the probability of outright failure (in which
-    everything may be revealed). It is also infinite if `delta` equals this probability and some loss is unbounded.
+    It is an estimate for searches, not a bound. It is infinite if `delta` is below the probability of outright failure
+    (in which everything may be revealed). It is also infinite if `delta` equals this probability and some loss is
+    unbounded.
     """
     kinds = classify(uses)
     largest = _largest(uses)

@@ -18,7 +18,7 @@ from setwise.records import set_fields
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """The totals over all uses so far, by which a zCDP filter decides whether to admit a further use.
+    """The totals over all uses so far, which a zCDP filter compares with its budgets to admit a further use.
 
     Each use is (xi, rho)-zCDP unless it fails outright (in which case everything may be revealed). The field `rho` is
     the sum of r = rho + max(xi, 0) over the uses, because (xi, rho)-zCDP implies r-zCDP. `failure_sum` is the sum of

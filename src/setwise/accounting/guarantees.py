@@ -73,12 +73,10 @@ class Guarantee(ABC):
     """The noun for one use and the format of its parameters, for people; `in_words` may override them."""
 
     calibrates: ClassVar[Literal["noise", "epsilon"] | None] = None
-    """What a "?" in place of the kind's one parameter asks for: the smallest noise or the largest epsilon. None if
-    "?" is not allowed."""
+    """What a "?" in place of the kind's one parameter asks for; None if "?" is not allowed."""
 
     price_varies: ClassVar[bool] = False
-    """Whether the price needs functions that machines round differently. Such a price includes a margin larger than
-    the difference."""
+    """Whether machines may round the price differently; a margin in the price covers the difference."""
 
     def parameters(self) -> list[float]:
         """Return the guarantee's parameters in the order in which the notation, such as ``zcdp:0.02``, writes them."""
@@ -102,9 +100,10 @@ class Guarantee(ABC):
         """Return the approximate (xi, rho)-zCDP guarantee that this guarantee implies; every guarantee implies one."""
 
     def pure(self) -> "PureDP | None":
-        """Return the pure DP guarantee by which Laplace noise (continuous or on integers) is converted and priced.
+        """Return the pure DP that stands for Laplace noise in conversions and prices; None for all other kinds.
 
-        All other kinds return None even if they imply pure DP, because they have conversions of their own.
+        Laplace noise (continuous or on integers) is converted and priced as the pure DP that it implies. Other kinds
+        return None even if they imply pure DP, because they have conversions of their own.
         """
         return None
 
@@ -126,11 +125,12 @@ class Guarantee(ABC):
         return None
 
     def price(self, remaining: float) -> float:
-        """Return the price of one use that leaves `remaining` in a budget of mu squared; infinite if no price is known.
+        """Return how much one use takes from a budget of mu squared, if `remaining` is left in it afterwards.
 
-        Price and remaining budget are in mu squared. A Gaussian mechanism of mu^2 = `remaining` + price dominates the
-        use followed by a Gaussian mechanism of mu^2 = `remaining`. The less remains, the more a use may add, so the
-        price may be higher. The probability of outright failure (in which everything may be revealed) is not included.
+        The price, in mu squared like `remaining`, is a c for which one Gaussian mechanism of mu^2 = `remaining` + c
+        dominates the use followed by a Gaussian mechanism of mu^2 = `remaining`, which stands for all later uses. The
+        less remains, the higher the price may be. Infinite if no price is known. The probability of outright failure
+        (in which everything may be revealed) is not included.
         """
         pure = self.pure()
         return math.inf if pure is None else pure.price(remaining)
@@ -147,8 +147,8 @@ class Guarantee(ABC):
     def worst_known_example(self) -> "Guarantee | None":
         """Return known noise that satisfies this guarantee and has nearly the largest privacy loss that it allows.
 
-        The delta of this noise is a lower bound on the delta that can be promised from the guarantee alone. The result
-        is None if no such noise is known.
+        The delta of this noise is a lower bound on the delta that can be promised from the guarantee alone. None if no
+        such noise is known.
         """
         return self
 
@@ -225,7 +225,7 @@ class BoundedRange(Guarantee):
     def zero_concentrated(self) -> "ZeroConcentratedDP":
         """Return (mean - epsilon^2/8, epsilon^2/8)-zCDP, which epsilon-bounded range implies.
 
-        Here `mean_loss` gives the mean. The first parameter, xi, is never positive.
+        The mean is the largest mean privacy loss of a use (`mean_loss`). The first parameter, xi, is never positive.
 
         Theorem: the paper's lem:subgaussBounds, converted by lem:CDPtozCDP.
         """
@@ -233,7 +233,7 @@ class BoundedRange(Guarantee):
         return ZeroConcentratedDP(rho=converted.rho, xi=min(converted.xi, 0.0))
 
     def concentrated(self) -> "ConcentratedDP":
-        """Return (mean, epsilon/2)-CDP, which epsilon-bounded range implies; `mean_loss` gives the mean.
+        """Return (mean, epsilon/2)-CDP, which epsilon-bounded range implies; `mean_loss` returns this mean.
 
         Theorem: the paper's mean and subgaussian parameter of the privacy loss (lem:subgaussBounds).
         """
@@ -318,9 +318,9 @@ class Gaussian(Guarantee):
 
     @classmethod
     def merged(cls, uses: "Iterable[tuple[Gaussian, int]]") -> "Gaussian":
-        """Return the one Gaussian mechanism that is equivalent to all of `uses`, which are pairs (Gaussian, count).
+        """Return the one Gaussian mechanism that has the same privacy loss as all of `uses`, pairs (Gaussian, count).
 
-        Its sigma is rounded down, so that it never has less privacy loss than the uses.
+        Its sigma is rounded down, so that the one mechanism never seems to reveal less than the uses do.
 
         Theorem: Gaussian losses are Gaussian and add up, so sigma = (sum of 1/sigma_i^2)^(-1/2) exactly.
         """
@@ -603,7 +603,7 @@ class TruncatedDiscreteGaussian(Guarantee):
     def failure(self) -> float:
         """Return an upper bound on the probability that truncated integer Gaussian noise fails outright.
 
-        It fails if the outcome is one that only one of two neighbouring tables can produce.
+        It does if the outcome is one that only one of two neighbouring tables can produce.
         """
         return prices.off_the_overlap(self.sigma, self.bound, self.sensitivity)
 

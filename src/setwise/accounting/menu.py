@@ -62,10 +62,10 @@ MenuItem = PureDP | BoundedRange
 
 @dataclass(frozen=True, slots=True)
 class Menu:
-    """A menu of mechanism uses, each with a cost in whole units, and a budget of units for uses chosen on the fly.
+    """A price list for mechanism uses, in whole units, and a budget of units that pays for uses chosen on the fly.
 
-    - `items` are pairs (guarantee, cost of one use).
-    - `budget`: uses whose costs add up to at most this are together (`epsilon`, `delta`)-DP, in any order and number.
+    - `items` are pairs (guarantee, price of one use in units).
+    - `budget`: uses whose prices add up to at most this are together (`epsilon`, `delta`)-DP, in any order and number.
 
     The query of a use must be fixed when the use is charged, so that it cannot depend on later answers.
 
@@ -82,9 +82,10 @@ class Menu:
 
     @classmethod
     def for_promise(cls, guarantees: Sequence[Guarantee], *, epsilon: float, delta: float) -> "Menu":
-        """Return the menu of `guarantees` with the largest budget certified to keep all uses (epsilon, delta)-DP.
+        """Return a price list for `guarantees`, with the largest budget certified to keep all uses (epsilon, delta)-DP.
 
-        A menu has a cost, in whole units, for one use of each guarantee; the budget limits the sum of the costs.
+        The price of one use of each guarantee is a whole number of units, chosen here. The budget limits the sum of the
+        prices of all uses, which may be chosen on the fly.
 
         Raises: `InvalidParameter` if there are no guarantees or too many, or for a guarantee that is neither pure DP
         nor bounded range nor Laplace noise (continuous or on integers).
@@ -97,11 +98,11 @@ class Menu:
         return cls(epsilon, delta, priced, _largest_budget(priced, epsilon, delta))
 
     def cost(self, use: Use) -> int:
-        """Return the cost of all uses counted by `use`, in units of the menu's budget.
+        """Return the price of all uses counted by `use` (a guarantee and a count), in units of the menu's budget.
 
-        One use costs as much as the cheapest item of the menu whose guarantee it satisfies.
+        A menu is a price list for guarantees. One use costs as much as the cheapest listed guarantee that it satisfies.
 
-        Raises: `InvalidParameter` if the use satisfies the guarantee of no menu item.
+        Raises: `InvalidParameter` if the use satisfies no listed guarantee.
         """
         costs = [cost for item, cost in self.items if _no_worse(use.guarantee, item)]
         if not costs:
@@ -155,10 +156,10 @@ def _no_worse(guarantee: Guarantee, item: MenuItem) -> bool:
 
 
 def _gain(item: MenuItem, tilt: float) -> float:
-    """Return the gain of a menu `item`: log E[exp(tilt L)] of the worst privacy loss L that its guarantee allows.
+    """Return log E[exp(`tilt` L)], where L is the worst privacy loss that the guarantee of a menu `item` allows.
 
-    If the privacy profile of later uses falls with the overall epsilon x like exp(-tilt x), one use of the item before
-    them raises the logarithm of the profile by at most this number.
+    The number is about how much one use adds. If the delta of later uses falls with epsilon x like exp(-tilt x), one
+    use of the item before them raises the logarithm of delta by at most this number.
     """
     if isinstance(item, BoundedRange):
         return draw_gain(item.epsilon, tilt)
@@ -168,10 +169,10 @@ def _gain(item: MenuItem, tilt: float) -> float:
 
 
 def _costs(items: Sequence[MenuItem], epsilon: float, delta: float) -> tuple[tuple[MenuItem, int], ...]:
-    """Return pairs (menu item, cost in whole units) for a menu of `items` with the overall budget (epsilon, delta).
+    """Return pairs (menu item, price of one use in whole units) for a menu with the overall budget (epsilon, delta).
 
-    A menu lists the guarantees (items) that an account can pay for. Costs are about in proportion to what a use adds to
-    the overall epsilon, so that the budget is tight however it is spent.
+    A menu is a price list; its `items` are the guarantees that it lists. Prices are about in proportion to what a use
+    adds to the overall epsilon, so that the bound is about equally tight whatever the budget is spent on.
     """
     # The cost of an item is roughly in proportion to its gain, log E[exp(tilt L)], where L is the worst privacy loss of
     # the item (see `_gain`). The tilt is about the rate at which log delta falls with epsilon for the Gaussian
@@ -182,11 +183,11 @@ def _costs(items: Sequence[MenuItem], epsilon: float, delta: float) -> tuple[tup
     least = min(gains)
 
     def unevenness(unit: int) -> float:
-        """Return how uneven the gain per unit of cost is among the menu's items: the largest divided by the smallest.
+        """Return how far prices are from being in proportion to gains, if the cheapest item costs `unit` units.
 
-        The cheapest item costs `unit` units. The gain of an item is log E[exp(tilt L)], where L is its worst privacy
-        loss and tilt is chosen in the enclosing call. The bound is tightest if costs are in proportion to gains, that
-        is, if the result is 1.
+        The gain of a menu item is log E[exp(tilt L)], where L is its worst privacy loss and tilt is chosen in the
+        enclosing call. The result is the largest gain per unit of any item, divided by the smallest. The bound is
+        tightest if it is 1.
         """
         # The costs of the other items are rounded to whole units.
         rates = [gain / max(1, round(unit * gain / least)) for gain in gains]
@@ -227,10 +228,10 @@ def _largest_budget(items: tuple[tuple[MenuItem, int], ...], epsilon: float, del
 
 
 def _operator(item: MenuItem, step: float) -> BoundedRangeStep | RandomizedResponseStep:
-    """Return the operator that adds one earlier use, with the guarantee `item` of the menu, to a privacy profile.
+    """Return the operator that puts one use of the menu `item` (a guarantee) before later uses.
 
-    The operator takes the profile of later uses, and returns the profile of the added use followed by these. A profile
-    is delta as a function of epsilon, here on a grid of epsilons with this `step`.
+    The operator maps the privacy profile of the later uses (delta as a function of epsilon, on a grid of epsilons with
+    this `step`) to the privacy profile of the added use followed by the later uses.
     """
     # The epsilon of the item is rounded up to a multiple of the step.
     cells = cells_up(item.epsilon, step)

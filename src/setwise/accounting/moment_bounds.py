@@ -29,10 +29,10 @@ _CLASSES = "docs/optimal-composition.md, classes beside linear mechanisms"
 
 
 def moment_bounds(kinds: ClassifiedUses) -> Iterator[Bound]:
-    """Yield bounds that add up moments, zCDP parameters or largest losses of uses; they hold for any adaptive order.
+    """Yield bounds on the delta and epsilon of the uses in `kinds` that add up one number per use.
 
-    Some of these bounds compose a part of the uses exactly, and use sums for the others only. `kinds` are the uses
-    sorted by how they compose.
+    The numbers are moments of the privacy loss, zCDP parameters or largest losses. The bounds hold for any adaptive
+    order. Some of them compose a part of the uses exactly, and use sums for the others only.
     """
     uses = kinds.uses
     from setwise.accounting.methods.moments import subgaussian_sum, zero_concentrated_sum

@@ -232,9 +232,9 @@ def integer_gaussian_price(sigma: float, sensitivity: int, remaining: float, mis
 def wallet_before(price: Price, count: int, remaining: float) -> float:
     """Return the mu squared that a budget needs to pay for `count` equal uses and keep `remaining` after them.
 
-    The result is rounded up, so that it always suffices, and infinite if a use has no finite price. `price` maps the mu
-    squared left after one use to the price of this use. The less is left, the higher the price, so each use costs at
-    least as much as the use before it.
+    `price` maps the mu squared left after one use to the price of this use. The less is left, the higher the price, so
+    each use costs at least as much as the use before it. The result is rounded up, so that it always suffices, and
+    infinite if a use has no finite price.
     """
     # Uses are priced in blocks, from the last use to the first. Each use of a block is charged the price of the block's
     # last use, which is the highest of the block. All blocks together overcharge by only a few hundredths of the price
@@ -277,10 +277,12 @@ def after_paying(price: Price, count: int, wallet: float) -> float | None:
 def _by_total_variation(kernel: Callable[[float], float], epsilon: float, remaining: float) -> float:
     """Return the price of a use that leaves `remaining` in a budget of mu squared, computed by total variation.
 
-    The use is followed by a Gaussian of mu^2 = `remaining`. The price is by how much the mu squared of this Gaussian
-    must rise, so that the Gaussian alone has at least the total variation of the use and the Gaussian together.
-    `kernel` maps a loss s in [0, epsilon] to the weight with which the use raises the total variation, and `epsilon` is
-    the largest loss of the use. The result is infinite if `epsilon` is above 60.
+    A Gaussian mechanism of mu^2 = `remaining` stands for all later uses. The price is by how much the mu squared of
+    this Gaussian must rise, so that the Gaussian alone has at least the total variation of the use followed by the
+    Gaussian.
+
+    - `kernel` maps a loss s in [0, epsilon] to the weight with which the use raises the total variation.
+    - `epsilon` is the largest loss of the use. The result is infinite if it is above 60.
     """
     # Let v = `remaining`, and G_v a Gaussian of mu^2 = v. The price is a c for which the total variation of G_{v + c},
     # 2 Phi(sqrt(v + c) / 2) - 1, is at least that of the use followed by G_v. With w = sqrt(v) / 2, c = 4 d (2 w + d),
@@ -298,11 +300,11 @@ def _by_total_variation(kernel: Callable[[float], float], epsilon: float, remain
 
 
 def _price_of_gain(root: float, gained: float) -> float:
-    """Return by how much, rounded up, the mu squared of a Gaussian must rise to raise its total variation by an amount.
+    """Return by how much the mu squared of a Gaussian mechanism must rise to raise its total variation by an amount.
 
     `root` is w, half the mu of the Gaussian, and `gained` is the amount divided by 2 phi(w), where phi is the standard
-    normal density. The result is 4 d (2 w + d), where d is the smallest number with int_0^d exp(-w x - x^2/2) dx >=
-    `gained`. It is infinite if the integral cannot reach `gained`.
+    normal density. The result is 4 d (2 w + d), rounded up, where d is the smallest number with int_0^d exp(-w x -
+    x^2/2) dx >= `gained`. It is infinite if the integral cannot reach `gained`.
     """
     # `_by_total_variation` derives the formula. Newton's method finds d from the left, because the integral is concave
     # in d, and the d used is checked. For d close to 0 the integral is replaced by its lower bound d (1 - d (w / 2 + d
@@ -377,10 +379,10 @@ def off_the_overlap(sigma: float, bound: int, sensitivity: int) -> float:
 
 
 def missing_mass(sigma: float, bound: int, sensitivity: int) -> float:
-    """Return an upper bound on the probability that untruncated integer Gaussian noise leaves the common outcomes.
+    """Return an upper bound on the probability that untruncated integer Gaussian noise misses the common outcomes.
 
-    Common outcomes are those that both of two neighbouring tables can produce if the noise is truncated at `bound`.
-    `sigma` is the noise parameter, and `sensitivity` the difference of the two tables' true values.
+    Common outcomes are those that both of two neighbouring tables can produce if the noise is truncated to {-bound,
+    ..., bound}. `sigma` is the noise parameter, and `sensitivity` the difference of the two tables' true values.
     """
     # Let g(z) = exp(-z^2 / (2 sigma^2)) be the weights of the noise and m = bound - sensitivity + 1. The weights of all
     # other outcomes add up to at most g(m) + 2 int_m^inf g(x) dx. All weights add up to at least max(1, sigma sqrt(2
