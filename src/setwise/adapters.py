@@ -53,7 +53,7 @@ _SAMPLED = (
 def from_event(event: "DpEvent") -> tuple[Use, ...]:
     """Return the mechanisms in a dp-accounting event as `Use`s (a guarantee and a count each).
 
-    If the event's sensitivities are for replacing a user, then so are the returned guarantees.
+    If the event's sensitivities are for replacing one user by another, the returned guarantees are for replacing, too.
     Raises: `InvalidParameter` for an event with sampling or without a matching guarantee; compose such an event in
     dp-accounting.
     """
@@ -106,9 +106,9 @@ def to_pld(
     """Return a dp-accounting privacy loss distribution that dominates the composition.
 
     - `discretization`: the distance between losses on the distribution's grid
-    - `points`: the most epsilons at which an upper bound on the composition's delta is computed. There the
-      distribution's delta is this bound, and between these epsilons it is larger, so more points make it closer to the
-      composition
+    - `points`: the largest number of epsilons at which an upper bound on the composition's delta is computed. At these
+      epsilons the distribution's delta is this bound, and between them it is larger, so more points make it closer to
+      the composition
     - `tail`: the delta that determines the largest of these epsilons; about this much probability has infinite loss
 
     The result may be composed with distributions of other mechanisms, in any order and adaptively (docs/adapters.md).
@@ -202,10 +202,11 @@ _RENYI_ROUNDED = 1e-13
 
 
 def renyi_curve(uses: Iterable[Use], orders: Sequence[float]) -> list[float]:
-    """Return upper bounds on the Rényi divergence of all `uses` together, one for each of the `orders` above 1.
+    """Return upper bounds on the Rényi divergence of all `uses` together, one for each of the `orders` (above 1).
 
-    The bounds hold also if the uses are chosen adaptively (Mironov17). An epsilon that is computed from them is never
-    below the best epsilon for composing the uses set-wise (a fixed collection in any order).
+    The bounds hold also if the uses are chosen adaptively (Mironov17). They serve accountants that need Rényi curves:
+    an epsilon computed from them is never below the best epsilon for composing the uses set-wise (a fixed collection in
+    any order).
     """
     curve = [0.0] * len(orders)
     for use in uses:
@@ -300,10 +301,11 @@ def replace_one(uses: Iterable[Use]) -> tuple[Use, ...]:
 def replaced(guarantee: Guarantee) -> Guarantee:
     """Return the guarantee of one use if one user is replaced by another, instead of added or removed.
 
-    The epsilon of pure DP and bounded range doubles, and so does the sensitivity of additive noise. Other guarantees
-    become those of group privacy for two users, because a replacement is a removal and an addition. If a mechanism's
-    sensitivity under replacement is less than twice that under addition, as in a histogram with one cell per user,
-    state the guarantee of the mechanism with that sensitivity instead of calling this function.
+    A replacement is a removal and an addition. So the epsilon of pure DP and bounded range doubles, and so does the
+    sensitivity of additive noise; other guarantees become the guarantees of group privacy for two users.
+
+    The sensitivity of a mechanism under replacement may be less than twice its sensitivity under addition, as in a
+    histogram with one cell per user. Then state the guarantee for that sensitivity instead of calling this function.
     """
     match guarantee:
         case PureDP(epsilon=epsilon):

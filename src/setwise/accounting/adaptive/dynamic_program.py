@@ -47,7 +47,7 @@ only."""
 
 @dataclass(frozen=True, slots=True)
 class DrawConfig:
-    """Constants that limit the work of maximising delta over the adaptive orders of bounded-range mechanisms.
+    """Constants that limit the work of finding the largest delta over the adaptive orders of bounded-range mechanisms.
 
     - A draw is one use of a mechanism that the analyst chooses from those that remain.
     - A privacy profile is delta as a function of epsilon; an operator adds one draw to a profile.
@@ -110,8 +110,9 @@ class DrawOrders:
 
     - `groups` are pairs (epsilon, count): `count` mechanisms with the same epsilon.
     - `prices` is empty, or has one positive whole number for each group. Without prices, a state of the program says
-      how many uses of each group remain. With prices, a state is only the sum of the prices of the remaining uses. This
-      saves time, because there are fewer states, but the result is then only an upper bound on the largest delta.
+      how many uses of each group remain. There may be too many such states. With prices, a state is therefore only one
+      number, the sum of the prices of the remaining uses. Different sets of remaining uses with the same sum then count
+      as one state, so the result is only an upper bound on the largest delta.
     """
 
     # One use is called a draw. Without prices, a state is a vector with the number of remaining draws of each group,
@@ -124,7 +125,10 @@ class DrawOrders:
 
     @property
     def steps(self) -> int:
-        """An upper bound on how often the dynamic program adds one use to a privacy profile. It measures the work."""
+        """An upper bound on how often the dynamic program adds one use to a privacy profile; it measures the work.
+
+        A privacy profile is delta as a function of epsilon.
+        """
         # With one group of equal mechanisms the number is its number of uses. With several groups it is the number of
         # groups times the number of states of the program (vectors of remaining counts, or sums of prices).
         if self.prices:
@@ -175,9 +179,11 @@ def variance_of(groups: Sequence[Group]) -> float:
 def grid_work(groups: Sequence[Group], steps: float, cells: int = CONFIG.usual_cells) -> float:
     """Return the estimated work of `steps` steps, each of which adds one bounded-range mechanism to a privacy profile.
 
-    A profile is stored on a grid of epsilons, and the unit of work is one grid point in one step. `groups` are the
-    mechanisms as (epsilon, count), from which the length of the grid follows. The grid has `cells` cells across the
-    smallest of their epsilons.
+    A profile (delta as a function of epsilon) is stored on a grid of epsilons, and the unit of work is one grid point
+    in one step.
+
+    - `groups` are the mechanisms as (epsilon, count), from which the length of the grid follows.
+    - `cells` is the number of grid cells across the smallest epsilon in `groups`.
     """
     # Each application of an operator also has a fixed work of a few thousand units.
     epsilons = [epsilon for epsilon, _ in groups]
@@ -194,9 +200,10 @@ def grid_work(groups: Sequence[Group], steps: float, cells: int = CONFIG.usual_c
 def quick_in_any_order(groups: Sequence[Group], most_work: float = CONFIG.quick_work) -> bool:
     """Return whether the largest delta over all adaptive orders of `groups` can be computed with at most `most_work`.
 
-    `groups` are bounded-range mechanisms as (epsilon, count). The work of adding one mechanism to a privacy profile is
-    about the number of the profile's grid points. The result is also False if there are too many orders, or if the
-    epsilons differ too much, because only an upper bound on the largest delta can then be computed.
+    `groups` are bounded-range mechanisms as (epsilon, count). `most_work` counts grid points: adding one mechanism to a
+    privacy profile (delta as a function of epsilon) takes about one unit for each grid point of the profile. The result
+    is also False if there are too many orders, or if the epsilons differ too much, because only an upper bound on the
+    largest delta can then be computed.
     """
     # The result is also False if the epsilons differ too much for one grid, or if there are too many vectors of
     # remaining counts. In these two cases only an upper bound on the largest delta can be computed.
@@ -210,7 +217,7 @@ def quick_in_any_order(groups: Sequence[Group], most_work: float = CONFIG.quick_
 
 
 def quick_when_priced(groups: Sequence[Group]) -> bool:
-    """Return whether an upper bound on the delta over all adaptive orders of `groups` is quick to compute.
+    """Return whether an upper bound on the largest delta over all adaptive orders of `groups` is quick to compute.
 
     `groups` are bounded-range mechanisms as (epsilon, count). Quick means that the estimated work is at most
     `CONFIG.quick_priced_work`, in grid points times steps of the dynamic program.
@@ -221,10 +228,10 @@ def quick_when_priced(groups: Sequence[Group]) -> bool:
 
 
 def quick_in_one_order(groups: Sequence[Group]) -> bool:
-    """Return whether the optimal delta of bounded-range mechanisms in one fixed order is quick to compute.
+    """Return whether the largest delta of bounded-range mechanisms in one fixed order is quick to compute.
 
     `groups` are the mechanisms as (epsilon, count). Quick means that the estimated work is at most `CONFIG.quick_work`,
-    in grid points times the number of mechanisms added to a privacy profile.
+    in grid points times the number of mechanisms.
     """
     return grid_work(groups, sum(count for _, count in groups)) <= CONFIG.quick_work
 
@@ -250,11 +257,12 @@ def merge_groups(groups: Sequence[Group]) -> list[Group]:
 
 @lru_cache(maxsize=64)
 def draw_orders_of(groups: tuple[Group, ...], tilt: float) -> DrawOrders:
-    """Return the input of the dynamic program that maximises delta over every adaptive order of the uses in `groups`.
+    """Return the input of the dynamic program that computes the largest delta over every adaptive order of `groups`.
 
     `groups` are bounded-range mechanisms as (epsilon, count). If there are too many combinations of remaining uses, the
-    result has prices (see `DrawOrders`), and the program gives an upper bound instead of the maximum. The prices are
-    chosen so that the upper bound is close if delta falls with the overall epsilon x like exp(-`tilt` x).
+    result has a price for each use, and the program tracks only the sum of the prices of the remaining uses (see
+    `DrawOrders`). It then computes an upper bound instead of the largest delta. The prices are chosen so that this
+    bound is close if delta falls with the overall epsilon x like exp(-`tilt` x).
     """
     # A state is the vector of remaining counts. If there would be too many vectors, a state is a sum of prices instead
     # (see `DrawOrders`), and the maximum is only an upper bound on delta, because impossible orders are allowed too. To
@@ -278,13 +286,15 @@ def draw_orders_of(groups: tuple[Group, ...], tilt: float) -> DrawOrders:
 def _choose_prices(groups: Sequence[Group], tilt: float) -> tuple[DrawOrders, float]:
     """Return (the mechanisms in `groups` with the best prices found, a number that is smaller for better prices).
 
-    `groups` are bounded-range mechanisms as (epsilon, count). All uses of one group get the same price. With prices,
-    the dynamic program over orders gives an upper bound on delta, because it allows every sequence of uses whose prices
-    add up to the total price of `groups`. Let L be the privacy loss of the worst sequence. The returned number is a
-    bound on log E[exp(`tilt` L)], where `tilt` is the expected rate at which delta falls with epsilon.
+    `groups` are bounded-range mechanisms as (epsilon, count); all uses of one group get the same price. The dynamic
+    program over orders tracks only the sum of the prices of the remaining uses. So it allows every sequence of uses
+    whose prices add up to the price of all uses, and its result is an upper bound on delta.
 
-    If all prices need too much work, the returned groups are empty and the number is infinite. A single group gets no
-    prices, because its uses have only one order.
+    The returned number bounds log E[exp(`tilt` L)], where L is the privacy loss of the worst such sequence, and `tilt`
+    is the rate at which log delta is expected to fall with epsilon.
+
+    If all prices need too much work, the returned mechanisms are empty and the number is infinite. A single group gets
+    no prices, because its uses have only one order.
     """
     # Prices are positive whole numbers. The dynamic program allows every sequence of uses whose prices add up to the
     # total price of `groups`. Too much work is more than `CONFIG.most_priced_steps` operator applications.
@@ -304,11 +314,11 @@ def _choose_prices(groups: Sequence[Group], tilt: float) -> tuple[DrawOrders, fl
 
 
 def largest_gain(draws: DrawOrders, tilt: float) -> float:
-    """Return a bound on log E[exp(`tilt` L)], where L is the total privacy loss of all of `draws` in their worst order.
+    """Return a bound on log E[exp(`tilt` L)], where L is the total privacy loss of `draws` in their worst order.
 
-    `draws` are bounded-range uses. If they have prices, the worst case is over all sequences of uses whose prices add
-    up to `draws.total`, even if a mechanism is used too often, because the dynamic program allows these sequences.
-    If `tilt` is 0 or negative, the result is 0, because callers need a bound for positive tilts only.
+    `draws` are bounded-range uses. If they have prices, the dynamic program allows every sequence of uses whose prices
+    add up to `draws.total`, even if it uses a mechanism too often. The worst case is then over all these sequences. If
+    `tilt` is 0 or negative, the result is 0, because callers need a bound for positive tilts only.
     """
     if tilt <= 0.0:
         return 0.0
@@ -319,10 +329,10 @@ def largest_gain(draws: DrawOrders, tilt: float) -> float:
 
 
 def draw_gain(epsilon: float, tilt: float) -> float:
-    """Return the largest log E[exp(tilt L)] of the privacy loss L of an epsilon-bounded-range mechanism.
+    """Return the largest log E[exp(tilt L)] that the privacy loss L of an epsilon-bounded-range mechanism can have.
 
-    Suppose that the privacy profile of later mechanisms falls with the overall epsilon x like exp(-`tilt` x). Then one
-    epsilon-bounded-range use before them multiplies the profile by at most the exponential of the result.
+    The number says how much one use adds: if the delta of later mechanisms falls with the overall epsilon x like
+    exp(-`tilt` x), one epsilon-bounded-range use before them multiplies delta by at most the exponential of the result.
     """
     t = worst_t(epsilon, tilt)
     keep = math.expm1(t - epsilon) / math.expm1(-epsilon)
@@ -330,10 +340,10 @@ def draw_gain(epsilon: float, tilt: float) -> float:
 
 
 def grid_step(epsilons: Sequence[float], cells: int) -> float:
-    """Return a step for a grid of epsilons, so that the smallest of `epsilons` spans at least about `cells` grid cells.
+    """Return the step of a grid of epsilons on which the smallest of `epsilons` spans at least about `cells` steps.
 
-    If possible, all `epsilons` are multiples of the step. Otherwise rounding each of them up to a multiple of the step
-    changes it little.
+    If possible, all `epsilons` are multiples of the step. Otherwise the step is chosen so that rounding each of them up
+    to a multiple of the step changes it little.
     """
     # The step may be up to `CONFIG.finer` times smaller than the quotient. Rounding errors must not understate an
     # epsilon that is a multiple of the step. So the step is raised by a few units of rounding, until the computed
@@ -346,9 +356,9 @@ def grid_step(epsilons: Sequence[float], cells: int) -> float:
     else:
 
         def largest_increase(parts: int) -> float:
-            """Return by which share an epsilon grows at most if the step is the smallest epsilon divided by `parts`.
+            """Return the largest share by which an epsilon grows if epsilons are rounded up to multiples of one step.
 
-            Each of the `epsilons` of the enclosing call is rounded up to a multiple of the step.
+            The step is the smallest epsilon divided by `parts`. The epsilons are those given to `grid_step`.
             """
             return max(cells_up(e, smallest / parts) * smallest / (parts * e) - 1.0 for e in distinct)
 
@@ -378,8 +388,10 @@ def cells_up(epsilon: float, step: float) -> int:
 def in_worst_order(draws: DrawOrders, after: TailProfile, band: Band, apply: Apply, progress: Progress) -> TailProfile:
     """Return the privacy profile of bounded-range mechanisms in their worst adaptive order, followed by `after`.
 
+    A privacy profile is delta as a function of epsilon, on a grid of epsilons.
+
     - `draws` are the bounded-range mechanisms.
-    - `after` is the profile (delta as a function of epsilon) of the mechanisms used last.
+    - `after` is the profile of the mechanisms used last.
     - `band` says how many grid points a profile needs.
     - `apply(operator, profile, size)`, where `operator` stands for one bounded-range mechanism, returns the profile of
       this mechanism followed by the mechanisms of `profile`, at `size` grid points. If `draws` have prices (see
@@ -410,10 +422,10 @@ def _on_grid(epsilon: float, step: float) -> float:
 
 
 def _operator(epsilon: float, step: float) -> BoundedRangeStep:
-    """Return the operator that adds one `epsilon`-bounded-range mechanism to a privacy profile.
+    """Return the operator that puts one `epsilon`-bounded-range mechanism before later mechanisms.
 
-    A privacy profile is delta as a function of epsilon, here on a grid of epsilons with this `step`. The operator takes
-    the profile of later mechanisms, and returns the profile of the added mechanism followed by these.
+    The operator maps the privacy profile of the later mechanisms (delta as a function of epsilon, on a grid of epsilons
+    with this `step`) to the profile of the added mechanism followed by the later ones.
     """
     # For the upper bound, the mechanism's epsilon is rounded up to a multiple of the step. For the lower bound, the
     # mechanism keeps its epsilon. A value between two grid points is then replaced by the value at the right one, which
@@ -490,8 +502,10 @@ def _over_all_orders(
 def _over_all_spending(draws: DrawOrders, after: TailProfile, band: Band, progress: Progress) -> Profile:
     """Return an upper bound on the privacy profile of `draws` in their worst adaptive order, followed by `after`.
 
-    - `draws` are bounded-range uses with prices, positive whole numbers. The bound is the maximum over all sequences of
-      uses whose prices add up to the total price of `draws`.
+    A privacy profile is delta as a function of epsilon, on a grid of epsilons.
+
+    - `draws` are bounded-range uses with prices, positive whole numbers. The bound is the largest delta over all
+      sequences of uses whose prices add up to the total price of `draws`; every real order is such a sequence.
     - `after` is the profile of the mechanisms used last.
     - `band` says how many grid points a profile needs.
     - `progress` is called with 1.0 once per bounded-range use.
@@ -528,9 +542,9 @@ def _with(state: tuple[int, ...], index: int, more: int = 1) -> tuple[int, ...]:
 
 
 def pointwise_maximum(options: Sequence[Profile]) -> Profile:
-    """Return the privacy profile of an analyst who may choose among `options`: their largest value at every epsilon.
+    """Return the privacy profile of an analyst who may choose among `options`: their largest delta at every epsilon.
 
-    All profiles must be on the same grid of epsilons.
+    A privacy profile is delta as a function of epsilon. All profiles must be on the same grid of epsilons.
     """
     return Profile(
         options[0].step,

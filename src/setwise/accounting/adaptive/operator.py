@@ -55,9 +55,10 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class OperatorConfig:
-    """Constants that decide which grid cells the bounded-range operator evaluates together in one array operation.
+    """Constants that decide which cells of a grid of epsilons are evaluated together in one array operation.
 
-    They change the time of one application but not its result; the text below each constant says how.
+    They belong to the operator that adds a bounded-range mechanism to a privacy profile (delta as a function of
+    epsilon). They change the time of one application but not its result; the text below each constant says how.
     """
 
     tie: float = 1e-6
@@ -82,11 +83,13 @@ _FEW = np.arange(3)[:, None]
 
 
 def specification(read: Callable[[Floats], Floats], epsilon: float, x: float, points: int = 4000) -> float:
-    """Return the optimal delta at overall epsilon `x` of one epsilon-bounded-range mechanism followed by others.
+    """Return the largest delta, at overall epsilon `x`, of one epsilon-bounded-range mechanism followed by others.
 
-    This is the slow definition with which tests compare `BoundedRangeStep`. `read` maps an array of epsilons to the
-    deltas of the following mechanisms at these epsilons. The result is a maximum over `points` + 1 values of the first
-    mechanism's parameter t.
+    This is the slow definition with which tests compare `BoundedRangeStep`.
+
+    - `read` maps an array of epsilons to the deltas of the following mechanisms at these epsilons.
+    - `points`: the maximum is over `points` + 1 values of t, the larger of the two privacy losses that the first
+      mechanism (a generalized randomized response) can have.
     """
     # The result is the maximum of q_t f(x - t) + (1 - q_t) f(x + epsilon - t) over t from 0 to epsilon, where f is the
     # profile and q_t = (1 - e^(t - epsilon)) / (1 - e^-epsilon) the probability of the loss t. If `read` returns the
@@ -101,8 +104,9 @@ def specification(read: Callable[[Floats], Floats], epsilon: float, x: float, po
 def step_rounding(epsilon: float, cells: int) -> float:
     """Return a bound on the relative rounding error with which the bounded-range operator S computes upper bounds.
 
-    S takes the privacy profile f of later mechanisms, and returns the profile of an epsilon-bounded-range mechanism
-    followed by these. `cells` is the number N of grid cells across `epsilon`.
+    S takes the privacy profile f of later mechanisms (delta as a function of epsilon), and returns the profile of an
+    epsilon-bounded-range mechanism followed by the later mechanisms. `cells` is the number N of grid cells across
+    `epsilon`.
 
     Theorem: if the stored values of f are convex in u = e^x, the computed (S f)(x) is at least (1 - r) times the true
     one, where r is the result: (430 + 16 epsilon) (1 + N c) 2^-53, with c = 1 / (1 - e^-epsilon).
@@ -138,12 +142,13 @@ def step_rounding(epsilon: float, cells: int) -> float:
 
 
 class BoundedRangeStep:
-    """The operator S that adds one epsilon-bounded-range mechanism to a privacy profile.
+    """The operator S that puts one epsilon-bounded-range mechanism before later mechanisms.
 
-    S takes the profile f of later mechanisms, and returns the profile of the added mechanism followed by these. At an
-    overall epsilon x, (S f)(x) is the supremum over t in [0, epsilon] of q_t f(x - t) + (1 - q_t) f(x + epsilon - t),
-    where q_t is the probability that generalized randomized response has the loss t. Profiles are on a grid of epsilons
-    with this `step`, and `cells` is the number of grid steps that cover epsilon.
+    S takes the privacy profile f of the later mechanisms (delta as a function of epsilon), and returns the profile of
+    the added mechanism followed by the later ones. At an overall epsilon x, (S f)(x) is the supremum over t in [0,
+    epsilon] of q_t f(x - t) + (1 - q_t) f(x + epsilon - t), where q_t is the probability that generalized randomized
+    response has the loss t. Profiles are on a grid of epsilons with this `step`, and `cells` is the number of grid
+    steps that cover epsilon.
 
     Requires: cells * step >= epsilon.
     """
@@ -175,11 +180,12 @@ class BoundedRangeStep:
 
     @cached_property
     def _square(self) -> tuple[Floats, Floats]:
-        """Two arrays that share the scratch memory of `_maximise_tail`: a table, and a skewed view of this table.
+        """Two arrays on the same memory, in which `_maximise_tail` collects values: a table, and a skewed view of it.
 
         Row i of the view begins at column i of the table, so a value at (i, j) of the view is in column i + j of the
-        table. Callers write the value of grid cell i and the j-th t to (i, j) of the view. Each column of the table
-        then has all values of one grid point. The memory is allocated once and used again.
+        table. Callers write the value for the grid cell i and the j-th value of t (the larger loss of the added
+        mechanism) to (i, j) of the view. Each column of the table then has all values that belong to one grid point.
+        The memory is allocated once and used again.
         """
         # A row of the table is a grid cell and a column a grid point. Cell i with the j-th value of t gives a value at
         # the grid point i + j. It is written to (i, j) of the view, which is column i + j of the table. So the maximum
@@ -218,10 +224,14 @@ class BoundedRangeStep:
         return profile.rounding + self.rounding + (CHORD_ROUNDING if profile.first else 0.0)
 
     def _extend(self, values: Floats, size: int, beyond: float) -> Floats:
-        """Return the privacy profile f at the grid points from -epsilon to (size - 1) h + epsilon; h is the grid step.
+        """Return the privacy profile f (delta as a function of epsilon) at the grid points from -epsilon on.
 
-        `values` are f at 0, h, 2h, ... Values at negative x follow from the symmetry f(-x) = 1 - exp(-x) + exp(-x)
-        f(x), and points right of the last entry of `values` get the constant `beyond`.
+        The result has `size` + 2 N values, where h is the grid step and epsilon is N h: f at -epsilon, -epsilon + h,
+        and so on.
+
+        - `values` are f at 0, h, 2h, ... Values at negative x follow from the symmetry f(-x) = 1 - exp(-x) + exp(-x)
+          f(x).
+        - `beyond` is the constant value given to grid points right of the last entry of `values`.
         """
         cells = self.cells
         f = np.empty(size + 2 * cells)
@@ -233,12 +243,14 @@ class BoundedRangeStep:
         return f
 
     def _upper(self, values: Floats, size: int, left_out: int = 0) -> tuple[Floats, "Choices"]:
-        """Return upper bounds on a new privacy profile at `size` grid points, and values of t for `_lower` to try.
+        """Return upper bounds on a new privacy profile at `size` grid points, and the t that nearly attain them.
 
-        The new profile is the profile of one bounded-range mechanism followed by other mechanisms. At each grid point
-        it is a maximum over the mechanism's parameter t, and the returned values of t nearly attain the maximum.
-        `values` are upper bounds on the profile of the other mechanisms. Both arrays begin at the grid point with index
-        `left_out`.
+        The new profile (delta as a function of epsilon) belongs to one bounded-range mechanism followed by other
+        mechanisms. At each grid point it is a maximum over t, the larger of the two losses that the first mechanism can
+        have. The returned values of t are for `_lower` to try.
+
+        - `values` are upper bounds on the profile of the other mechanisms.
+        - `left_out` is the index of the grid point at which both profiles begin; grid points before it are not stored.
         """
         # At each grid point the new profile is a supremum over t in [0, epsilon]; the second result has the t near the
         # supremum. At grid points left out the profile is bounded by the chord of `Profile.whole`.
@@ -302,8 +314,11 @@ class BoundedRangeStep:
     def _competitors(self, omega: Floats) -> tuple[list[tuple[int, int, int]], Integers, int]:
         """Return the grid cells to evaluate, as (smooth cells, rough cells, first cell of the tail).
 
-        - Smooth cells are cells where the best parameter t varies little, so that many cells share the same few t. They
-          are triples (j, first, last): the cells first to last - 1 are evaluated with t from j to j + 1 grid steps.
+        A new privacy profile is a maximum over grid cells and over t, the larger of the two losses that the added
+        mechanism can have.
+
+        - Smooth cells are cells where the best t varies little, so that many cells share the same few t. They are
+          triples (j, first, last): the cells first to last - 1 are evaluated with t from j to j + 1 grid steps.
         - Rough cells are the other cells, as an array of indices.
         - The tail are the last cells, whose evaluation reads the profile beyond the end of the grid.
 
@@ -353,13 +368,14 @@ class BoundedRangeStep:
         return smooth, np.concatenate(rough) if rough else _NONE, tail
 
     def _maximise_tail(self, tail: int, f: Floats, terms: "CellTerms", omega: Floats, out: Floats) -> None:
-        """Evaluate the last grid cells, and write larger values to `out` where these cells give them.
+        """Evaluate the last grid cells, and write a value to `out` wherever it is larger than the value in `out`.
 
         The new privacy profile (of one bounded-range mechanism followed by the mechanisms of `f`) is a maximum over
-        grid cells and over the mechanism's parameter t. `out` has the maximum over the cells evaluated so far, at every
-        grid point.
+        grid cells and over t, the larger of the two losses that the first mechanism can have. `out` has, at every grid
+        point, the maximum over the cells evaluated so far.
 
         - `tail` is the index of the first grid cell to evaluate; all cells after it are evaluated too.
+        - `f` is the profile of the later mechanisms.
         - `terms` and `omega` have the constants from which the values of each cell are computed (see `CellTerms`).
         """
         # The new profile is a maximum over the mechanism's parameter t. The cells from `tail` on are evaluated near the
@@ -394,12 +410,14 @@ class BoundedRangeStep:
         out: Floats,
         choices: "Choices",
     ) -> None:
-        """Evaluate the grid cells with indices `rough`, and write larger values to `out` where these cells give them.
+        """Evaluate the grid cells with indices `rough`, and write a value to `out` wherever it exceeds the value there.
 
         The new privacy profile (of one bounded-range mechanism followed by the mechanisms of `f`) is a maximum over
-        grid cells and over the mechanism's parameter t. `out` has the maximum over the cells evaluated so far, at every
-        grid point. In rough cells the best t jumps from cell to cell, so each is evaluated at several t of its own.
+        grid cells and over t, the larger of the two losses that the first mechanism can have. `out` has, at every grid
+        point, the maximum over the cells evaluated so far. In rough cells the best t jumps from cell to cell, so each
+        cell is evaluated at several t of its own.
 
+        - `f` is the profile of the later mechanisms.
         - `terms` and `omega` have the constants from which the values of each cell are computed (see `CellTerms`).
         - `choices` receives the pairs of t and grid point that were tried.
         """
@@ -430,12 +448,14 @@ class BoundedRangeStep:
             choices.singles.append((j, at))
 
     def _lower(self, values: Floats, size: int, choices: "Choices", left_out: int = 0) -> Floats:
-        """Return lower bounds on a new privacy profile at `size` grid points.
+        """Return lower bounds on a new privacy profile (delta as a function of epsilon) at `size` grid points.
 
-        - The new profile is the profile of one bounded-range mechanism followed by other mechanisms.
+        The new profile belongs to one bounded-range mechanism followed by other mechanisms. At each grid point it is a
+        maximum over t, the larger of the two losses that the first mechanism can have.
+
         - `values` are lower bounds on the profile of the other mechanisms.
-        - Both arrays begin at the grid point with index `left_out`.
-        - `choices` has the pairs of parameter t and grid point to try; any pair gives a lower bound.
+        - `choices` has the pairs of t and grid point to try; any pair gives a lower bound.
+        - `left_out` is the index of the grid point at which both profiles begin; grid points before it are not stored.
         """
         # The new profile is a supremum over t. The `choices` came near the upper bound. At grid points left out the
         # first stored value is used; it is a lower bound, because a profile falls with epsilon.
@@ -456,11 +476,12 @@ class BoundedRangeStep:
 
 
 class RandomizedResponseStep:
-    """The operator D that adds one epsilon-DP mechanism to a privacy profile, for upper bounds.
+    """The operator D that puts one epsilon-DP mechanism before later mechanisms, for upper bounds.
 
-    D takes the profile f of later mechanisms, and returns the profile of the added mechanism followed by these. At an
-    overall epsilon x, (D f)(x) = q f(x - epsilon) + (1 - q) f(x + epsilon), with q = e^epsilon / (1 + e^epsilon).
-    Profiles are on a grid of epsilons with this `step`; epsilon is `cells` steps.
+    D takes the privacy profile f of the later mechanisms (delta as a function of epsilon), and returns the profile of
+    the added mechanism followed by the later ones. At an overall epsilon x, (D f)(x) = q f(x - epsilon) + (1 - q) f(x +
+    epsilon), with q = e^epsilon / (1 + e^epsilon). Profiles are on a grid of epsilons with this `step`; epsilon is
+    `cells` steps.
     """
 
     # Both arguments of f are grid points, so nothing is interpolated. D f can be read like a result of
@@ -510,9 +531,10 @@ def _overlapping(blocks: int, block: int, end: int) -> Integers:
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """The parameters t that the lower bound of the bounded-range operator tries at each grid point x.
+    """The values of t that the lower bound of the bounded-range operator tries at each grid point.
 
-    Each t is j times the grid step, where j is a whole number.
+    t is the larger of the two losses that the added bounded-range mechanism can have. Each t is j times the grid step,
+    where j is a whole number.
 
     - `spans` has triples (j, start, stop): this j is tried at the grid points with the indices start to stop - 1.
     - `singles` has pairs of arrays: numbers j, and for each the index of a grid point.

@@ -61,7 +61,7 @@ from setwise.errors import Unattainable
 
 @dataclass(frozen=True, slots=True)
 class OptimumConfig:
-    """Constants that choose the first grid of epsilons, and whether a quick lower bound on the optimal delta is used.
+    """Constants that choose the first grid of epsilons, and whether a quick lower bound on the largest delta is used.
 
     Privacy profiles (delta as a function of epsilon) are computed on grids of epsilons. No proof depends on these
     constants; the text below each of them says what it decides.
@@ -110,9 +110,10 @@ _FAR = 1e9
 class Optimum:
     """The largest delta over all analysts who go through `stages` in order.
 
-    - `stages`: each stage is a set of mechanism uses, in any order within the stage. All have fixed dominating pairs,
-      or all have bounded range.
-    - `failure` is a bracket for the probability that some mechanism fails outright (reveals everything).
+    - `stages`: each stage is a set of mechanism uses, which the analyst makes in any order. The uses of a stage all
+      have fixed dominating pairs, or all have bounded range.
+    - `failure` is a bracket (a certified interval) for the probability that some mechanism fails outright, that is,
+      reveals everything.
     - `effort` has the default relative width of brackets and the progress callback.
     - `floor` is a known lower bound on the result of the method `epsilon`, or None. With a lower bound, the method at
       first computes only an upper bound, to save time.
@@ -185,10 +186,10 @@ class Optimum:
         return Bracket(min(bracket.lower, self._support), min(bracket.upper, self._support))
 
     def reached(self, target: Target) -> float:
-        """Return quickly a lower bound on the largest delta, or epsilon, over all analysts.
+        """Return quickly a lower bound on the largest delta, or epsilon, over all analysts who go through the stages.
 
         `target` says which: the delta at an epsilon, or the epsilon at a delta. The lower bound comes from a single run
-        on a coarse grid, and is a few parts in a thousand below the optimum.
+        on a coarse grid, and is a few parts in a thousand below the true value.
 
         Raises: `Unattainable` if the coarse grid takes too much work.
         """
@@ -228,11 +229,11 @@ class Optimum:
         sharpness: float,
         floor: float | None,
     ) -> Bracket:
-        """Return the intersection of the brackets that `attempt` computes on ever finer grids.
+        """Return the intersection of the brackets (certified intervals) that `attempt` computes on ever finer grids.
 
-        - `attempt` maps a `Trial`, the fineness and length of one grid, to a certified bracket for delta or epsilon.
+        - `attempt` maps a `Trial`, the fineness and length of one grid, to a bracket for delta or epsilon.
         - `width` is the relative width that the caller wants, or None for the default.
-        - `tilt` is the rate at which delta is expected to fall with epsilon; the estimate of the work needs it.
+        - `tilt` is the rate at which log delta is expected to fall with epsilon; the estimate of the work needs it.
         - `sharpness`: the relative width of a bracket is estimated as this number, divided by the squared number of
           grid cells across the smallest epsilon.
         - `floor` is a known lower bound on the delta or epsilon, or None.
@@ -253,10 +254,10 @@ class Optimum:
     def _plain_analyst(self, tilt: float) -> Callable[[float], Bracket] | None:
         """Return a function from epsilon to the delta of an analyst who does not adapt to earlier answers, or None.
 
-        This delta is a lower bound on the optimal delta. It is close to the optimum only if there are many
-        bounded-range uses. So the result is None unless the stages are at least `CONFIG.many_uses` bounded-range uses
-        of one epsilon, alone or after uses whose losses can be enumerated. `tilt` is the rate at which delta is
-        expected to fall with epsilon.
+        This delta is a lower bound on the largest delta over all analysts. It is close to the largest delta only if
+        there are many bounded-range uses. So the result is None unless the stages are at least `CONFIG.many_uses`
+        bounded-range uses of one epsilon, alone or after uses whose losses can be enumerated. `tilt` is the rate at
+        which log delta is expected to fall with epsilon.
         """
         # The bound is good if there are many bounded-range uses, because adapting to earlier answers then gains little.
         # The analyst uses randomized response with the same parameter t for all bounded-range mechanisms. A few t are
@@ -302,37 +303,37 @@ class Optimum:
 
     @property
     def _stages_of_groups(self) -> list[tuple[Group, ...]]:
-        """The bounded-range mechanisms of each stage, as groups (epsilon, count), in the order of the stages.
+        """The bounded-range mechanisms of each stage, as pairs (epsilon, count), in the order of the stages.
 
-        A stage is a set of mechanism uses, in any order within the stage. Stages without bounded-range mechanisms are
-        left out.
+        A stage is a set of mechanism uses, which the analyst makes in any order. Stages without bounded-range
+        mechanisms are left out.
         """
         return [stage.groups for stage in self.stages if isinstance(stage, RangeStage)]
 
     @property
     def _groups(self) -> list[Group]:
-        """All bounded-range mechanisms as (epsilon, count) groups, in one list."""
+        """All bounded-range mechanisms of all stages as pairs (epsilon, count), in one list."""
         return [group for groups in self._stages_of_groups for group in groups]
 
     @property
     def _least(self) -> float:
-        """The smallest epsilon of a bounded-range mechanism that the upper bound on delta uses without rounding it up.
+        """The smallest epsilon with which the upper bound on delta computes; smaller epsilons are rounded up to it.
 
-        Smaller epsilons are rounded up to this value. It is the largest epsilon of these mechanisms, divided by
-        `DrawConfig.largest_ratio`. Grid cells are a fraction of the smallest epsilon, so a very small epsilon would
-        need too many cells.
+        Grid cells are a fraction of the smallest epsilon, so a very small epsilon would need too many cells. The result
+        is the largest epsilon of the bounded-range mechanisms, divided by `DrawConfig.largest_ratio`.
         """
         return max(epsilon for epsilon, _ in self._groups) / dynamic_program.CONFIG.largest_ratio
 
     def _draws(self, groups: Sequence[Group], tilt: float) -> DrawOrders:
         """Return one stage's bounded-range mechanisms as the input of the dynamic program for the upper bound on delta.
 
-        The program maximises delta over all orders of the mechanisms.
+        The program computes the largest delta over all orders of the mechanisms.
 
         - `groups` are the mechanisms as (epsilon, count). Very small epsilons are rounded up, which can only raise
           delta.
-        - `tilt` is the rate at which delta is expected to fall with epsilon. If there are too many combinations of
-          remaining uses, the result has prices (see `DrawOrders`), which are chosen for this rate.
+        - `tilt` is the rate at which log delta is expected to fall with epsilon. If there are too many combinations of
+          remaining uses, the result has a price for each use, chosen for this rate, and the program tracks only the sum
+          of the prices of the remaining uses (see `DrawOrders`).
         """
         # The states are for the upper bound: epsilons below `_least` are rounded up to it. If there would be too many
         # vectors of remaining counts, the states are sums of prices (see `DrawOrders`), which are chosen for profiles
@@ -344,8 +345,8 @@ class Optimum:
         """Return whether the upper bound on delta is the exact maximum over orders, up to the error of the grid.
 
         If not, the upper bound is looser: some epsilon is rounded up, or the dynamic program also allows orders that
-        use some bounded-range mechanism too often. `tilt` is the rate at which privacy profiles are expected to fall
-        with epsilon.
+        use some bounded-range mechanism too often. `tilt` is the rate at which log delta is expected to fall with
+        epsilon.
         """
         # It allows such orders if its states are sums of prices (see `DrawOrders`, chosen for `tilt`) instead of
         # vectors of remaining counts.
@@ -354,11 +355,12 @@ class Optimum:
         )
 
     def excess(self, tilt: float) -> float:
-        """Return by how much two simplifications raise the bound on log E[exp(`tilt` L)], where L is the total loss.
+        """Return by how much two shortcuts of the upper bound on delta raise the bound on log E[exp(`tilt` L)].
 
-        To save time, the upper bound on delta may round epsilons up, and replace orders of uses by sums of prices. Both
-        allow larger losses than the uses can have. The result is 0 if neither is done. The result divided by `tilt` is
-        about the increase of the upper end of epsilon.
+        L is the total privacy loss of all uses. The first shortcut rounds small epsilons up. The second gives each use
+        a price and tracks only the sum of the prices of the remaining uses, so that it cannot see whether a mechanism
+        is used too often. Both allow larger losses than the uses can have. The result is 0 if neither shortcut is
+        taken. The result divided by `tilt` is about by how much the shortcuts raise the upper end of epsilon.
         """
         return math.fsum(
             largest_gain(self._draws(groups, tilt), tilt) - largest_gain(DrawOrders(groups), tilt)
@@ -368,8 +370,9 @@ class Optimum:
     def _work(self, cells: int, tilt: float) -> float:
         """Return the estimated work of computing delta on a grid with `cells` cells across the smallest epsilon.
 
-        The unit is the work for one grid point when a mechanism is added to a privacy profile. The result is infinite
-        if the largest epsilon spans too many cells. `tilt` is the expected rate at which profiles fall with epsilon.
+        The unit of work is one grid point when one mechanism is added to a privacy profile (delta as a function of
+        epsilon). The result is infinite if the largest epsilon spans too many cells. `tilt` is the rate at which log
+        delta is expected to fall with epsilon.
         """
         epsilons = [epsilon for epsilon, _ in self._groups]
         if cells * max(epsilons) / max(min(epsilons), self._least) > refinement.CONFIG.most_cells:
@@ -419,11 +422,11 @@ class Optimum:
         return proxy_saddle(linear, self._groups)
 
     def _solve_on_grid(self, about: float, full_tilt: float, trial: Trial, begin: float = 0.0) -> "_GridSolution":
-        """Return the optimal delta as computed on one grid of epsilons, accurate near the overall epsilon `about`.
+        """Return the largest delta over all analysts as computed on one grid, accurate near the epsilon `about`.
 
         - `full_tilt`: where losses are summed, each loss L is weighted by exp(tilt L), with tilt = full_tilt *
-          `trial.tilt_share`.
-        - `trial` has the fineness and the length of the grid.
+          `trial.tilt_share`, to keep the digits of rare losses.
+        - `trial` has the fineness and the length of the grid of epsilons.
         - `begin`: the result is less accurate at epsilons below this one, because grid points are left out to save
           time.
         """
@@ -482,11 +485,11 @@ class Optimum:
 
 @lru_cache(maxsize=8)
 def _solved_on_grid(optimum: Optimum, about: float, full_tilt: float, trial: Trial, begin: float) -> "_GridSolution":
-    """Return the optimal delta of `optimum` as computed on one grid of epsilons.
+    """Return the largest delta over all analysts of `optimum` as computed on one grid of epsilons.
 
     - `about`: the result is accurate near this overall epsilon.
     - `full_tilt`: where losses L are summed, they are weighted by exp(tilt L), with tilt = full_tilt *
-      `trial.tilt_share`.
+      `trial.tilt_share`, to keep the digits of rare losses.
     - `trial` has the fineness and the length of the grid.
     - `begin`: the result is less accurate at epsilons below this one, because grid points are left out to save time.
 
@@ -522,12 +525,13 @@ def _solved_on_grid(optimum: Optimum, about: float, full_tilt: float, trial: Tri
 
 @dataclass(frozen=True, slots=True)
 class _GridSolution:
-    """The result of the backward computation on one grid, from which the optimal delta is read at any epsilon.
+    """The result of one computation on a grid of epsilons, from which the worst analyst's delta is read at any epsilon.
 
     - `upper` is a loss distribution of the mechanisms used first, for an upper bound on delta.
     - `lower` is a loss distribution of the same mechanisms, for a lower bound on delta.
-    - `rest` is the privacy profile of all other mechanisms.
-    - `failure` is the bracket for the probability of outright failure (in which everything may be revealed).
+    - `rest` is the privacy profile (delta as a function of epsilon) of all other mechanisms, which are used later.
+    - `failure` is the bracket (certified interval) for the probability of outright failure, in which everything may be
+      revealed.
     """
 
     # `upper` and `lower` have only the loss 0 unless the mechanisms used first have fixed dominating pairs.
@@ -538,7 +542,7 @@ class _GridSolution:
     failure: Bracket
 
     def delta(self, epsilon: float) -> Bracket:
-        """Return the bracket for the optimal delta at `epsilon`, as computed on this grid.
+        """Return the bracket (certified interval) for the worst analyst's delta at `epsilon`, as computed on this grid.
 
         The probability of outright failure (in which everything may be revealed) is included.
         """
@@ -546,10 +550,11 @@ class _GridSolution:
         return either_fails(self.failure, Bracket(min(above, below), above))
 
     def epsilon(self, delta: float, near: float, guess: float) -> Bracket:
-        """Return the bracket for the smallest epsilon whose optimal delta is at most `delta`, as computed on this grid.
+        """Return lower and upper bounds on the smallest epsilon at which the worst analyst's delta is at most `delta`.
 
-        The search starts at the epsilon `guess`, and finds the upper end to the relative accuracy `near`. If the
-        optimal delta is still above `delta` at the end of the grid, the bracket is [0, infinity].
+        The worst analyst's delta is the largest delta over all analysts, as computed on this grid. The search starts at
+        the epsilon `guess`, and finds the upper bound to the relative accuracy `near`. If the worst analyst's delta is
+        still above `delta` at the end of the grid, the bounds are 0 and infinity.
         """
         if either_fails(self.failure, Bracket(0.0, self._above(_FAR))).upper >= delta:
             return Bracket(0.0, math.inf)  # the grid ends before the profile gets there
@@ -562,7 +567,7 @@ class _GridSolution:
         )
 
     def _above(self, epsilon: float) -> float:
-        """Return an upper bound on the optimal delta at `epsilon`, without the probability of outright failure.
+        """Return an upper bound on the worst analyst's delta at `epsilon`, without the probability of outright failure.
 
         In an outright failure, everything may be revealed.
         """
@@ -570,7 +575,7 @@ class _GridSolution:
         return min(average * (1 + self.upper.relative_error + (self.upper.size + 8) * UNIT) + self.upper.dropped, 1.0)
 
     def _below(self, epsilon: float) -> float:
-        """Return a lower bound on the optimal delta at `epsilon`, without the probability of outright failure.
+        """Return a lower bound on the worst analyst's delta at `epsilon`, without the probability of outright failure.
 
         In an outright failure, everything may be revealed.
         """

@@ -40,7 +40,8 @@ class Profile:
 
     - `step` is h, the distance of neighbouring grid points.
     - `lower` and `upper` are the bounds, from the grid point with index `first` on.
-    - `rounding` is the relative rounding error of both; only `read_lower` and `read_upper` allow for it.
+    - `rounding` is the relative rounding error of the stored bounds. `read_lower` and `read_upper` allow for it; the
+      stored values do not.
     """
 
     # Only profiles with `first` = 0 can be read; `whole` returns such a profile.
@@ -65,7 +66,7 @@ class Profile:
         return replace(self, lower=self.lower[left_out:], upper=self.upper[left_out:], first=first)
 
     def whole(self) -> "Profile":
-        """Return this privacy profile with bounds at the smallest epsilons too, from 0 to the first stored one.
+        """Return this privacy profile with bounds also at the small epsilons that `without_points_before` left out.
 
         The added bounds follow from the first stored value, because a profile falls and is convex in e^epsilon.
         """
@@ -124,8 +125,8 @@ class Profile:
 def nothing_to_come(step: float) -> Profile:
     """Return the privacy profile max(0, 1 - exp(x)) of no mechanism, on a grid of epsilons x with this `step`.
 
-    The optimal delta of several mechanisms is computed from the last mechanism to the first, beginning with this
-    profile. It is 0 for every x >= 0, so one stored value is enough.
+    The delta of several mechanisms is computed from the last mechanism to the first, beginning with this profile. It is
+    0 for every x >= 0, so one stored value is enough.
     """
     return Profile(step, np.zeros(1), np.zeros(1))
 
@@ -168,11 +169,11 @@ class Band:
         return math.ceil(reach / self.step) + 2
 
     def first(self, done: float, epsilon: float) -> int:
-        """Return how many of the smallest grid points can be left out of one privacy profile.
+        """Return how many of the smallest grid points can be left out of one privacy profile, to save time.
 
-        The values of the profile at these epsilons hardly change the final delta. The profile is the profile of the
-        mechanisms used last. `done` is the variance of the privacy loss of these mechanisms, and `epsilon` the epsilon
-        of the bounded-range mechanism that is added next.
+        The profile (delta as a function of epsilon) belongs to the mechanisms used last. Its values at these small
+        epsilons hardly change the final delta. `done` is the variance of the privacy loss of these mechanisms, and
+        `epsilon` the epsilon of the bounded-range mechanism that is added next.
         """
         # The final profile is read at epsilons of at least `begin`. Losses of the earlier mechanisms lower the epsilon
         # at which the profile of the last ones is read, to about `begin` times `done` / `variance`. At epsilons several
@@ -193,19 +194,21 @@ class Band:
         return max(_LEAST_REACH, math.sqrt(2.0 * self.depth))
 
     def _spread(self, done: float) -> float:
-        """Return the standard deviation of the loss of the mechanisms used last, given the total loss of all.
+        """Return the standard deviation of the loss of the mechanisms used last, given the loss of all mechanisms.
 
-        A grid need not cover more, because the final delta depends on outcomes whose total loss is near one epsilon.
-        `done` is the unconditional variance of the loss of the mechanisms used last. Losses are treated as normal.
+        A grid needs to cover only a few of these standard deviations, because the final delta depends on outcomes whose
+        total loss is near one epsilon. `done` is the unconditional variance of the loss of the mechanisms used last.
+        Losses are treated as normal.
         """
         return math.sqrt(max(0.0, done * (self.variance - done) / self.variance))
 
 
 @dataclass(frozen=True, slots=True)
 class TailProfile:
-    """The privacy profile of the mechanisms that an analyst uses last; earlier mechanisms are added to it one by one.
+    """The privacy profile (delta as a function of epsilon) of the mechanisms that an analyst uses last.
 
-    `variance` is the variance of the privacy loss of these last mechanisms, and `support` their largest loss.
+    Earlier mechanisms are added to it one by one. `variance` is the variance of the privacy loss of these last
+    mechanisms, and `support` their largest loss.
     """
 
     profile: Profile

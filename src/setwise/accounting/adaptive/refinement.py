@@ -29,10 +29,10 @@ from setwise.errors import Unattainable
 
 @dataclass(frozen=True, slots=True)
 class RefinementConfig:
-    """Constants that choose the grids on which a bracket for an optimal delta or epsilon is computed and narrowed.
+    """Constants that choose the grids on which a bracket (a certified interval) for delta or epsilon is narrowed.
 
     Widths of brackets are relative to the upper end. Work is the number of grid points times the number of times that a
-    mechanism is added to a privacy profile. No proof depends on a constant.
+    mechanism is added to a privacy profile (delta as a function of epsilon). No proof depends on a constant.
     """
 
     rough_width: float = 1e-2
@@ -85,11 +85,12 @@ CONFIG = RefinementConfig()
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """Parameters of one run, on one grid of epsilons, of the computation of the optimal delta.
+    """Parameters of one run, on one grid of epsilons, of the computation of the worst analyst's delta.
 
     - `cells` is the number of grid cells across the smallest epsilon of a mechanism.
     - `stretch` is the length of the grid relative to the default.
-    - `tilt_share`: losses L are weighted by exp(tilt L), with this share of the tilt that fits best.
+    - `tilt_share`: losses L are weighted by exp(tilt L), to keep the digits of rare losses, with this share of the tilt
+      that fits best.
     - `upper_only`: whether only an upper bound is computed, which suffices if a lower bound is already known.
     """
 
@@ -103,15 +104,15 @@ class Trial:
 
 @dataclass(slots=True)
 class Refinement:
-    """State of the search for a narrow bracket, between two runs on grids.
+    """State, between two runs on grids, of the search for a narrow bracket (a certified interval) for delta or epsilon.
 
     - `wanted` is the width aimed for, relative to the upper end.
     - `asked`: whether the caller asked for this width, so that a wider bracket is an error.
     - `exact`: whether a finer grid always narrows the bracket. It does not if the upper bound rounds epsilons up, or
       allows orders in which some mechanism is used too often.
     - `best` is the intersection of all brackets so far.
-    - `shares_left`: losses L are weighted by exp(tilt L), with a share of the tilt that fits best. Rounding errors
-      depend on this share. These are the shares that have not been tried yet.
+    - `shares_left`: losses L are weighted by exp(tilt L), with a share of the tilt that fits best, because rounding
+      errors depend on the tilt. These are the shares that have not been tried yet.
     - `share_widths` maps each share tried on the present grid to the relative width of its bracket.
     - `stalled_runs` is the number of latest runs in a row that hardly narrowed the bracket.
     """

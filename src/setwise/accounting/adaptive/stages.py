@@ -31,7 +31,7 @@ Floats = NDArray[np.float64]
 class StageConfig:
     """Constants that decide how finely the privacy loss of mechanisms with fixed dominating pairs is tabulated.
 
-    If losses are rounded to a lattice (equally spaced losses), a tolerance limits the variance that the rounding adds,
+    Losses may be rounded to a lattice (equally spaced losses). A tolerance limits the variance that this rounding adds,
     as a share of the variance of the mechanisms' total loss.
     """
 
@@ -66,7 +66,8 @@ class LinearStage:
     """A stage (one step of an analyst's interaction) whose mechanisms have fixed dominating pairs.
 
     `uses` are pairs (noise, count), in any order within the stage. The stage averages the privacy profile of later
-    stages over its loss. This is a linear operation, so the order of its uses does not change delta.
+    stages (delta as a function of epsilon) over its own privacy loss. Averaging is a linear operation, so the order of
+    its uses does not change delta.
     """
 
     uses: tuple[tuple[KnownNoise, int], ...]
@@ -106,12 +107,13 @@ Stage = LinearStage | RangeStage
 
 
 def upper_bound_order(groups: Sequence[Group], linear: Sequence[tuple[KnownNoise, int]]) -> tuple[Stage, ...]:
-    """Return the mechanisms of a batch as stages in a fixed order: largest bounded-range epsilons first, `linear` last.
+    """Return a batch as stages in a fixed order whose largest delta is a close upper bound on the delta of the batch.
+
+    A batch is chosen up front. An analyst who goes through the stages and adapts to earlier answers reaches at least
+    its delta, and only a little more in this order: bounded-range mechanisms with the largest epsilon first, `linear`
+    last.
 
     `groups` are bounded-range mechanisms as (epsilon, count), and `linear` are mechanisms with fixed dominating pairs.
-    An analyst who adapts to earlier answers reaches at least the delta of the batch, which is chosen up front. So the
-    largest delta in this order is an upper bound for the batch. It is close, because adapting gains little in this
-    order.
     """
     # The order of a batch does not change its delta. The result has one stage for each bounded-range epsilon, largest
     # first, and then one for `linear`.
@@ -153,8 +155,9 @@ def losses(
     - `stage` has mechanisms with fixed dominating pairs.
     - `tilt`: while losses L are convolved, they are weighted by exp(tilt L), to keep the digits of rare losses.
     - `tolerance` is the share by which rounding of losses may raise their variance.
-    - `grid` is the step of the grid on which the caller stores privacy profiles, or None. If losses are rounded, the
-      distance of rounded losses fits this grid if possible, so that profiles need not be read between grid points.
+    - `grid` is the step of the grid on which the caller stores privacy profiles (delta as a function of epsilon), or
+      None. If losses are rounded, their distance fits this grid if possible, so that profiles need not be read between
+      grid points.
     - `most`: both distributions are exact if the stage has at most this many different losses.
     """
     # Probabilities of losses that are likely under the weight are the most accurate. If there are more losses, they are
@@ -170,10 +173,11 @@ def losses(
 
 
 def profile_alone(stage: LinearStage, band: Band, tilt: float) -> TailProfile:
-    """Return the privacy profile of `stage`: mechanisms with fixed dominating pairs that an analyst uses last.
+    """Return the privacy profile (delta as a function of epsilon) of `stage`, which an analyst uses last.
 
-    It has the delta of these mechanisms at every epsilon of the grid, whose step and length `band` decides. If losses L
-    are rounded to a lattice (equally spaced losses), they are convolved with the weight exp(`tilt` L).
+    The mechanisms of `stage` have fixed dominating pairs. `band` decides the step and the length of the grid of
+    epsilons. If losses L are rounded to equally spaced values, they are convolved with the weight exp(`tilt` L), to
+    keep the digits of rare losses.
     """
     match stage.uses:
         case ((PureDP(epsilon=epsilon), count),):
@@ -211,12 +215,15 @@ def _few(band: Band, variance: float, support: float) -> int:
 def average_over_losses(stage: LinearStage, after: TailProfile, band: Band, tilt: float) -> TailProfile:
     """Return the privacy profile of `stage`'s mechanisms followed by others: E[f(x - L)] at every grid point x.
 
+    A privacy profile is delta as a function of epsilon, on a grid of epsilons.
+
     - `stage` has mechanisms with fixed dominating pairs; L is their privacy loss.
     - `after` has f, the profile of the other mechanisms.
     - `band` says how many grid points the result needs.
-    - `tilt`: if losses are rounded, they are convolved with the weight exp(tilt L).
+    - `tilt`: if losses are rounded to equally spaced values, they are convolved with the weight exp(tilt L), to keep
+      the digits of rare losses.
 
-    Raises: `Unattainable` if even the coarsest lattice of losses takes more than `CONFIG.most_reads` reads of f.
+    Raises: `Unattainable` if even the coarsest rounding of losses takes more than `CONFIG.most_reads` reads of f.
     """
     variance = after.variance + stage.variance
     few = _few(band, variance, after.support + stage.support)
@@ -293,11 +300,11 @@ def _steps_of_lattice(loss: Floats, grid: float) -> Fraction | None:
 
 
 def left_of(x: float, loss: Floats) -> Floats:
-    """Return the epsilons `x` - `loss` at which to read a privacy profile, lowered by more than their rounding error.
+    """Return the differences `x` - `loss`, each lowered by more than its rounding error.
 
-    `x` is the overall epsilon, and `loss` has privacy losses that are subtracted from it. A privacy profile (delta as a
-    function of epsilon) falls with epsilon, so reading it at a lower epsilon gives a larger delta, which is safe for an
-    upper bound.
+    The differences are epsilons at which the caller reads a privacy profile (delta as a function of epsilon): `x` is
+    the overall epsilon, and `loss` has privacy losses. A profile falls with epsilon, so reading it at a lower epsilon
+    gives a larger delta, which is safe for an upper bound.
     """
     margin = np.where(loss == 0.0, 0.0, 8 * UNIT * (abs(x) + np.abs(loss)))
     return np.asarray(x - loss - margin, dtype=np.float64)

@@ -134,9 +134,10 @@ _LEAST_CONVOLVED = 1e-250
 def enumerate_losses(uses: Iterable[tuple[KnownNoise, int]], most: int) -> Atoms | None:
     """Return the distribution of the total privacy loss of `uses`, pairs (noise, count), as a list of its values.
 
-    The losses are not rounded to a lattice. Values of negligible probability are left out, and the field `dropped` of
-    the result bounds their sum. A list is possible for randomized responses, two-point laws and integer noise with few
-    values. Returns None if there is other noise, or if the result would have more than `most` entries.
+    The losses are exact, that is, not rounded to equally spaced values. Values of negligible probability are left out,
+    and the field `dropped` of the result bounds their sum. A list is possible for randomized responses, for losses with
+    two values and for integer noise with few values. Returns None if there is other noise, or if the result would have
+    more than `most` entries.
     """
     atoms = NOTHING
     for noise, count in uses:
@@ -213,10 +214,10 @@ def _sums(noise: KnownNoise, count: int) -> _Sums | None:
 
 
 def loss_unit(noise: KnownNoise) -> float:
-    """Return the unit of `noise`: a number of which all its losses of positive probability are whole multiples.
+    """Return a number of which all losses of `noise` that have positive probability are whole multiples.
 
     The result is 0 if no single loss has positive probability, as for a Gaussian. The two losses of a `TwoPointLaw`
-    have no common unit; the result is then the larger loss.
+    have no such number in common; the result is then the larger loss.
     """
     # A `TwoPointLaw` is an exception: its two losses have no common unit, so the larger loss is returned.
     match noise:
@@ -255,10 +256,11 @@ def on_lattice(noise: KnownNoise, step: float) -> bool:
 
 
 def variance_and_continuous_mass(noise: KnownNoise) -> tuple[float, float]:
-    """Return (approximate variance of the loss of one use of `noise`, probability that its loss is continuous).
+    """Return (approximate variance of the loss of one use of `noise`, probability of the continuous part of the loss).
 
-    A continuous loss is rounded on every lattice, while a loss of positive probability can be a lattice point, which
-    needs no rounding. All losses of integer Gaussian noise count as continuous, because there are so many of them.
+    The continuous part are the losses of which none has positive probability by itself. They are rounded on every
+    lattice (equally spaced losses), while a loss of positive probability can be a lattice point, which needs no
+    rounding. All losses of integer Gaussian noise count as continuous, because there are so many of them.
     """
     # Other losses are multiples of `loss_unit`.
     match noise:
@@ -353,9 +355,9 @@ def _gaussian(noise: Gaussian, step: float, reach: float) -> LossPair:
 
 
 def _normal_masses(z: Floats, width: float) -> tuple[Floats, float]:
-    """Return the standard normal probability of the interval of length `width` around each `z`, and an error bound.
+    """Return the standard normal probabilities of intervals, and a bound on the relative error of each probability.
 
-    The bound is on the relative error of every probability.
+    Each interval has the length `width`, and its middle is an entry of `z`.
     """
     # Short intervals use the midpoint expansion, whose next term is below (width z)^6 / 3e5. Long intervals use
     # differences of the distribution function, whose cancellation magnifies the error by about 1 / width.

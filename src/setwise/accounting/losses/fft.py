@@ -79,10 +79,10 @@ class Window:
 def window(saddle: Saddle, tilt: float, *, whole: bool) -> Window:
     """Return the interval of total losses outside of which little probability remains when losses are tilted by `tilt`.
 
-    A tilt weights the probability of a loss L by exp(tilt L). `saddle` is the total loss on a coarse lattice (equally
-    spaced losses). If `whole` is True, the interval also contains the losses that are likely without a tilt. Otherwise
-    it begins a few standard deviations below the mean under `tilt`, which suffices for deltas at epsilons near this
-    mean.
+    A tilt weights the probability of a loss L by exp(tilt L). `saddle` is an approximation of the total loss, from
+    which the interval is chosen. If `whole` is True, the interval also contains the losses that are likely without a
+    tilt. Otherwise it begins a few standard deviations below the mean under `tilt`, which suffices for deltas at
+    epsilons near this mean.
     """
     # If `whole` is False, the Fourier transform is computed under `tilt` alone. If `whole` is True, the interval also
     # contains the losses that are likely without a tilt. The transform is then computed under half of `tilt` and under
@@ -113,10 +113,11 @@ def window(saddle: Saddle, tilt: float, *, whole: bool) -> Window:
 
 
 def sums(parts: Sequence[EqualLosses], window: Window, *, from_above: bool) -> Atoms:
-    """Return the distribution of the sum of `parts` (independent lattice losses) within `window`, in ascending order.
+    """Return the distribution, within the interval `window`, of the sum of the independent losses in `parts`.
 
-    A lattice loss takes equally spaced values. If `from_above`, each computed probability is at least the true one,
-    otherwise at most. Probabilities of infinite losses are not included.
+    The losses are on lattices, that is, they take equally spaced values; the sums are in ascending order. If
+    `from_above`, each computed probability is at least the true one, otherwise at most. Probabilities of infinite
+    losses are not included.
 
     Requires: all lattices have the same step.
     Ensures: if `from_above`, `dropped` of the result bounds the probability of sums above the window, and the first
@@ -222,11 +223,14 @@ def _power(values: NDArray[np.complex128], exponent: int) -> NDArray[np.complex1
 
 
 def _transform(parts: Sequence[EqualLosses], tilt: float, first: int, size: int) -> tuple[Floats, float, float, float]:
-    """Return the distribution of the sum of the losses of `parts`, tilted, as (values, charge, height, weight_error).
+    """Return the weighted distribution of the sum of the losses of `parts` as (values, charge, height, weight_error).
 
-    The tilt weights each loss L by exp(`tilt` L). `values` has `size` entries, for the lattice points from number
-    `first` on. The probability of the sum x is exp(height - tilt x) times the entry for x. The probability of a sum
-    beyond these points is wrapped: it is added to an entry that is a multiple of `size` points away from the sum.
+    Each loss L is weighted by exp(`tilt` L), so that the digits of rare losses survive the Fourier transform.
+
+    - `values` has `size` entries, for the points number `first`, `first` + 1, ... of a lattice (equally spaced losses).
+    - `height`: the probability of the sum x is exp(height - tilt x) times the entry for x. The probability of a sum
+      beyond these points is wrapped: it is added to an entry that is a multiple of `size` points away from the sum.
+    - `charge` and `weight_error` bound the errors, as said below.
 
     Ensures: apart from wrapped probability, each entry of `values` has an absolute error of at most `charge`, and each
     probability computed from an entry has a further relative error of at most `weight_error`.
@@ -284,7 +288,7 @@ def _transform(parts: Sequence[EqualLosses], tilt: float, first: int, size: int)
 
 
 def _root_mean_square(half: Floats, size: int) -> float:
-    """Return an upper bound on the root mean square of a Fourier spectrum of `size` points.
+    """Return the root mean square of a Fourier spectrum of `size` points, or slightly more.
 
     It bounds the rounding error of the inverse transform. `half` holds the moduli of the first half of the spectrum;
     the other half mirrors it, because the signal is real.

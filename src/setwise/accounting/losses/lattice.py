@@ -103,7 +103,9 @@ def common_step(values: Sequence[float], largest: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class LossLattice:
-    """A privacy-loss distribution on a lattice: `mass[i]` is the probability of the loss (first + i) step - shift.
+    """A privacy-loss distribution on equally spaced losses (a lattice).
+
+    `mass[i]` is the probability of the loss (first + i) step - shift.
 
     - `step` is the distance of neighbouring lattice points.
     - `shift` is subtracted from every loss; a lower bound on delta uses it to round losses down.
@@ -233,10 +235,10 @@ def _collect(step: float, index: Floats, p: Floats, q: Floats) -> tuple[float, i
 
 
 def _decayed_sums(mass: Floats, step: float) -> Floats:
-    """Return, for every index a, the sum over i <= a of mass[i] exp(-step (a - i)).
+    """Return an array whose entry a is the sum over i <= a of mass[i] exp(-step (a - i)).
 
-    Deltas of a loss on a lattice are read from these sums. They are computed in blocks, short enough that exp does not
-    overflow.
+    `mass` has the probabilities of equally spaced losses in descending order, and `step` is their distance. Deltas are
+    read from these sums. They are computed in blocks, short enough that exp does not overflow.
     """
     block = min(mass.size, max(1, int(300.0 / step)))
     sums = np.empty_like(mass)
@@ -252,13 +254,13 @@ def _decayed_sums(mass: Floats, step: float) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class LatticeTail:
-    """Tables from which the delta of a privacy loss on a lattice is read at any epsilon.
+    """Tables from which the delta of a privacy loss with equally spaced values is read at any epsilon.
 
     - `mass` has the probabilities of the losses top, top - step, ...
     - `relative_error` bounds the relative error of each of them.
     - `dropped` bounds the sum of the probabilities of losses that are left out.
     - `decayed[a]` is the sum over i <= a of mass[i] exp(-step (a - i)).
-    - `base[a]` is the delta at the epsilon that equals the a-th loss.
+    - `base[a]` is the delta at the epsilon that equals the a-th loss, top - a step.
     """
 
     top: float
@@ -281,9 +283,9 @@ class LatticeTail:
         return self.relative_error + (3 * last + exponents + 64) * UNIT
 
     def slack(self, size: _Number) -> _Number:
-        """Return a bound on the rounding error of loss - epsilon, for losses of this lattice.
+        """Return a bound on the rounding error of the difference of a loss in these tables and an epsilon.
 
-        `size` is the largest absolute value of an epsilon. Bounds on delta allow for this error.
+        `size` is the largest absolute value of the epsilon. Bounds on delta allow for this error.
         """
         return 8 * UNIT * (abs(self.top) + self.step * (self.mass.size - 1) + size)
 
@@ -327,9 +329,9 @@ multiplication."""
 
 
 def odds_of_low(high: float, low: float) -> float:
-    """Return the odds P[low] / P[high] of the two outcomes of a mechanism, on one of two neighbouring tables.
+    """Return the odds P[low] / P[high] of a mechanism with two outcomes of log likelihood ratios `low` and `high`.
 
-    The log likelihood ratios of the outcomes are `high` > 0 > `low`.
+    P is the distribution of outcomes on one of two neighbouring tables, and `high` > 0 > `low`.
 
     Theorem: generalized randomized response (defn:gen_rr), with high = t and low = t - epsilon.
     """
@@ -463,10 +465,10 @@ class Atoms:
         )
 
     def average(self, inner: Loss, x: float) -> Bracket:
-        """Return a bracket for the delta at epsilon `x` of two sets of mechanisms together.
+        """Return a bracket (a certified interval) for the delta at epsilon `x` of two sets of mechanisms together.
 
-        The first mechanisms have this privacy loss L, and the others have the privacy loss `inner`. The delta is E[d(x
-        - L)], where d is the delta of `inner` as a function of epsilon.
+        The first set has this privacy loss L, and the other set has the privacy loss `inner`. The delta is E[d(x - L)],
+        where d is the delta of `inner` as a function of epsilon.
         """
         # Positions are rounded, and next to the largest loss that matters. So the upper end is read a little further
         # left and the lower end a little further right.

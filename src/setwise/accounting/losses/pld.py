@@ -88,11 +88,14 @@ CONFIG = LatticeConfig()
 class LatticeSum:
     """Composition of mechanisms with fixed dominating pairs, whose losses are rounded to a lattice and convolved.
 
+    A lattice is a set of equally spaced losses.
+
     - `uses` are pairs (noise, count).
     - `failure` is a bracket for the probability of outright failure (an event in which everything may be revealed).
     - `tolerance` is the share by which rounding to the lattice may raise the variance of the total loss.
-    - `grid` is the step of the grid on which a caller stores privacy profiles, or None. The lattice step is then a
-      multiple or a fraction of it if possible, so that the caller reads its profiles at few distinct points.
+    - `grid` is the step of the grid of epsilons on which a caller stores privacy profiles (delta as a function of
+      epsilon), or None. The lattice step is then a multiple or a fraction of it if possible, so that the caller reads
+      its profiles at few distinct epsilons.
     """
 
     # If there is such a grid and all losses are practically continuous, the lattice step divides `grid` or is a
@@ -113,10 +116,10 @@ class LatticeSum:
         return largest_loss(self.uses)
 
     def delta(self, epsilon: float, width: float | None = None) -> Bracket:
-        """Return a bracket for the delta of the composition at `epsilon`.
+        """Return a bracket (a certified interval) for the delta of the composition at `epsilon`.
 
-        Finer lattices of losses are tried until the width of the bracket, relative to its upper end, is at most
-        `width`. With None the bracket of the first lattice is returned.
+        Finer lattices (sets of equally spaced losses) are tried until the width of the bracket, relative to its upper
+        end, is at most `width`. With None the bracket of the first lattice is returned.
 
         Raises: `Unattainable` if rounding errors prevent the width, or if the losses cover too wide a range for a
         lattice.
@@ -131,10 +134,10 @@ class LatticeSum:
         return self._finer().delta(epsilon, width)
 
     def epsilon(self, delta: float, width: float | None = None) -> Bracket:
-        """Return a bracket for the smallest epsilon at which the composition's delta is at most `delta`.
+        """Return a bracket (a certified interval) for the smallest epsilon with a delta of at most `delta`.
 
-        Finer lattices of losses are tried until the width of the bracket, relative to its upper end, is at most
-        `width`. With None the bracket of the first lattice is returned.
+        Finer lattices (sets of equally spaced losses) are tried until the width of the bracket, relative to its upper
+        end, is at most `width`. With None the bracket of the first lattice is returned.
 
         Raises: `Unattainable` if `delta` is not above the probability of outright failure, if rounding errors prevent
         the width, or if the losses cover too wide a range for a lattice.
@@ -157,10 +160,10 @@ class LatticeSum:
         return self._finer().epsilon(delta, width)
 
     def _epsilon_near(self, delta: float, saddle: Saddle, tilt: float) -> Bracket:
-        """Return a bracket for the smallest epsilon with a delta of at most `delta`, computed on one lattice.
+        """Return a bracket for the smallest epsilon with a delta of at most `delta`, computed on one lattice of losses.
 
-        `saddle` is the total loss L on a coarse lattice, from which the range of losses to compute is chosen. The
-        bracket is narrowest if that epsilon is near the mean of L when probabilities are weighted by exp(`tilt` L).
+        `saddle` is an approximation of the total loss L, from which the range of losses to compute is chosen. The
+        bracket is narrowest if the mean of L is near that epsilon when probabilities are weighted by exp(`tilt` L).
         """
         # The range of losses is chosen from `saddle`. A lattice is a set of equally spaced losses.
         upper, lower = self.tails(saddle, tilt)
@@ -194,9 +197,9 @@ class LatticeSum:
     def tails(self, saddle: Saddle, tilt: float, *, whole: bool = False) -> tuple[LatticeTail, LatticeTail]:
         """Return the total privacy loss as two tables, which give an upper and a lower bound on delta at any epsilon.
 
-        - `saddle` is the total loss L on a coarse lattice, from which the range of losses to compute is chosen.
+        - `saddle` is an approximation of the total loss L, from which the range of losses to compute is chosen.
         - `tilt`: the tables are most accurate near the mean of L when probabilities are weighted by exp(tilt L).
-        - `whole`: if True, the tables cover all likely losses, and not only those from about that mean upwards.
+        - `whole`: if True, the tables cover all likely losses; if False, only losses from about that mean upwards.
         """
         # The range of losses is chosen from `saddle`.
         view = window(saddle, tilt, whole=whole)
@@ -224,7 +227,7 @@ class LatticeSum:
     def atoms(self, saddle: Saddle, tilt: float, *, whole: bool) -> tuple[Atoms, Atoms]:
         """Return two distributions of the total privacy loss, for an upper and for a lower bound on delta.
 
-        - `saddle` is the total loss L on a coarse lattice, from which the range of losses to compute is chosen.
+        - `saddle` is an approximation of the total loss L, from which the range of losses to compute is chosen.
         - `tilt`: the result is most accurate near the mean of L when probabilities are weighted by exp(tilt L).
         - `whole`: if False, losses far below that mean are left out too; if True, only losses of negligible effect are
           left out.
@@ -300,10 +303,11 @@ class LatticeSum:
         return math.sqrt(6.0 * self.tolerance * self._variance / between) if between else math.inf
 
     def _units(self) -> list[float]:
-        """Return the distinct units of the uses whose atoms should be points of the loss lattice, in ascending order.
+        """Return the distinct units of the uses whose loss atoms need no rounding, in ascending order.
 
-        An atom is a loss of positive probability, and the unit of a use is the number of which all its atoms are
-        multiples.
+        An atom is a loss of positive probability. The unit of a use is a number of which all its atoms are multiples.
+        If the lattice (the set of equally spaced losses to which losses are rounded) has a step that divides this unit,
+        all atoms are lattice points.
         """
         largest = self._largest_step()
         return sorted({loss_unit(noise) for noise, _ in self.uses if on_lattice(noise, largest)})

@@ -95,9 +95,9 @@ def _cumulant(lattice: LossLattice, tilt: float) -> float:
 class _LossArrays:
     """The losses and log probabilities of all parts of a sum, in single arrays so that moments are array operations.
 
-    A part is a number of equal uses.
+    A part is a number of equal uses, and has a list of possible losses for one use.
 
-    - `loss` has an entry for each loss of each part.
+    - `loss` has an entry for each possible loss of each part.
     - `log_mass` has, for each entry of `loss`, the logarithm of its probability.
     - `part` has, for each entry of `loss`, the index of its part.
     - `start` has, for each part, the index of its first entry.
@@ -116,7 +116,7 @@ class _LossArrays:
     def of(cls, parts: Sequence[EqualLosses]) -> "_LossArrays":
         """Return the losses and log probabilities of all `parts` of a sum, concatenated into single arrays.
 
-        A part is a number of equal independent losses on a lattice, a set of equally spaced values.
+        A part is a number of equal independent losses, and its lattice has the equally spaced values of one loss.
         """
         lattices = [part.lattice for part in parts]
         sizes = [lattice.mass.size for lattice in lattices]
@@ -146,13 +146,14 @@ class _LossArrays:
 
 @dataclass(frozen=True)
 class Saddle:
-    """An approximation of the total privacy loss of many uses, on a coarse lattice, from which tilts are chosen.
+    """An approximation of the total privacy loss of many uses, from which exponential tilts are chosen.
 
     A tilt weights the probability of a loss L by exp(tilt L), which moves the mean to the losses that decide delta. No
     bound is read from this approximation.
 
-    - `parts` are losses on lattices (sets of equally spaced losses).
-    - `ranges` are bounded-range uses as (epsilon, count).
+    - `parts` are losses with equally spaced values (on coarse lattices), each with the number of uses that have it.
+    - `ranges` are bounded-range uses as (epsilon, count). They have no fixed loss, so under each tilt the worst loss is
+      taken.
     """
 
     # Bounded-range uses have no fixed loss: under each tilt, they are taken as the randomized response that is worst
@@ -163,15 +164,16 @@ class Saddle:
 
     @cached_property
     def _tables(self) -> _LossArrays:
-        """The losses of all uses and the logarithms of their probabilities, in single arrays for fast moments."""
+        """The losses of all uses in `parts` with the logarithms of their probabilities, in single arrays for speed."""
         return _LossArrays.of(self.parts)
 
     @cached_property
     def support(self) -> tuple[float, float]:
         """The smallest and the largest total privacy loss that the uses in `parts` can have, widened by a margin.
 
-        The margin is `CONFIG.beyond` lattice steps per loss. With it, the pair also bounds the total of the same losses
-        on other lattices, which may be up to `CONFIG.beyond` times as coarse.
+        The losses are rounded to equally spaced values (a lattice), which may move them. The margin is `CONFIG.beyond`
+        steps of the lattice per loss. With it, the pair also bounds the total of the same losses rounded to lattices up
+        to `CONFIG.beyond` times as coarse.
         """
         nodes = [(part.count * part.lattice.step, part.lattice.first, part.lattice.mass.size) for part in self.parts]
         least = math.fsum(steps * (first - CONFIG.beyond) for steps, first, _ in nodes)
@@ -229,11 +231,11 @@ class Saddle:
         target = math.log(delta)
 
         def residual(tilt: float) -> tuple[float, float]:
-            """Return, as `_newton` needs them, log(d / `delta`) and about minus the derivative of this by the tilt.
+            """Return two numbers for `_newton`: log(d / `delta`), and about minus its derivative by the tilt.
 
-            `delta` is the argument of `for_delta`. Weight each loss L by exp(`tilt` L). Then d is an estimate of the
-            delta at the epsilon that equals the weighted mean of the total loss, and the second number is `tilt` times
-            the weighted variance of the total loss.
+            `delta` is the argument of `for_delta`. If each loss L is weighted by exp(`tilt` L), the total loss has a
+            mean and a variance. d is an estimate of the delta at the epsilon that equals this mean, and the second
+            number is `tilt` times this variance.
             """
             # The second number is about minus the derivative of the first by the tilt.
             height, mean, variance = self.at(tilt)
@@ -270,11 +272,11 @@ class Saddle:
         )
 
     def _log_chernoff_excess(self, tilt: float, variance: float) -> float:
-        """Return log(C / d), where d is an estimate of a delta, and C is Chernoff's bound on the same delta.
+        """Return by how much the logarithm of Chernoff's bound on a delta exceeds the logarithm of its estimate.
 
-        Weight each loss L by exp(`tilt` L). The delta is at the epsilon that equals the weighted mean of the total
-        loss, and `variance` is its weighted variance. Callers know log C, and subtract the result to estimate log
-        delta.
+        If each loss L is weighted by exp(`tilt` L), the total loss has a mean and the given `variance`. The delta is
+        the delta at the epsilon that equals this mean. Callers know Chernoff's bound, and subtract the result from its
+        logarithm to estimate log delta.
         """
         # Chernoff's bound is C = E[exp(tilt L)] exp(-tilt m). The quotient d / C is the tilted average of exp(-tilt x)
         # - exp(-(tilt + 1) x) over losses m + x with x > 0. For a normal loss this average has a closed form. If the
@@ -365,10 +367,10 @@ def _adapted_moments(epsilon: float, tilt: float) -> tuple[float, float, float]:
 
 
 def coarse_saddle(uses: Sequence[tuple[KnownNoise, int]]) -> Saddle:
-    """Return the total privacy loss of `uses` on a coarse lattice, from which exponential tilts are chosen.
+    """Return an approximation of the total privacy loss of `uses`, pairs (noise, count), from which tilts are chosen.
 
-    A lattice is a set of equally spaced losses. `uses` are pairs (noise, count). The result is an approximation, not a
-    bound. A tilt weights the probability of a loss L by exp(tilt L).
+    A tilt weights the probability of a loss L by exp(tilt L), so that the losses that decide delta become likely.
+    Losses are rounded to coarse, equally spaced values, so the result is not a bound.
     """
     parts = []
     for noise, count in uses:

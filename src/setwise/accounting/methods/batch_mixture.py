@@ -39,10 +39,10 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class BatchMixtureConfig:
-    """Constants of the bound on a batch of bounded-range mechanisms with several epsilons, chosen up front.
+    """Constants of the bound on a batch of bounded-range mechanisms with several epsilons, all chosen up front.
 
-    Widths of brackets are relative to delta. An outcome is a joint outcome of all bounded-range mechanisms of the
-    batch. The bracket is valid whatever these numbers are.
+    Widths of brackets (certified intervals) are relative to delta. An outcome is a joint outcome of all bounded-range
+    mechanisms of the batch. The bracket is valid whatever these numbers are.
     """
 
     widths: tuple[float, ...] = (1e-3, 5e-2, 1e-1)
@@ -74,11 +74,12 @@ CONFIG = BatchMixtureConfig()
 class BatchMixture:
     """A batch of bounded-range mechanisms with several epsilons, next to other mechanisms, all chosen up front.
 
-    - `groups` are bounded-range mechanisms as (epsilon, count), one group for each epsilon.
-    - `linear` are mechanisms with fixed dominating pairs and their counts.
-    - `failure` is a bracket for the probability of outright failure (in which everything may be revealed).
+    - `groups` are bounded-range mechanisms as (epsilon, count), one pair for each epsilon.
+    - `linear` are mechanisms with fixed dominating pairs, as (noise, count).
+    - `failure` is a bracket (a certified interval) for the probability of outright failure, in which everything may be
+      revealed.
 
-    Requires: at least one group.
+    Requires: at least one pair in `groups`.
     """
 
     groups: tuple[Group, ...]
@@ -86,10 +87,10 @@ class BatchMixture:
     failure: Bracket
 
     def delta(self, epsilon: float, width: float | None = None) -> Bracket:
-        """Return a bracket for the optimal delta of the batch at the overall `epsilon`.
+        """Return a bracket (a certified interval) for the batch's largest possible delta at the overall `epsilon`.
 
-        In a batch, all mechanisms are chosen up front. `width` is the wanted width of the bracket, relative to its
-        upper end; None accepts any width.
+        In a batch, all mechanisms are chosen up front; the largest delta is over all mechanisms with the batch's
+        guarantees. `width` is the wanted width of the bracket, relative to its upper end; None accepts any width.
 
         Theorem: docs/closed-forms.md, "Batch mixtures".
         Raises: `Unattainable` if the bracket is wider than `width`.
@@ -107,10 +108,11 @@ class BatchMixture:
         return _check_width(either_fails(self.failure, Bracket(reached.lower, max(reached.lower, top))), width)
 
     def epsilon(self, delta: float, width: float | None = None) -> Bracket:
-        """Return a bracket for the smallest epsilon at which the batch's optimal delta is at most `delta`.
+        """Return a bracket (a certified interval) for the smallest epsilon with a delta of at most `delta`.
 
-        In a batch, all mechanisms are chosen up front. `width` is the wanted width of the bracket, relative to its
-        upper end; None accepts any width. The upper end is infinite if no upper end could be certified.
+        In a batch, all mechanisms are chosen up front; its delta is the largest over all mechanisms with its
+        guarantees. `width` is the wanted width of the bracket, relative to its upper end; None accepts any width. The
+        upper end is infinite if no upper end could be certified.
 
         Raises: `Unattainable` if `delta` is not above the probability of outright failure (in which everything may be
         revealed), or if the bracket is wider than `width`.
@@ -149,12 +151,12 @@ class BatchMixture:
     def _responses(self, tilt: float, width: float | None = None) -> "_Responses":
         """Return the object that computes the batch's delta for any parameters t of its randomized responses.
 
-        In a batch, all mechanisms are chosen up front; each bounded-range mechanism of epsilon a is a randomized
-        response with losses t and t - a.
+        In a batch, all mechanisms are chosen up front. The worst bounded-range mechanism of epsilon a is a randomized
+        response with losses t and t - a, for some t.
 
-        - `tilt`: the losses L of the other mechanisms may be rounded to a lattice. The result is then most accurate
-          near the mean of L when probabilities are weighted by exp(tilt L).
-        - `width` is the wanted relative width of a bracket; a smaller width needs a finer lattice. None takes the
+        - `tilt`: the losses L of the other mechanisms may be rounded to equally spaced values. The result is then most
+          accurate near the mean of L when probabilities are weighted by exp(tilt L).
+        - `width` is the wanted relative width of a bracket; a smaller width needs finer rounding. None takes the
           default.
         """
         # The losses of the mechanisms with fixed dominating pairs are summed once: exactly if they can be enumerated,
@@ -172,12 +174,13 @@ class BatchMixture:
     def _in_boxes(self, responses: "_Responses", epsilon: float, tilt: float) -> "_Responses":
         """Return an object that computes the delta of a simpler batch, whose delta is at least this batch's delta.
 
-        In a batch, all mechanisms are chosen up front. The simpler batch has at most `CONFIG.most_fixed` epsilons.
-        Branch and bound is faster with fewer epsilons, because there are fewer joint outcomes to sum over.
+        In a batch, all mechanisms are chosen up front. The simpler batch has at most `CONFIG.most_fixed` epsilons, so
+        that the search over intervals of its parameters (branch and bound) has fewer joint outcomes to sum over.
 
         - `responses` computes the delta of this batch; it is returned unchanged if the epsilons are few enough.
-        - `epsilon`: the simpler batch is close to this batch at about this overall epsilon.
-        - `tilt` is the rate at which delta is expected to fall near `epsilon`: losses L are weighted by exp(tilt L).
+        - `epsilon`: the delta of the simpler batch is close to this batch's delta at about this overall epsilon.
+        - `tilt` is the rate at which log delta is expected to fall near `epsilon`: losses L are weighted by exp(tilt
+          L).
         """
         # Branch and bound over boxes of parameters would take too long with more epsilons. The groups (bounded-range
         # mechanisms of one epsilon) that add most to the variance of the loss are kept. The other groups and the
@@ -201,8 +204,9 @@ def batch_mixture(
     In a batch, all mechanisms are chosen up front.
 
     - `groups` are bounded-range mechanisms as (epsilon, count).
-    - `linear` are mechanisms with fixed dominating pairs and their counts.
-    - `failure` is the bracket for the probability of outright failure (in which everything may be revealed).
+    - `linear` are mechanisms with fixed dominating pairs, as (noise, count).
+    - `failure` is a bracket (a certified interval) for the probability of outright failure, in which everything may be
+      revealed.
     """
     # A joint outcome says, for each group, how many of its mechanisms had which of their two outcomes.
     if outcome_count(tuple(groups)) > CONFIG.most_outcomes:
@@ -228,9 +232,11 @@ class _FromAbove:
 class _Responses:
     """The delta of a batch of randomized responses and other mechanisms, as a function of the responses' parameters t.
 
-    - `groups` are the randomized responses as (epsilon, count). All responses of a group have the same t, and their
+    A batch is chosen up front.
+
+    - `groups` are the randomized responses as (epsilon, count). All responses of one pair have the same t, and their
       losses are t and t - epsilon.
-    - `atoms` are the losses of those other mechanisms whose losses are enumerated.
+    - `atoms` has the losses, listed one by one, of some of the other mechanisms.
     - `above` and `below` are losses that stand for all remaining mechanisms: delta with `above` is at least the true
       delta, and with `below` at most.
     """
@@ -265,7 +271,8 @@ class _Responses:
     def branch_and_bound(self, x: float, target: float, most: int) -> float:
         """Return an upper bound on the batch's delta at overall epsilon `x` over all parameters t of the responses.
 
-        The search stops when the bound is at most the delta `target`, or after `most` splits of a box of parameters.
+        Each t lies in an interval, so all choices of t form a box. Boxes are split into smaller ones, each with a bound
+        of its own. The search stops when the largest bound is at most the delta `target`, or after `most` splits.
         """
         # Each group of randomized responses of one epsilon has one t, and its losses are t and t - epsilon. A box has
         # an interval of t for each group. The box with the largest bound on delta is split first.
@@ -287,10 +294,11 @@ class _Responses:
         return -boxes[0][0]
 
     def _atoms(self, high: Sequence[float], low: Sequence[float]) -> Atoms:
-        """Return the distribution of the batch's total privacy loss if every mechanism has one of two losses.
+        """Return the distribution of the batch's total privacy loss if every response has one of two losses.
 
-        The batch is a set of mechanisms chosen up front. `high` and `low` have these two losses for each group of
-        mechanisms with equal epsilon. The total also includes `atoms`, the enumerated losses of the other mechanisms.
+        The batch is a set of mechanisms chosen up front. `high` and `low` have the two losses of a response, one entry
+        for each pair (epsilon, count) in `groups`. The total also includes `atoms`, the enumerated losses of other
+        mechanisms.
         """
         atoms = self.atoms
         for (_, count), up, down in zip(self.groups, high, low, strict=True):
@@ -299,10 +307,11 @@ class _Responses:
 
 
 def _widest(first: Choice, last: Choice, groups: Sequence[Group]) -> int:
-    """Return the index of the group along which branch and bound should split a box of parameters.
+    """Return the index of the epsilon whose parameter interval branch and bound should halve.
 
-    A box has, for each of `groups`, an interval of the parameter t of its randomized responses, from its entry in
-    `first` to its entry in `last`. The split is along the interval that adds most to the variance of the privacy loss.
+    A box of parameters has, for the randomized responses of each pair (epsilon, count) in `groups`, an interval of
+    their parameter t, from its entry in `first` to its entry in `last`. The interval is chosen that adds most to the
+    variance of the privacy loss.
     """
     added = [count * epsilon * (b - a) for (epsilon, count), a, b in zip(groups, first, last, strict=True)]
     return added.index(max(added))

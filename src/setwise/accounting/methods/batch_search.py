@@ -22,9 +22,9 @@ Choice = tuple[float, ...]
 
 @dataclass(frozen=True, slots=True)
 class BatchSearchConfig:
-    """Constants of the search for the parameters t of the worst randomized responses in a batch.
+    """Constants of the search for the randomized responses of a batch that give the largest delta.
 
-    - A batch is chosen up front, and worst means the largest delta.
+    - A batch is chosen up front. Each response has a parameter t, and its losses are t and t - epsilon.
     - Steps of t are shares of epsilon.
     - An outcome says, for each distinct epsilon, how many responses had the first of their two outcomes.
     """
@@ -70,9 +70,10 @@ def outcome_count(groups: tuple[Group, ...]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class BatchSearch:
-    """Search for the randomized responses of a batch that have the largest delta: their parameters t, one per group.
+    """Search for the randomized responses of a batch that give the largest delta: one parameter t for each epsilon.
 
-    - `groups` are bounded-range mechanisms as (epsilon, count), all chosen up front; t is in (0, epsilon).
+    - `groups` are bounded-range mechanisms as (epsilon, count), all chosen up front; the worst of them are randomized
+      responses with the losses t and t - epsilon, for a t in (0, epsilon).
     - `at(choice, x)` returns the certified delta of a choice of t at the overall epsilon x.
     - `largest` is the largest privacy loss of all mechanisms of the batch.
     """
@@ -84,8 +85,8 @@ class BatchSearch:
     def start(self, x: float, tilt: float) -> Choice:
         """Return the parameters t from which a hill climb to the largest delta at the overall epsilon `x` starts.
 
-        There is one t for each group of randomized responses. `tilt` is the rate at which delta is expected to fall
-        with the overall epsilon.
+        There is one t for the randomized responses of each epsilon. `tilt` is the rate at which log delta is expected
+        to fall with the overall epsilon.
         """
         # The returned choice has the largest delta among an evenly spaced scan and two further candidates. The first
         # candidate has the t that are worst if delta falls with the overall epsilon y like exp(-`tilt` y). In the
@@ -135,8 +136,8 @@ class BatchSearch:
     def _neighbour(self, x: float, choice: Choice, step: float, best: float) -> tuple[Choice, float] | None:
         """Return (parameters, delta) of a neighbour of `choice` whose delta is above `best`; None if there is none.
 
-        `choice` has the parameter t of each group of randomized responses, and delta is at the overall epsilon `x`. A
-        neighbour has one t moved up or down by the share `step` of its epsilon.
+        `choice` has one parameter t for the randomized responses of each epsilon, and delta is at the overall epsilon
+        `x`. A neighbour has one t moved up or down by the share `step` of its epsilon.
         """
         for index, (epsilon, _) in enumerate(self.groups):
             for move in (-step * epsilon, step * epsilon):
@@ -148,10 +149,11 @@ class BatchSearch:
         return None
 
     def epsilon(self, delta: float, guess: float, tilt: float) -> tuple[Bracket, Choice]:
-        """Return (bracket, parameters) for the worst randomized responses found: their epsilon at `delta`, and their t.
+        """Return (bracket, parameters t) of the randomized responses with the largest epsilon found at `delta`.
 
-        The bracket is for the smallest overall epsilon at which these responses have at most `delta`. The search starts
-        at the overall epsilon `guess`, and `tilt` is the rate at which delta is expected to fall with it.
+        The bracket (a certified interval) is for the smallest overall epsilon at which these responses have at most
+        `delta`. The search starts at the overall epsilon `guess`, and `tilt` is the rate at which log delta is expected
+        to fall with epsilon.
         """
         # A group has the responses of one epsilon; their losses are t and t - epsilon. The first parameters are those
         # that are worst if delta falls like exp(-`tilt` y).

@@ -36,14 +36,17 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class BatchConfig:
-    """Constants of the search (branch and bound) for the worst parameter t of a batch of bounded-range mechanisms.
+    """Constants of the search (branch and bound) for the parameter t with which a batch has the largest delta.
+
+    A batch is chosen up front. In the worst case all its bounded-range mechanisms are randomized responses with the
+    same t. A block is an interval of t.
 
     - `smallest_ratio`: outcomes less likely than this share of the most likely one are dropped.
-    - `settled`: a block of t is not split if its bound exceeds the best delta found by at most this share.
-    - `few_points`: a block is not split if at most this many t in it can be local maxima, because these t are then
-      evaluated one by one.
+    - `settled`: a block is not split if its bound exceeds the best delta found by at most this share.
+    - `few_points`: a block is not split if delta can have a local maximum at no more than this many t in it, because
+      these t are then evaluated one by one.
 
-    The resulting bracket is valid whatever these numbers are.
+    The resulting bracket (certified interval) is valid whatever these numbers are.
     """
 
     # A batch is chosen up front. In the worst case, each bounded-range mechanism of the batch is a randomized response
@@ -91,9 +94,10 @@ class BatchBoundedRange:
     failure: Bracket
 
     def delta(self, epsilon: float) -> Bracket:
-        """Return a bracket for the optimal delta of the batch at the overall `epsilon`.
+        """Return a bracket (a certified interval) for the batch's largest possible delta at the overall `epsilon`.
 
-        In a batch, all mechanisms are chosen up front.
+        In a batch, all mechanisms are chosen up front; the largest delta is over all mechanisms with the batch's
+        guarantees.
 
         Theorem: the paper's optimal batch of pure DP and bounded-range (BR) mechanisms (thm:opt_nonadaptive;
         thm:non-adaptive for BR alone).
@@ -123,10 +127,10 @@ class BatchBoundedRange:
         return points[(points > 0.0) & (points < self.epsilon)]
 
     def _pair(self, high: float, low: float, x: float) -> Bracket:
-        """Return the batch's delta at overall epsilon `x` if two-outcome mechanisms replace bounded-range mechanisms.
+        """Return the batch's delta at overall epsilon `x` if its bounded-range mechanisms had only two outcomes.
 
-        The two outcomes of such a mechanism have the log likelihood ratios `high` and `low`. If a two-outcome mechanism
-        dominates the bounded-range mechanisms, the result is an upper bound.
+        The outcomes have the log likelihood ratios `high` and `low`. If mechanisms with these two outcomes dominate the
+        bounded-range mechanisms, the result is an upper bound.
         """
         if high <= 0.0 or low >= 0.0:  # the outcome reveals nothing, so only the other mechanisms count
             return self.beside.average(NoLoss(), x)
@@ -182,17 +186,17 @@ class BatchBoundedRange:
     def _branch_and_bound(
         self, x: float, points: Floats, evaluate: Callable[[float], Bracket], peak: float, floor: float
     ) -> float:
-        """Return an upper bound on delta at overall epsilon `x`, over those parameters t that are not evaluated singly.
+        """Return an upper bound on delta at overall epsilon `x`, over the parameters t not evaluated one by one.
 
         All randomized responses of the batch (chosen up front) have the same parameter t. The search splits the
-        interval of t into ever smaller blocks. It evaluates the `points` of a block if they are few, and otherwise
-        keeps a bound for the whole block.
+        interval of t into ever smaller blocks. It calls `evaluate` for the `points` of a block if they are few, and
+        otherwise keeps a bound for the whole block.
 
         - `points` are all t at which delta can have a local maximum.
         - `evaluate` returns the bracket for delta at one t, and stores it for the caller.
         - `peak` is the t with the largest delta found so far, and `floor` a lower bound on that delta.
 
-        The result is 0 if every block was evaluated.
+        The result is 0 if every block was evaluated point by point.
         """
         # A response has the losses t and t - epsilon. The interval of t is cut into blocks, and the block with the
         # largest bound is split first. If few `points` are in a block, `evaluate` is called with each of them, and the
@@ -221,7 +225,7 @@ class BatchBoundedRange:
 
 
 def _alone(epsilon: float, x: float) -> Bracket:
-    """Return the optimal delta at the overall epsilon x >= 0 of a single epsilon-bounded-range mechanism.
+    """Return the largest delta, at the overall epsilon x >= 0, that a single epsilon-bounded-range mechanism can have.
 
     It is (exp(epsilon / 2) - exp(x / 2))^2 / (exp(epsilon) - 1), and 0 for x >= epsilon. Generalized randomized
     response with t = (epsilon + x) / 2 attains it.
@@ -246,10 +250,10 @@ def shared_offset(epsilon: float, beside: list[float]) -> bool:
 
 
 def _hill_climb(points: Floats, height: Callable[[float], float]) -> None:
-    """Evaluate `height` near its maximum over the ascending `points`, by bisection and then at neighbouring points.
+    """Call `height` at some of the ascending `points`, among which the largest value probably is.
 
-    If `height` first rises and then falls, the maximum is among the evaluated points. Nothing is returned: the caller's
-    function `height` stores the values that it computes.
+    The points are chosen by bisection. If `height` first rises and then falls, the largest value is among the computed
+    ones. Nothing is returned: the caller's function `height` stores the values that it computes.
     """
     low, high = 0, points.size - 1
     while high - low > 2:
@@ -266,10 +270,12 @@ _RELATIVE_ERROR = 1e-13
 
 
 class ThreeMechanisms:
-    """Optimal delta of one epsilon-DP and two epsilon-bounded-range (BR) mechanisms, used adaptively in a fixed order.
+    """The worst analyst's delta for one epsilon-DP and two epsilon-bounded-range (BR) mechanisms in a fixed order.
+
+    The analyst chooses each mechanism after seeing earlier answers.
 
     Theorem: the paper's closed forms for three mechanisms (lem:xyz, lem:ordbrdp2). If the overall epsilon is at least
-    `epsilon`, the optimal delta is the same for all three orders. The paper does not give this delta; `_any_order` does
+    `epsilon`, the delta is the same for all three orders. The paper does not give this delta; `_any_order` does
     (docs/closed-forms.md).
     """
 
@@ -278,7 +284,7 @@ class ThreeMechanisms:
         self._keep = 1.0 / (1.0 + math.exp(-epsilon))  # probability that epsilon-DP randomized response keeps its bit
 
     def _q(self, t: float) -> float:
-        """Return (1 - e^(t - epsilon)) / (1 - e^-epsilon): the probability of the loss `t` in randomized response.
+        """Return the probability of the loss `t` in randomized response: (1 - e^(t - epsilon)) / (1 - e^-epsilon).
 
         It is q_{epsilon,t} of the paper's generalized randomized response (defn:gen_rr), whose losses are t and t -
         epsilon.
@@ -294,38 +300,38 @@ class ThreeMechanisms:
         return self._q(t) ** 2 * -math.expm1(-self.epsilon)
 
     def x(self, t: float, g: float) -> float:
-        """Return x(t) of the paper's lem:xyz, a part of the optimal delta of three mechanisms.
+        """Return x(t) of the paper's lem:xyz, one of the terms x, y and z of the worst analyst's delta.
 
-        It is the part for outcomes in which the privacy loss of the DP mechanism is epsilon; it applies if t <= g <= t
-        + epsilon, and `y` replaces it for t >= g. `g` is the overall epsilon, and `t` the parameter of the
-        bounded-range mechanism that is used first. The optimal delta is a maximum or sum of x, y and z.
+        x is the term for outcomes in which the privacy loss of the DP mechanism is epsilon; it applies if t <= g <= t +
+        epsilon, and `y` replaces it for t >= g. `g` is the overall epsilon, and `t` the larger loss of the
+        bounded-range mechanism that is used first. The delta of three mechanisms is a maximum or sum of such terms.
         """
         # The closed forms for delta are maxima and sums of x, y and z.
         q, e = self._q(t), self.epsilon
         return self._keep * (q * self._one_left((g - t) / 2) + (1 - q) * self._one_left((g + e - t) / 2))
 
     def y(self, t: float, g: float) -> float:
-        """Return y(t) of the paper's lem:xyz, a part of the optimal delta of three mechanisms.
+        """Return y(t) of the paper's lem:xyz, one of the terms x, y and z of the worst analyst's delta.
 
-        It is the part for outcomes in which the privacy loss of the DP mechanism is epsilon; it applies if t >= g, and
-        `x` replaces it for t <= g. `g` is the overall epsilon, and `t` the parameter of the bounded-range mechanism
-        that is used first. The optimal delta is a maximum or sum of x, y and z.
+        y is the term for outcomes in which the privacy loss of the DP mechanism is epsilon; it applies if t >= g, and
+        `x` replaces it for t <= g. `g` is the overall epsilon, and `t` the larger loss of the bounded-range mechanism
+        that is used first. The delta of three mechanisms is a maximum or sum of such terms.
         """
         # The closed forms for delta are maxima and sums of x, y and z.
         q, e = self._q(t), self.epsilon
         return self._keep * (q * -math.expm1(g - e - t) + (1 - q) * self._one_left((g + e - t) / 2))
 
     def z(self, t: float, g: float) -> float:
-        """Return z(t) of the paper's lem:xyz, a part of the optimal delta of three mechanisms.
+        """Return z(t) of the paper's lem:xyz, one of the terms x, y and z of the worst analyst's delta.
 
-        It is the part for outcomes in which the privacy loss of the DP mechanism is -epsilon; it applies if t >= g. `g`
-        is the overall epsilon, and `t` the parameter of the bounded-range mechanism that is used first. The optimal
-        delta is a maximum or sum of x, y and z.
+        z is the term for outcomes in which the privacy loss of the DP mechanism is -epsilon; it applies if t >= g. `g`
+        is the overall epsilon, and `t` the larger loss of the bounded-range mechanism that is used first. The delta of
+        three mechanisms is a maximum or sum of such terms.
         """
         return (1 - self._keep) * self._q(t) * self._one_left(self.epsilon + (g - t) / 2)
 
     def pure_first(self, g: float) -> Bracket:
-        """Return the optimal delta at overall epsilon `g` of one pure DP and then two bounded-range mechanisms.
+        """Return the worst analyst's delta at overall epsilon `g`: one pure DP, then two bounded-range mechanisms.
 
         Raises: `InvalidParameter` if `g` is negative.
         """
@@ -337,9 +343,10 @@ class ThreeMechanisms:
         return self._bracket(first + self.z((2 * e + g) / 3, g), g)
 
     def bounded_range_first(self, g: float) -> Bracket:
-        """Return the optimal delta at overall epsilon `g` of a bounded-range, a pure DP and a bounded-range mechanism.
+        """Return the worst analyst's delta at overall epsilon `g` if a bounded-range mechanism is used first.
 
-        They are used in this order; if the pure DP mechanism comes last, delta is the same.
+        The second is the pure DP mechanism, and the third the other bounded-range mechanism. If the pure DP mechanism
+        comes last, delta is the same.
 
         Raises: `InvalidParameter` if `g` is negative.
         """
@@ -354,9 +361,9 @@ class ThreeMechanisms:
         return self._bracket(value, g)
 
     def _any_order(self, g: float) -> Bracket:
-        """Return the optimal delta of one pure DP and two bounded-range mechanisms at overall epsilon g >= epsilon.
+        """Return the worst analyst's delta for one pure DP and two bounded-range mechanisms at g >= epsilon.
 
-        At these g, the delta is equal for all orders of the three mechanisms.
+        `g` is the overall epsilon. From the mechanisms' epsilon on, delta is equal for all orders of the mechanisms.
         """
         # The best parameter t of the first bounded-range mechanism is epsilon/2 up to g = 3 epsilon/2, and g/3 beyond.
         # The delta is 0 from g = 3 epsilon on.
@@ -384,10 +391,11 @@ def _check(g: float) -> None:
 
 
 def three_in_order(uses: Sequence[Use]) -> Callable[[float], Bracket] | None:
-    """Return delta as a function of epsilon, for one pure DP and two bounded-range uses in the order of `uses`.
+    """Return the worst analyst's delta as a function of epsilon, for one pure DP and two bounded-range uses.
 
-    The analyst chooses each mechanism after seeing earlier answers. Returns None if `uses` are not one pure DP and two
-    bounded-range uses, all three with the same epsilon, because only then is a closed form known.
+    They come in the order of `uses`, and the analyst chooses each mechanism after seeing earlier answers. Returns None
+    if `uses` are not one pure DP and two bounded-range uses, all three with the same epsilon, because only then is a
+    closed form known.
     """
     kinds = [use.guarantee for use in uses for _ in range(min(use.count, 4))]
     epsilons = {g.epsilon for g in kinds if isinstance(g, PureDP | BoundedRange)}

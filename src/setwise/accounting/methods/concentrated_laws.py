@@ -49,10 +49,11 @@ def _cumulant_above(law: TwoPointLaw, b: Floats) -> Floats:
 
 
 def satisfies(law: TwoPointLaw, xi: float, rho: float, cells: int = _CELLS) -> bool:
-    """Return whether a pair (P, Q) with the two-valued loss `law` is certified to be (xi, rho)-zCDP in both directions.
+    """Return whether mechanisms with the two-valued privacy loss `law` are certified to be (xi, rho)-zCDP.
 
-    P and Q are the output distributions on two neighbouring tables. False means that no certificate was found with a
-    grid of this many `cells` of Renyi orders.
+    zCDP is a condition for every Renyi order, and for both directions, that is, also with the two neighbouring tables
+    exchanged. It is checked on a grid of `cells` intervals of orders. False means that no certificate was found with
+    this grid.
 
     Requires: rho > 0 and xi >= -rho.
     """
@@ -64,10 +65,10 @@ def satisfies(law: TwoPointLaw, xi: float, rho: float, cells: int = _CELLS) -> b
 
 
 def _one_direction(law: TwoPointLaw, xi: float, rho: float, cells: int) -> bool:
-    """Return whether the two-valued loss `law` is certified to be (xi, rho)-zCDP in one direction, from P to Q.
+    """Return whether the two-valued privacy loss `law` is certified to be (xi, rho)-zCDP in one direction.
 
-    P and Q are the output distributions on two neighbouring tables. zCDP is a condition for every Renyi order; it is
-    checked on a grid of `cells` intervals of orders that covers all.
+    The direction is from P to Q, the output distributions on two neighbouring tables; `law` is the loss under P. zCDP
+    is a condition for every Renyi order; it is checked on a grid of `cells` intervals of orders that covers all.
     """
     # With L the loss under P, the condition is K(b) = log E[exp(b L)] <= q(b) = b (xi + rho) + rho b^2 for all b > 0.
     # It is certified on a grid of b. K is convex in b and 0 at b = 0. From 0 to the first grid point b_1, K(b) <= b
@@ -93,9 +94,9 @@ def _one_direction(law: TwoPointLaw, xi: float, rho: float, cells: int) -> bool:
 def largest_law(xi: float, rho: float, high: float) -> TwoPointLaw | None:
     """Return the two-valued loss with larger value `high` that is about the worst of those that satisfy (xi, rho)-zCDP.
 
-    Worst means the largest probability of `high`. The smaller value decides that probability: the further below 0 it
-    is, the larger the probability. The result is certified to satisfy (xi, rho)-zCDP, or None if no loss could be
-    certified.
+    Worst means that the value `high` has the largest probability. This probability follows from the smaller value: the
+    further the smaller value is below 0, the larger it is. The result is certified to satisfy (xi, rho)-zCDP, or None
+    if no loss could be certified.
     """
     lower_loss = _search_lower_loss(xi, rho, high)
     for share in _BACK_OFF if lower_loss is not None else ():

@@ -50,11 +50,14 @@ MOST_ATOMS = 1_000_000
 class ExactLinear:
     """The exact total privacy loss of uses with fixed dominating pairs, from which delta is computed at any epsilon.
 
-    One group of equal uses is kept apart, because its losses then need not be combined with all others one by one.
+    Some equal uses (uses of the same noise) are kept apart, because their losses then need not be combined with all
+    other losses one by one.
 
-    - `outer` has the enumerated losses of all other uses.
-    - `inner` is the loss of the group, as an object that gives delta at any epsilon; None if there are no uses.
-    - `failure` is a bracket for the probability of outright failure (in which everything may be revealed).
+    - `inner` is the loss of the uses kept apart, as an object that gives delta at any epsilon; None if there are no
+      uses.
+    - `outer` has the losses of all other uses, listed one by one.
+    - `failure` is a bracket (a certified interval) for the probability of outright failure, in which everything may be
+      revealed.
     """
 
     outer: Atoms
@@ -62,7 +65,10 @@ class ExactLinear:
     failure: Bracket
 
     def delta(self, epsilon: float) -> Bracket:
-        """Return a bracket for the composition's optimal delta at `epsilon`, as narrow as rounding errors allow."""
+        """Return a bracket (a certified interval) for the composition's delta at `epsilon`.
+
+        It is as narrow as rounding errors allow.
+        """
         if self.inner is None:
             return self.failure
         return either_fails(self.failure, self.outer.average(self.inner, epsilon))
@@ -96,7 +102,7 @@ def exact_linear(
 ) -> ExactLinear | None:
     """Return the exact composition of `uses`, pairs (noise, count), or None if their losses cannot be enumerated.
 
-    `most` limits the number of enumerated losses. One group of equal uses does not count, because its losses are kept
+    `most` limits the number of enumerated losses. The uses of one noise do not count, because their losses are kept
     apart (see `ExactLinear`). `failure` is a bracket for the probability of outright failure (in which everything may
     be revealed).
 
@@ -119,9 +125,10 @@ def exact_linear(
 
 
 def _values(group: tuple[KnownNoise, int]) -> float:
-    """Return roughly how many values the total privacy loss of a `group` of equal uses can take.
+    """Return roughly how many values the total privacy loss of equal uses can take.
 
-    `group` is a pair (noise, count). The result is infinite for noise whose losses cannot be enumerated.
+    `group` is a pair (noise, count). The result is infinite for noise whose losses cannot be enumerated. The caller
+    sorts such pairs by this number.
     """
     # `exact_linear` sorts groups by this number, because it keeps the group with the most values apart. The number of
     # values for pure DP is multiplied by epsilon if epsilon is below 1, because many of these values lie close
@@ -158,7 +165,7 @@ class NearlyNoNoise:
     failure: Bracket
 
     def delta(self, epsilon: float) -> Bracket:
-        """Return a bracket for the optimal delta at `epsilon` of uses whose noise is almost certainly 0.
+        """Return a bracket (a certified interval) for the delta at `epsilon` of uses whose noise is almost certainly 0.
 
         Without noise, delta is 1 - exp(epsilon - total), or 0 from epsilon = total on, where `total` is the privacy
         loss. The bracket is widened by `stray`, the probability that some noise is not 0, by rounding errors, and by

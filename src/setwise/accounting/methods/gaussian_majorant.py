@@ -30,8 +30,8 @@ from setwise.accounting.prices import wallet_before
 class MajorantConfig:
     """Constants of the bound that replaces bounded-range uses by one Gaussian: its tables of prices, and its accuracy.
 
-    A price is the mu squared that a use adds to the Gaussian. Whatever these numbers are, the result is an upper bound;
-    the text below each constant says what it decides.
+    The price of a use is the mu squared that it adds to the Gaussian. Whatever these numbers are, the result is an
+    upper bound; the text below each constant says what it decides.
     """
 
     cell: float = 0.05
@@ -50,10 +50,10 @@ CONFIG = MajorantConfig()
 
 
 def in_any_order(uses: Sequence[tuple[Guarantee, int]]) -> float:
-    """Return a mu^2, rounded up, such that the Gaussian mechanism of this mu^2 dominates `uses` in any adaptive order.
+    """Return a mu^2, rounded up, whose Gaussian mechanism dominates `uses` in any adaptive order.
 
     `uses` are pairs (guarantee, count). A budget of this mu squared can also pay for the uses in any order. The result
-    is infinite if some use has no finite price in mu squared.
+    is infinite if some use has no finite price, that is, if no mu squared is known that covers it.
 
     Theorem: docs/optimal-composition.md, Theorem 12 (any order).
     """
@@ -64,7 +64,8 @@ def in_any_order(uses: Sequence[tuple[Guarantee, int]]) -> float:
 def _in_any_order(uses: tuple[tuple[Guarantee, int], ...]) -> float:
     """Return a mu^2, rounded up, whose Gaussian mechanism dominates `uses` in any adaptive order; cached.
 
-    `uses` are pairs (guarantee, count). The result is infinite if some use has no finite price in mu squared.
+    `uses` are pairs (guarantee, count). The result is infinite if some use has no finite price, that is, if no mu
+    squared is known that covers it.
     """
     counts: dict[Guarantee, int] = {}
     gaussians = 0.0  # the price of a Gaussian is constant; other uses cost most when no Gaussian follows them
@@ -87,6 +88,8 @@ def _in_any_order(uses: tuple[tuple[Guarantee, int], ...]) -> float:
 
 def _by_potential(draws: Sequence[tuple[Guarantee, int]], levels: Sequence[float]) -> float:
     """Return a budget (mu squared), rounded up, that pays for all `draws` in any order; infinite if none is found.
+
+    The price of a use depends on how much is left in the budget, so the order of payment matters.
 
     - `draws` are the uses to pay for, as pairs (guarantee, count).
     - `levels`: entry i is the budget that pays for the first i entries of `draws` in one fixed order. It need not pay
@@ -119,10 +122,11 @@ def _by_potential(draws: Sequence[tuple[Guarantee, int]], levels: Sequence[float
 
 
 def _jumps(use: Guarantee, points: Sequence[float]) -> list[float]:
-    """Return, for each balance x in `points`, an upper bound on the price of a use that moves the balance across x.
+    """Return, for each balance x in `points`, an upper bound on the price of one use whose payment crosses x.
 
-    The balance is at least x before the use is paid, and at most x after it. The price is highest if the payment leaves
-    little. But it cannot leave too little, because the balance before is at least x. All numbers are in mu squared.
+    A payment crosses x if the balance of the budget is at least x before it, and at most x after it. The price is the
+    higher, the less the payment leaves, but it cannot leave too little, because the balance before is at least x. All
+    numbers are in mu squared.
     """
     # The balance is that of a Gaussian wallet, a budget from which uses are paid. Let price(v) be the price of the
     # guarantee `use` if v is left after it; prices fall with v. If v + price(v) < x, a use that leaves v or less
@@ -140,10 +144,10 @@ def _jumps(use: Guarantee, points: Sequence[float]) -> list[float]:
 
 @dataclass(frozen=True, slots=True)
 class RangeSplit:
-    """A partition of bounded-range uses into large and small epsilons, each as groups (epsilon, count).
+    """A division of bounded-range uses into uses of large epsilon and uses of small epsilon, as pairs (epsilon, count).
 
-    The privacy profile of the `large` epsilons is computed on a grid; the uses with `small` epsilons are dominated by
-    one Gaussian of mu^2 = `wallet`.
+    The delta of the `large` uses is computed on a grid of epsilons; the `small` uses are dominated by one Gaussian
+    mechanism of mu^2 = `wallet`.
     """
 
     large: tuple[Group, ...]
@@ -160,11 +164,11 @@ class RangeSplit:
 
 
 def splits_of(groups: Sequence[Group], variance_beside: float, *, thorough: bool = False) -> list[RangeSplit]:
-    """Return one or two ways to split the bounded-range `groups` into a part for a grid and a part for one Gaussian.
+    """Return one or two divisions of the bounded-range uses `groups` into uses for a grid and uses for one Gaussian.
 
-    For a bound on delta, the privacy profile of the first part is computed on a grid of epsilons, which is slow but
-    nearly exact. One Gaussian replaces the second part, which is quick but raises delta a little. The first way has no
-    part for a grid. The second way, if there is one, puts the largest epsilons on the grid.
+    For a bound on delta, the uses for the grid are computed on a grid of epsilons, which is slow but nearly exact. One
+    Gaussian replaces all other uses, which is quick but raises delta a little. The first division has no uses for the
+    grid. The second division, if there is one, puts the largest epsilons on the grid.
 
     - `groups` are pairs (epsilon, count).
     - `variance_beside` is the variance of the losses of all other mechanisms.

@@ -80,7 +80,10 @@ def subgaussian_sum(uses: Iterable[Use]) -> SubgaussianSum | None:
 
 @dataclass(frozen=True, slots=True)
 class ZeroConcentratedSum:
-    """Uses that together are (xi, rho)-zCDP, except in an event whose probability lies in the bracket `failure`."""
+    """Uses that are together (xi, rho)-zCDP, except in an event of outright failure.
+
+    In an outright failure everything may be revealed. `failure` is a bracket (a certified interval) for its probability.
+    """
 
     xi: float
     rho: float
@@ -166,7 +169,7 @@ class ClassesBesideGaussian:
     def _profile(self, x: Floats) -> Floats:
         """Return upper bounds on the delta of the (xi, rho)-zCDP uses at each epsilon in `x`, also negative ones.
 
-        They follow from the conversion of zCDP at the best Renyi order tried.
+        The bounds come from the conversion of zCDP at the best Renyi order tried.
 
         Theorem: CanonneKaSt20; Lemma 1(d) of docs/optimal-composition.md for x < 0.
         """
