@@ -100,9 +100,9 @@ class LeftOutShare:
 class FoundContributions:
     """A contribution bound that a private search chose, with an estimate of how much the bound leaves out.
 
-    - `bound` is the most groups of one user, or the most rows of one user in a group, that are used.
+    - `bound` is the largest number of groups of one user, or of rows of one user in a group, that are used.
     - `left_out` is the estimated share, with its interval, of the (user, group) pairs, or of the rows, that the bound
-      leaves out. `LeftOutShare` says which of them the estimate considers.
+      leaves out.
     """
 
     bound: int
@@ -194,7 +194,7 @@ class ContributionSearch:
 
         A pair is a user and one of the user's groups.
 
-        - `noisy` has the noisy number of users in each bin of numbers of groups per user.
+        - `noisy` has the noisy number of users in each bin, that is, in each range of numbers of groups per user.
         - `noise_at(bound)` is the error, in pairs, that noise adds to the answer with that bound.
 
         The chosen bound minimises this error plus the estimated number of pairs left out.
@@ -211,17 +211,23 @@ class ContributionSearch:
     def likely_users(self, noisy: NDArray[np.float64], last: int) -> NDArray[np.float64]:
         """Return the estimated number of users in each bin, from the noisy numbers `noisy`; never negative.
 
-        `last` is the index of the last bin that is known to have users. Later bins may have a few that noise hides.
+        A bin is a range of numbers of groups (or rows) per user. `last` is the index of the last bin that is known to
+        have users. Later bins may have a few users that noise hides, so their numbers are estimated with care.
         """
         scale = float(self._noise.scale) / UNITS
         standing = np.maximum(noisy[: last + 1], 0.0)
         return np.concatenate([standing, estimate_tail(noisy[last + 1 :], float(standing[-1]), scale)])
 
     def describe(self, noisy: NDArray[np.float64], bound: int, last: int) -> FoundContributions:
-        """Return `bound`, which was chosen from the noisy numbers `noisy`, with the share of pairs that it leaves out.
+        """Return the chosen contribution bound, with the estimated share of (user, group) pairs that it leaves out.
 
-        `last` is the index of the last bin that is known to have users. The share considers the groups of each user up
-        to the end of the bin after it, or up to a later end for which the interval of the share is narrow.
+        - `noisy` has the noisy number of users in each bin, that is, in each range of numbers of groups per user.
+        - `bound` is the chosen bound, in groups per user.
+        - `last` is the index of the last bin that is known to have users.
+
+        The share takes the first groups of each user into account, up to the end of some bin. It is the largest end for
+        which the interval of the share is narrow. If there is none, it is the end of the bin after `last` (or after the
+        bin that ends at `bound`, if that is later).
         """
         ends = self.ends
         nearest = min(max(last, ends.index(bound)) + 1, len(ends) - 1)
@@ -234,11 +240,11 @@ class ContributionSearch:
     def last_occupied(self, noisy: NDArray[np.float64], noise_at: Callable[[int], float]) -> int:
         """Return the index of the last bin whose noisy number of users is too large to be noise alone.
 
-        The search takes all later bins to have no users, except for a few that noise may hide. If noise alone could
-        explain the numbers of all bins, the result is the bin with the highest noisy number among bins of few groups
-        (or rows).
+        A bin is a range of numbers of groups (or rows) per user. The search for a bound takes all later bins to have no
+        users, except for a few that noise may hide. If noise alone could explain the number of every bin, the result is
+        the bin with the highest noisy number among the bins of few groups (or rows).
 
-        - `noisy` has the noisy number of users in each bin; a bin is a range of numbers of groups (or rows) per user.
+        - `noisy` has the noisy number of users in each bin.
         - `noise_at(bound)` is the error, in pairs or rows, that noise adds to the answer with that contribution bound.
         """
         # That bin is chosen among bins of at most 8 groups, or for rows among all bins up to the largest bound.
@@ -257,8 +263,9 @@ class ContributionSearch:
     def _next_occupied(self, noisy: NDArray[np.float64], last: int, noise_at: Callable[[int], float]) -> int | None:
         """Return the index of a bin after the bin `last` whose number of users is too large to be noise alone, or None.
 
-        Of several such bins the farthest is returned; None means that there is none. A bin is also returned if only the
-        sum of its noisy number and a neighbour's is too large.
+        A bin is a range of numbers of groups (or rows) per user. Of several such bins the last is returned; None means
+        that there is none. A bin is also returned if only the sum of its noisy number and its neighbour's noisy number
+        is too large.
 
         - `noisy` has the noisy number of users in each bin.
         - `noise_at(bound)` is the error that noise adds to the answer with that contribution bound. It matters because
@@ -370,8 +377,9 @@ def row_search(scale: Fraction, most: int = MOST_ROWS) -> ContributionSearch:
 def divide_users(users: NDArray[np.int64], ends: tuple[int, ...]) -> NDArray[np.int64]:
     """Return the number of users in each bin, in units of 1 / `UNITS` users.
 
-    `users[i]` is the number of users with i + 1 groups, and `ends` are the upper ends of the bins, in groups. A user
-    between two ends is divided between the two bins, with the larger part in the closer one.
+    A bin is a range of numbers of groups per user. `users[i]` is the number of users with i + 1 groups, and `ends` are
+    the upper ends of the bins, in groups. A user whose number of groups lies between two ends is divided between the
+    two bins, with the larger part in the closer one.
 
     >>> divide_users(np.array([0, 0, 3]), (1, 2, 4)).tolist()  # three users of 3 groups: half of each at 2, half at 4
     [0, 1536, 1536]

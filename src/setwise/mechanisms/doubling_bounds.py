@@ -127,13 +127,13 @@ class DoublingBounds:
     def guarantee(self) -> DiscreteLaplace:
         """The privacy guarantee of one search, which releases a noisy number for every bin.
 
-        It is that of integer Laplace noise of sensitivity 1, because a user's value is in one bin.
+        It is integer Laplace noise of sensitivity 1, because a user's value is in only one bin (interval of values).
         """
         return DiscreteLaplace(scale=float(binary(self.scale)), sensitivity=1)
 
     @property
     def threshold(self) -> int:
-        """The noisy number of values above which a bin is taken to have values, without regard to other bins.
+        """The number above which the noisy number of values in a bin shows, by itself, that the bin has values.
 
         A bin is an interval of values. With probability 999/1000 no bin without values exceeds this threshold.
         """
@@ -141,21 +141,22 @@ class DoublingBounds:
 
     @property
     def near_threshold(self) -> int:
-        """The noisy number of values above which a bin about as far out as the outermost bin is taken to have values.
+        """The number above which a bin about as far from bin 0 as the outermost bin is taken to have values.
 
-        The outermost bin is the bin farthest from bin 0, on either side, that `threshold` shows to have values. Other
-        bins about as far from bin 0, on both sides, are likely to have values too, so `near_threshold` is lower than
-        `threshold`.
+        A bin is an interval of values; bin 0 has the zeros. The outermost bin is the bin farthest from bin 0, on either
+        side, that `threshold` shows to have values. Other bins about as far from bin 0, on both sides, are likely to
+        have values too, so this threshold on their noisy numbers of values is lower than `threshold`.
         """
         # If the outermost bin is b or -b, these are the bins b - `_NEAR` + 1 to b, and their negatives.
         return self._noise.radius(1 - _MISTAKEN_NEAR / (2 * _NEAR))
 
     @property
     def neighbour_threshold(self) -> int:
-        """The noisy number of values above which the next bin outside of the range found is taken to have values.
+        """The lowest threshold, for the next bin outside of the bins that were found to have values.
 
-        This threshold is lower than `threshold` and `near_threshold`, because a mistake only doubles a clipping bound,
-        while a bin that is missed has its values clipped.
+        If the noisy number of values in that bin (an interval of values) exceeds it, the bin is taken to have values
+        too. The threshold is low because a mistake only doubles a clipping bound, while a bin that is missed has its
+        values clipped.
         """
         return self._noise.radius(1 - _MISTAKEN_NEIGHBOUR)
 
@@ -207,10 +208,10 @@ class DoublingBounds:
     def _steps_outwards(self, noisy: NDArray[np.int64], outermost: int, noise_at: Callable[[float], float]) -> int:
         """Return by how many bins the clipping bound of a sum is moved away from 0, beyond the bin `outermost`.
 
-        Values beyond `outermost` may be hidden by noise. A wider bound clips fewer of them, but needs more noise on the
+        Values beyond `outermost` may be hidden by noise. A wider bound clips fewer values, but needs more noise on the
         sum; the result has the smallest sum of both errors.
 
-        - `noisy` has the noisy numbers of users in the bins 0 to 85 of one sign.
+        - `noisy` has the noisy numbers of users in the bins 0 to 85 of one sign; a bin is an interval of values.
         - `outermost` is the last of these bins that is taken to have values; if it is 0 or less, the result is 0.
         - `noise_at(bound)` is the error that noise adds to the sum if values are clipped at `bound`.
         """
@@ -229,8 +230,9 @@ class DoublingBounds:
     def _estimate_users_outside(self, noisy: NDArray[np.float64], first: int, last: int) -> NDArray[np.float64]:
         """Return the estimated number of users in each of the 171 bins, with 0 for the bins from `first` to `last`.
 
-        The estimates serve to weigh how many values a bound would clip. The bins from `first` to `last` lie inside the
-        bounds, so none of their values can be clipped. `noisy` has the noisy numbers of users in all bins.
+        A bin is an interval of values. The caller needs the estimates to weigh how many values a clipping bound would
+        clip. The bins from `first` to `last` lie inside the bounds, so none of their values can be clipped. `noisy` has
+        the noisy numbers of users in all bins.
         """
         # A bin that is nearer to 0 than the farther of `first` and `last` is expected to have a fourth of the users of
         # the fullest bin between them, if it has any: values of a column do not end at 0, and bins near 0 are small.

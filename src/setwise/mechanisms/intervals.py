@@ -49,9 +49,11 @@ def lower_ends(
 ) -> NDArray[np.int64]:
     """Return a lower confidence bound on the exact count behind each of the `noisy` counts.
 
-    The exact count is below its bound with probability at most `miss`. Only noisy counts above `threshold` were
-    released (None: all were), and the bounds stay valid although such counts tend to have high noise. No exact count is
-    below `least`.
+    - `noise` was added to each exact count.
+    - `miss` is the largest probability with which an exact count is below its bound.
+    - `threshold`: only noisy counts above it were released (None: all were). The bounds stay valid although such counts
+      tend to have high noise.
+    - `least` is the smallest value that an exact count can have.
 
     Theorem: docs/intervals.md, Lemma 2.
     Ensures: for an exact count c fixed beforehand and its noisy count x, P[bound > c | x > threshold] <= miss.
@@ -71,9 +73,9 @@ def lower_ends(
     log_miss = math.log(miss) - _TAIL_ERROR
 
     def passes(x: NDArray[np.int64], c: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return, for each index, whether the exact count in `c` can explain the noisy count in `x`.
+        """Return, for each noisy count in `x`, whether noise can explain it if the exact count is the entry of `c`.
 
-        It can if noise Z, given that the noisy count exceeds the threshold, is often enough as large as x - c: P[Z >= x
+        Noise Z can if, given that the noisy count exceeds the threshold, it is often enough as large as x - c: P[Z >= x
         - c | Z > threshold - c] > miss. `threshold` and `miss` are the arguments of `lower_ends`.
         """
         # Compare instead of subtracting logarithms: both tails are 0 if bounded noise cannot lift c over the threshold.

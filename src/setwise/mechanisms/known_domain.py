@@ -164,8 +164,9 @@ LARGEST_PICK_EPSILON = Fraction(100)
 class Exponential:
     """The exponential mechanism: picks a candidate with probability proportional to exp(epsilon * score / score_range).
 
-    One pick has epsilon-bounded range. `score_range` is the largest change of a score minus the smallest change of a
-    score, between any two neighbouring tables. If all scores change in one direction and by at most s, it is s.
+    One pick has epsilon-bounded range. Between two neighbouring tables, the scores of some candidates change more than
+    others: `score_range` bounds the largest change of a score minus the smallest change of a score. If all scores
+    change in one direction and by at most s, it is s.
 
     Theorem: DongDuRo19.
     """
@@ -203,8 +204,8 @@ class PermuteAndFlip:
     """Permute-and-flip: picks one candidate under pure epsilon-DP.
 
     At the same epsilon, the picked score is on average at least as close to the highest score as with `Exponential`.
-    `score_range` is the largest change of a score minus the smallest change of a score, between any two neighbouring
-    tables. A pick has no bounded range, so several picks cost less with `Exponential`.
+    But a pick has no bounded range, so several picks cost less with `Exponential`. `score_range` bounds the largest
+    change of a score minus the smallest change of a score, between any two neighbouring tables.
 
     Theorem: McKenna and Sheldon (2020); docs/mechanisms.md, "Permute-and-flip", for scores that one user changes in the
     same direction.
@@ -315,9 +316,9 @@ class KnownGumbel:
     def preview(self, confidence: Fraction = CONFIDENCE) -> ErrorEstimate:
         """Return the expected error of the ranking, from the parameters alone, before any data is read.
 
-        The result's `shortfall` bounds, in units of a count, by how much the exact count of a picked group may be below
-        the highest exact count of a group not picked yet. It holds for all k picks together with probability
-        `confidence`.
+        The field `shortfall` of the result bounds, in units of a count, by how much the exact count of a picked group
+        may be below the highest exact count of the groups not picked yet. It holds for all k picks together with
+        probability `confidence`.
         """
         confidence = probability("confidence", confidence)
         picks = min(self.k, len(self.domain))

@@ -16,9 +16,10 @@ from setwise.mechanisms.two_phase import Counts, GaussianCounts, LaplaceCounts, 
 class NoisyRatio:
     """Divides a noisy sum by a noisy number of rows, and computes a confidence interval of the quotient.
 
-    - `reach` is the largest absolute value that a true quotient can have; quotients are limited to [-reach, reach].
+    - `reach` is the largest absolute value that the quotient of the exact numbers can have. Quotients of noisy numbers
+      are limited to [-reach, reach].
     - `explained(theta)` bounds, with the confidence of the interval, the absolute noise in (sum - theta * number),
-      where theta is the true quotient. It is a convex function.
+      where theta is the exact quotient. It is a convex function.
     """
 
     # The interval consists of the theta in [-reach, reach] with |sum - theta * number| <= explained(theta). These theta
@@ -31,8 +32,8 @@ class NoisyRatio:
     def of(cls, reach: int, rows: int, noise: Counts, confidence: Fraction) -> "NoisyRatio":
         """Return the `NoisyRatio` for a noisy sum and a noisy number of rows.
 
-        - `reach` is the most that a row adds to the sum, in absolute value.
-        - `rows` is the most rows of one user.
+        - `reach` is the most that one row adds to the sum, in absolute value.
+        - `rows` is the largest number of rows of one user.
         - `noise` is the kind of noise on both, and its scale for a sum to which one user adds at most 1.
         - `confidence` is the probability with which the interval of a quotient holds.
 
@@ -53,9 +54,10 @@ class NoisyRatio:
         return Estimate(value=value, interval=(low, high))
 
     def _end(self, total: int, count: int, value: float) -> float:
-        """Return the upper end of the quotient's confidence interval, at most `self.reach`, found by bisection.
+        """Return the upper end of the quotient's confidence interval, found by bisection.
 
-        `total` is the noisy sum, `count` the noisy number of rows and `value` their quotient.
+        The end is limited to `self.reach`, the largest possible quotient. `total` is the noisy sum, `count` the noisy
+        number of rows and `value` their quotient.
         """
         # The end is the largest theta with theta * count - total <= explained(theta), where explained(theta) bounds the
         # noise. The left side minus the right side is a concave function of theta that is not positive at `value`, so

@@ -44,10 +44,10 @@ _DIVIDED_UNITS, _FINEST_DIVIDED_SHARE, _MOST_USERS = 128, 10**4, 2**31
 
 
 def rank_scores(cells: NDArray[np.int64], at: Fraction) -> NDArray[np.int64]:
-    """Return the score of each cell of a grid: minus the cell's distance in rank from the quantile `at` = a/b.
+    """Return the score of each cell of a grid: minus the cell's distance in rank from the wanted quantile.
 
-    `cells` has the number of values in each cell; n is their sum. The quantile has the rank at * n. Scores are in units
-    of 1/b values.
+    A cell stands for one possible result. `cells` has the number of values in each cell; n is their sum. `at` = a/b is
+    the share of the values below the quantile, so the quantile has the rank at * n. Scores are in units of 1/b values.
 
     >>> rank_scores(np.array([1, 1, 2, 5]), Fraction(1, 2)).tolist()
     [-7, -5, -1, 0]
@@ -61,8 +61,8 @@ def rank_scores(cells: NDArray[np.int64], at: Fraction) -> NDArray[np.int64]:
 def _distances(edges: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the score of each grid cell: minus the distance of the target rank from the ranks of the cell's values.
 
-    `edges` are the ranks at the ends of the cells, in ascending order, each minus the target rank. The score is 0 for a
-    cell whose ranks contain the target.
+    `edges` are the ranks at the ends of the cells, in ascending order, each minus the target rank, so cell i has the
+    ranks from edges[i] to edges[i + 1]. The score is 0 for a cell whose ranks contain the target.
     """
     return np.asarray(-np.maximum(0, np.maximum(edges[:-1], -edges[1:])))
 
@@ -70,8 +70,8 @@ def _distances(edges: NDArray[np.int64]) -> NDArray[np.int64]:
 def score_range(at: Fraction) -> int:
     """Return by how much more one user can raise one cell's score than another's, in units of 1/b values.
 
-    The scores are those of `rank_scores` for the quantile `at` = a/b: minus a cell's distance in rank from the
-    quantile. If one value is added or removed, the largest change of a score minus the smallest is 2 max(a, b - a). The
+    A score (see `rank_scores`) is minus a cell's distance in rank from the quantile with the share `at` = a/b of values
+    below it. If one value is added or removed, the largest change of a score minus the smallest is 2 max(a, b - a). The
     noise of the exponential mechanism is in proportion to this number.
 
     >>> score_range(Fraction(1, 2)), score_range(Fraction(9, 10))
@@ -86,7 +86,9 @@ def score_range(at: Fraction) -> int:
 class GridQuantiles:
     """Picks a grid cell for each of several quantiles with the exponential mechanism.
 
-    - `shares` has the share of values below each quantile, such as 1/2, in ascending order.
+    A cell stands for one possible result.
+
+    - `shares` has for each quantile the share of values below it, such as 1/2 for the median, in ascending order.
     - `cells` is the number of cells of the grid.
     - `epsilon` is the bounded range of one level of picks. Several quantiles are picked level by level: first the
       middle one, then the middle one of those below and of those above, and so on.
@@ -184,10 +186,11 @@ class GridQuantiles:
         return (*before, cut // self._units, *self._pick_between(upper, middle + 1, last, randomness))
 
     def _share(self, first: int, middle: int, last: int) -> Fraction:
-        """Return the share of the values between two quantiles that should lie below the quantile with index `middle`.
+        """Return the position of a quantile between two others, as a share of the values between the two.
 
-        The two quantiles have the indices `first` - 1 and `last`; if one does not exist, the end of the grid takes its
-        place. The share is rounded to a small denominator, so that scores stay small whole numbers.
+        The result is the share of these values that should lie below the quantile with the index `middle`. The two
+        others have the indices `first` - 1 and `last`; if one does not exist, the end of the grid takes its place. The
+        share is rounded to a small denominator, so that scores stay small whole numbers.
         """
         ends = (Fraction(0), *self.shares, Fraction(1))
         low, high = ends[first], ends[last + 1]
@@ -264,7 +267,7 @@ def sum_quantile(scales: Sequence[float], chance: float) -> float:
 class _Slice:
     """The part of a grid between the positions `low` and `high`, with its values.
 
-    A grid cell is `units` positions long.
+    A grid cell stands for one possible result, and is `units` positions long, so that a slice can end within a cell.
 
     - `counts` has the number of values in each cell of the whole grid.
     - `below` has the cumulative counts: for each cell the number of values in all cells before it, and last their
@@ -292,9 +295,12 @@ class _Slice:
     def pick_cell(self, share: Fraction, rate: Fraction, randomness: Randomness) -> int:
         """Return the index of the grid cell that the exponential mechanism picks as a quantile of this slice's values.
 
-        A slice is the part of the grid between two quantiles picked before. `share` is the share of its values below
-        the quantile, and `rate` is epsilon divided by the range of the scores. `randomness` is the source of the random
-        pick.
+        A slice is the part of the grid between two quantiles picked before.
+
+        - `share` is the share of the slice's values below the quantile.
+        - `rate` is epsilon divided by the range of the scores, by how much more one user can raise one score than
+          another.
+        - `randomness` is the source of the random pick.
         """
         cells = self._cells
         edges = np.clip(self.units * np.append(cells, cells[-1] + 1), self.low, self.high)
@@ -304,8 +310,12 @@ class _Slice:
         """Return the grid position (an odd number) that the exponential mechanism picks as a quantile of this slice.
 
         A slice is the part of the grid between two quantiles picked before; the position cuts it in two for the next
-        picks. `share` is the share of the slice's values below the quantile, and `rate` is epsilon divided by the range
-        of the scores. `randomness` is the source of the random pick.
+        picks.
+
+        - `share` is the share of the slice's values below the quantile.
+        - `rate` is epsilon divided by the range of the scores, by how much more one user can raise one score than
+          another.
+        - `randomness` is the source of the random pick.
         """
         # To save time, a run of neighbouring positions is picked first, with a probability proportional to the sum of
         # their weights, and then a position within the run. In a run the scores rise or fall by equal steps; a cell has

@@ -45,10 +45,11 @@ UNCLEAR = (
 
 
 def mark_reasons(interval_note: str) -> str:
-    """Return the sentences that say why values are marked unreliable, of those that `interval_note` contains.
+    """Return the sentences in `interval_note` that say why values are marked unreliable.
 
-    `interval_note` is the text of an answer about its intervals. Texts that were stored before the reasons were told
-    apart contain neither sentence; the result is then `UNRELIABLE`, about noise.
+    `interval_note` is the text of an answer about its intervals. There are two such sentences: `UNRELIABLE`, because of
+    noise, and `UNCLEAR`, because it is not known how much is clipped. Texts that were stored before the reasons were
+    told apart contain neither sentence; the result is then `UNRELIABLE`.
     """
     return " ".join(reason for reason in (UNRELIABLE, UNCLEAR) if reason in interval_note) or UNRELIABLE
 
@@ -70,10 +71,10 @@ def noise_may_dominate(value: float | None, interval: tuple[float, float] | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """How noisy counts decided which items are listed: the highest of the noisy counts above a threshold.
+    """How noisy counts decided which items are listed: the items with the highest noisy counts above a threshold.
 
-    `candidates` is the number of noisy counts above `threshold`, or of all counts if `threshold` is None. If there are
-    more candidates than listed items, only those with the highest noisy counts were listed.
+    `candidates` is the number of noisy counts above `threshold`, or the number of all counts if `threshold` is None. If
+    there are more candidates than listed items, only the items with the highest noisy counts were listed.
     """
 
     candidates: int
@@ -211,9 +212,10 @@ class ErrorEstimate:
 
     - `expected_error` is the mean absolute noise of a count.
     - `radius` is the distance from a noisy count far above any threshold to the lower end of its interval.
-    - `detectable` is by how much a group's count must exceed its rivals, or the count it must have if the threshold is
-      fixed, for the group to be released.
-    - `shortfall`, for picks, bounds by how much a picked group's exact count is below the highest count not picked yet.
+    - `detectable`: if the mechanism releases groups above a fixed threshold, the exact count that a group must have to
+      be released. Otherwise by how much a group's count must exceed its rivals' counts.
+    - `shortfall`, for mechanisms that pick groups, bounds by how much a picked group's exact count is below the highest
+      count not picked yet.
 
     `radius`, `detectable` and `shortfall` hold with probability `confidence`. A number is None if the mechanism has no
     such number.

@@ -150,9 +150,11 @@ def wanted_window(periods: int, purpose: Purpose, window: int | None) -> int | N
 def _relative_error(coefficients: NDArray[np.float64], window: int | None, participations: int) -> float:
     """Return the standard deviation of a series' last estimate, relative to one noisy count of the same privacy cost.
 
+    An estimate is a weighted sum of releases, and a release a weighted sum of counts plus noise.
+
     - `coefficients` are the weights of the present and earlier periods in a release.
     - `window` is the number of periods that the estimate sums; None for all.
-    - `participations` is the most periods in which a user adds to a group.
+    - `participations` is the largest number of periods in which a user adds to a group.
     """
     row = _window_row(_inverse_row(coefficients), window)
     largest_change = np.convolve(coefficients, np.ones(participations))[: len(coefficients)]
@@ -160,9 +162,10 @@ def _relative_error(coefficients: NDArray[np.float64], window: int | None, parti
 
 
 def _inverse_row(coefficients: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the weights b that turn releases y into estimated totals: the total up to period t is sum_s b[t - s] y[s].
+    """Return the weights b with which releases y are summed to estimate totals from the first period on.
 
-    y[s] is the release of period s, a sum of counts with the weights `coefficients`.
+    The total up to period t is estimated as the sum over s <= t of b[t - s] y[s]. A release y[s] is a sum of the counts
+    of period s and of earlier periods with the weights `coefficients`, plus noise.
     """
     # As a power series, b(x) is 1 / ((1 - x) c(x)), where c(x) = c[0] + c[1] x + ... has the `coefficients`. Rounding
     # errors do not grow exponentially along the recursion, because no zero of c(x) lies inside the unit circle
@@ -345,9 +348,10 @@ class RunningTotals:
         return self.deviation * np.sqrt(np.cumsum(self._row(window) ** 2))
 
     def radii(self, confidence: Fraction, window: int | None = None) -> NDArray[np.float64]:
-        """Return for every period a radius, in users: the estimate's error is smaller with probability `confidence`.
+        """Return for every period a radius, in users, that the error of its estimate rarely exceeds.
 
-        `window` is the number of periods that an estimate sums, or None for all so far.
+        With probability `confidence`, the error is at most the radius. `window` is the number of periods that an
+        estimate sums, or None for all so far.
         """
         # The error of an estimate is a weighted sum of the noises of the releases, which are rounded normals. Rounding
         # changes each release by at most half a unit, so it changes the estimate by at most half the sum of the
@@ -424,8 +428,8 @@ class RunningTotals:
     def _row(self, window: int | None) -> NDArray[np.float64]:
         """Return the weights with which releases are summed to estimate the total of the last `window` periods.
 
-        The first weight is that of the present period's release. If `window` is None, the total is of all periods so
-        far.
+        The first weight belongs to the release of the present period, the next to the release of the period before, and
+        so on. If `window` is None, the total is of all periods so far.
         """
         if window is not None:
             positive_integer("window", window, MOST_PERIODS)

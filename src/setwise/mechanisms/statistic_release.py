@@ -21,13 +21,14 @@ from setwise.mechanisms.two_phase import Counts
 class GroupTable:
     """The exact numbers of every group: the private input of `GroupStatistics`, which is never released.
 
-    A measure is a column of whole numbers that users add to groups. `users` has the number of users of each group. Each
-    other field is a tuple with one mapping per measure, from group labels to exact numbers:
+    A measure is a column of whole numbers that users add to groups, for example the amounts of a sum. `users` has the
+    number of users of each group. Each other field is a tuple with one mapping per measure, from group labels to exact
+    numbers:
 
     - `totals`: the sum of the measure over the group.
     - `numbers`: how many users (or rows) of the group have a value of the measure.
-    - `cells`, for quantiles: an array with the number of values in each cell of the grid of possible results. If users
-      divide a weight among their rows, it has the units of weight instead.
+    - `cells`, for quantiles: an array with the number of values in each cell of the grid of possible results. If a user
+      may have several values, the user divides a weight among them, and the array has units of weight instead.
     """
 
     users: Histogram
@@ -38,8 +39,9 @@ class GroupTable:
     def cells_of(self, place: int, label: Label, length: int) -> NDArray[np.int64]:
         """Return the number of values in each of the `length` cells of a quantile's grid, in the group `label`.
 
-        `place` is the index of the quantile's measure. If users divide a weight among their rows, the result has the
-        units of weight in each cell. All are zero if the group has no value.
+        A cell is one possible result. `place` is the index of the quantile's measure (its column of values). If a user
+        may have several values, the user divides a weight among them, and the result has the units of weight in each
+        cell. All entries are zero if the group has no value.
         """
         return self.cells[place].get(label, np.zeros(length, dtype=np.int64))
 
@@ -50,11 +52,11 @@ class GroupReading:
 
     - `table` has the exact numbers.
     - `labels` are the groups whose statistics are released.
-    - `offsets` has, for each statistic, the index of its first measure (a column of numbers) in the table.
+    - `offsets` has, for each statistic, the index in the table of its first measure (a column of numbers).
     - `found` is the release that found the groups; None if the groups were fixed before.
     - `confidence` is the probability with which an interval holds.
-    - `picked` has the grid cells of the quantiles picked so far. Quantiles of the same values are picked together, and
-      the key is the index, among all statistics, of the first of them.
+    - `picked` has the grid cells (possible results) picked for quantiles so far. Quantiles of the same values are
+      picked together; the key is the index, among all statistics, of the first quantile of these values.
     """
 
     table: GroupTable
@@ -84,8 +86,8 @@ class GroupReading:
     def cells(self, place: int, length: int) -> list[NDArray[np.int64]]:
         """Return, for every group, the number of values in each of the `length` cells of a quantile's grid.
 
-        `place` is the index of the quantile among all statistics. If users divide a weight among their rows, the arrays
-        have the units of weight in each cell.
+        A cell is one possible result. `place` is the index of the quantile among all statistics. If a user may have
+        several values, the user divides a weight among them, and the arrays have the units of weight in each cell.
         """
         return [self.table.cells_of(self.offsets[place], label, length) for label in self.labels]
 
@@ -143,7 +145,8 @@ class StatisticRelease(ABC):
     def with_draws(self, counts: Counts | None, pick: Fraction | None) -> "StatisticRelease":
         """Return this statistic with the noise `counts` on its sums, or with exponential picks of epsilon `pick`.
 
-        A statistic needs only one of the two arguments; the other is ignored.
+        The noise comes from uses that an account registered. A statistic needs only one of the two arguments; the other
+        is ignored.
 
         Raises: `InvalidParameter` if the argument that the statistic needs is None.
         """
@@ -169,8 +172,8 @@ class StatisticRelease(ABC):
     def planning_error(self, scale: float, factor: float, discovery: ErrorEstimate | None) -> float:
         """Return the error of this statistic by which the planner compares kinds of noise; smaller is better.
 
-        `scale` is the noise scale, and `factor` the typical error at noise scale 1. `discovery` is the expected error
-        of the release that finds the groups (None if no groups have to be found).
+        `scale` is the noise scale, and `factor` the typical error of a number with noise of scale 1. `discovery` is the
+        expected error of the release that finds the groups (None if no groups have to be found).
         """
         # A factor that is the same for all kinds of noise may be left out.
         del discovery

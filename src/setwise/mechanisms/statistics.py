@@ -209,7 +209,7 @@ class NoisyMean(NoisySums):
         """Return an upper bound on the distance from a mean to the ends of its interval, in the units of the mean.
 
         `number` is the noisy number of users or rows, and the interval holds with probability `confidence`. No sum is
-        needed, because the bound is that for the largest possible mean.
+        needed, because the distance is computed for the largest possible mean.
 
         Requires: `number` is positive.
         """
@@ -360,8 +360,8 @@ class UsersFound(StatisticRelease):
     def planning_error(self, scale: float, factor: float, discovery: ErrorEstimate | None) -> float:
         """Return the error by which the planner compares plans: sqrt(radius of the interval * mean absolute error).
 
-        Both are those of the release that finds the groups, `discovery` (never None here), because the numbers of users
-        come from it. `scale` and `factor` are ignored.
+        Both numbers are taken from `discovery`, the expected error of the release that finds the groups (never None
+        here), because it also counts the users. `scale` and `factor` are ignored.
         """
         del scale, factor
         assert discovery is not None
@@ -374,8 +374,8 @@ class OneQuantile(StatisticRelease):
 
     - `quantiles` is the mechanism that picks all quantiles of these values.
     - `number` is the index of this quantile among the quantiles of these values.
-    - `leader` is the index, among all statistics of the query, of the first quantile of these values. The cost of all
-      of them is charged to that statistic.
+    - `leader` is the index, among all statistics of the query, of the first quantile of these values. That statistic is
+      charged the cost of all quantiles of these values.
     """
 
     by_picks: ClassVar[bool] = True
@@ -385,10 +385,10 @@ class OneQuantile(StatisticRelease):
     leader: int
 
     def guarantees(self) -> tuple[Guarantee, ...]:
-        """Return the privacy cost, for one group, of all quantiles picked together: one bounded-range use per level.
+        """Return the cost, for one group, of all quantiles picked together: one bounded-range use per round of picks.
 
-        The quantiles are picked level by level: each level halves the number of quantiles left between two earlier
-        picks. So m quantiles take floor(log2(m)) + 1 levels.
+        The quantiles are picked round by round: each round halves the number of quantiles left between two earlier
+        picks. So m quantiles take floor(log2(m)) + 1 rounds (`GridQuantiles.levels`).
         """
         return (self.quantiles.guarantee,) * self.quantiles.levels
 

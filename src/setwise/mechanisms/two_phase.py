@@ -228,7 +228,7 @@ class TwoPhaseTopK:
     def _count_uses(self, labels: int) -> tuple[Use, ...]:
         """Return the privacy cost, as uses (guarantees with counts), of noisy counts of `labels` picked groups.
 
-        There is one use for each count that one user can change.
+        `labels` is a number. There is one use for each count that one user can change.
         """
         changeable = labels if self.contributions is None else min(labels, self.contributions)
         step = guarantee_of(self.counts, self.discovery.per_item)
@@ -254,8 +254,8 @@ class TwoPhaseTopK:
     def release(self, histogram: Histogram, randomness: Randomness) -> Release:
         """Return the picked groups in order with their noisy counts, and the uses (guarantees with counts) spent.
 
-        `histogram` has the exact counts, and `randomness` is the source of the noise. Fewer uses are spent than planned
-        if fewer groups are picked.
+        `histogram` has the exact counts, and `randomness` is the source of the noise. If fewer groups are picked than
+        planned, fewer uses are spent.
         """
         discovered = self.discovery.release(histogram, randomness)
         noise = self.noise

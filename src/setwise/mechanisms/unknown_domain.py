@@ -420,8 +420,8 @@ class UnknownGumbel:
     - `delta` bounds the probability that a group is released that only one of two neighbouring tables can show.
 
     Theorem: DurfeeRo19, RogersSuPeDuLeKaSaAh20 (with min(contributions, limit) inside the logarithm).
-    Ensures: outside of an event of probability delta, each pick is epsilon-BR. If the threshold wins, picking ends, and
-    this pick is charged too.
+    Ensures: outside of an event of probability delta, each pick is epsilon-BR. Picking ends when the noisy threshold is
+    above all remaining noisy counts, and this last pick is charged too.
     """
 
     # Before its noise, the threshold is `offset` above the next highest count (or above 0 if there is none). Counts and
@@ -454,20 +454,20 @@ class UnknownGumbel:
 
     @property
     def changeable(self) -> int:
-        """The largest number of groups that the threshold must hide.
+        """The largest number of groups that the threshold must hide: the more there are, the higher the threshold.
 
         Only the `limit` groups with the highest exact counts take part. The threshold must hide a group that takes part
-        in only one of two neighbouring tables. The more such groups there can be, the higher the threshold.
+        in only one of two neighbouring tables.
         """
         return self.limit if self.contributions is None else min(self.contributions, self.limit)
 
     @property
     def offset(self) -> int:
-        """The distance of the threshold, before its noise, above the count of rank `limit` + 1, in units of a count.
+        """The distance of the threshold, before its noise, above the highest exact count that does not take part.
 
-        It is tau + (tau/epsilon) ln(M/delta), with the second term rounded up. tau is per_item, the most that one user
-        adds to a count, and M is `changeable`, the largest number of groups to hide. Only the `limit` highest counts
-        take part.
+        Only the `limit` highest counts take part. The distance, in units of a count, is tau + (tau/epsilon)
+        ln(M/delta), with the second term rounded up. tau is per_item, the most that one user adds to a count, and M is
+        `changeable`, the largest number of groups to hide.
         """
         # A label that only one of two neighbouring tables can show has a count of at most tau plus the count of rank
         # limit + 1. So its noisy count exceeds the noisy threshold with probability at most 1/(1 + exp(rate (offset -

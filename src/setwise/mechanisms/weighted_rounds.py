@@ -85,7 +85,7 @@ _ROOT = Fraction(14143, 10000)
 
 
 def user_weight(groups: int) -> int:
-    """Return the weight that a user with `groups` groups gives to each of them in a round, in units of 2^-20.
+    """Return the weight that a user with `groups` groups gives to each of these groups in a round, in units of 2^-20.
 
     It is floor(2^20 / sqrt(groups)), so that a user's weights have l2 norm at most 1. A group is found if its noisy sum
     of weights exceeds a threshold.
@@ -98,19 +98,20 @@ def user_weight(groups: int) -> int:
 
 
 def user_share(groups: int) -> int:
-    """Return floor(2^14 / groups): what a user with `groups` groups adds, for each of them, to a sum that counts users.
+    """Return what a user with `groups` groups adds once per group to a sum that counts users: floor(2^14 / groups).
 
-    The sum over all users and their groups is about 2^14 times the number of users. A survey releases it with noise
-    before private groups are searched.
+    So the user adds about 2^14 in total, and the sum is about 2^14 times the number of users. A survey releases the sum
+    with noise before private groups are searched.
     """
     return USER_UNIT // positive_integer("groups", groups)
 
 
 def user_root(groups: int) -> int:
-    """Return floor(2^14 / sqrt(groups)): what a user with `groups` groups adds, for each of them, to a survey's sum.
+    """Return what a user with `groups` groups adds once per group to a survey's sum: floor(2^14 / sqrt(groups)).
 
-    The sum over all users and their groups is 2^14 times the sum of the users' sqrt(groups). A survey releases it with
-    noise before private groups are searched, to estimate the average number of groups of a user.
+    A survey estimates users' average number of groups before private groups are searched. Its sum is released with
+    noise. The user adds about 2^14 sqrt(groups) in total; with the square root, a user of many groups changes the sum
+    less.
     """
     # The units are coarser than those of weights, because the noise of the survey is wider and noise can be drawn only
     # up to a largest width.
@@ -123,11 +124,11 @@ _MOST_ROOTS = math.isqrt(USER_UNIT**2 * MOST_GROUPS) + 1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupWeights:
-    """The exact sums of one round of discovery: the private input of `WeightedRounds`, which is never released.
+    """The exact sums of one round of the search for groups: private input of `WeightedRounds`, which is never released.
 
     - `weights` has for each group the sum of the weights (`user_weight`) that its users give to it.
     - `roots` and `shares` are sums of `user_root` and of `user_share` over all pairs of a user and a group. From them,
-      the survey before the first round estimates the number of users and of their groups.
+      a survey before the first round estimates the number of users, and of groups per user.
     """
 
     weights: Histogram
@@ -139,13 +140,15 @@ class GroupWeights:
 class Discovery:
     """The state of a search for private groups: what its rounds have released so far, all of it public.
 
+    A survey, made before the first round, releases the noisy number of users and of their groups.
+
     - `labels` are the groups found.
     - `found` is how many of these groups each round found.
     - `group_users` is for each group the estimated number of its users, from its noisy sum of weights.
-    - `uses` is how many Gaussian uses each round spent, of the three that are planned for all rounds together.
-    - `users` is the noisy number of users that the survey before the first round released; None before the survey.
+    - `uses` is how many Gaussian uses each round spent; three are planned for all rounds together.
+    - `users` is the survey's noisy number of users; None before the survey.
     - `groups_per_user` is the survey's estimate of the average number of groups of a user; None before the survey.
-    - `part` is the fraction of the planned cost, as mu squared, that the rounds spend; counting gets the rest.
+    - `part` is the fraction of the planned cost, as mu squared, that the rounds spend; what is left pays for counting.
     - `freed` is the estimated share of all users' weight that lay on the groups which the last round found. In the next
       round, users give this weight to their other groups.
     """
@@ -168,14 +171,17 @@ class Discovery:
 
     @property
     def found_per_user(self) -> float:
-        """The estimated number of found groups that a user has, on average over all users; 0 before the survey."""
+        """The estimated number of found groups that a user has, on average over all users.
+
+        It is 0 as long as the number of users is unknown, that is, before the first round.
+        """
         return sum(self.group_users) / self.users if self.users else 0.0
 
     def counted_users(self, contributions: int | None) -> tuple[float | None, ...]:
         """Return for each found group about how many of its users count in it, from released numbers alone.
 
-        `contributions` is the most found groups in which a user counts, a random choice of them; None for all. An entry
-        is None if no number is known.
+        `contributions` is the largest number of found groups in which a user counts; if the user has more, they are
+        chosen at random. None means all groups. An entry of the result is None if no number is known.
         """
         if len(self.group_users) != len(self.labels):
             return (None,) * len(self.labels)
@@ -190,10 +196,10 @@ class WeightedRounds:
     In a round, each user divides a weight among their groups not found yet; a group is found if its noisy sum of
     weights exceeds a threshold.
 
-    - `sigma`: the rounds and the survey before them together cost at most one Gaussian use of this parameter, that is,
-      a mu squared of 1 / sigma^2.
+    - `sigma`: the rounds, and the survey before them that estimates the number of users, together cost at most one
+      Gaussian use of this parameter, that is, a mu squared of 1 / sigma^2.
     - `delta` bounds the probability that a group of one user alone is shown.
-    - `contributions` is the most groups in which one user counts in the statistics that follow.
+    - `contributions` is the largest number of groups in which one user counts in the statistics that follow.
     - `finding` is the planned cost of the rounds as a share of the whole cost (mu squared) of rounds and later counts.
       The rounds may leave a part of their cost to the counts. None means that no counts follow, so the rounds spend
       all.
@@ -270,8 +276,8 @@ class WeightedRounds:
     def failures(self) -> tuple[Fraction, ...]:
         """The failure probability of each of the three Gaussian uses planned for the rounds: a third of `delta`.
 
-        A round finds private groups by noisy sums of users' weights. It fails if it shows a group that only one user
-        has.
+        A round, which finds private groups by noisy sums of users' weights, spends one or more of these uses. It fails
+        if it shows a group that only one user has.
         """
         return (binary(self.delta / len(_SHAPES)),) * len(_SHAPES)
 
@@ -354,8 +360,9 @@ class WeightedRounds:
     def _part(self, state: Discovery) -> Fraction:
         """Return the fraction, from 0 to 1, of the rounds' planned cost (as mu squared) that the rounds spend.
 
-        The counts that follow the rounds get what the rounds do not spend. `state` has the numbers that the survey
-        before the first round released: the fewer groups users have on average, the less the rounds spend.
+        The counts that follow the rounds get the remaining cost. `state` has the noisy number of users, and of groups
+        per user, that the survey before the first round released: the fewer groups users have on average, the less the
+        rounds spend.
         """
         # The fraction is 1 if no counts follow, or if there are so few users that the survey's noise hides their
         # number.
@@ -396,10 +403,11 @@ class WeightedRounds:
         return WEIGHT_UNIT * state.users * math.sqrt(state.groups_per_user)
 
     def _uses_of_next_round(self, state: Discovery) -> int:
-        """Return how many of the remaining Gaussian uses the next round of the search spends: one of them, or all.
+        """Return how many of the remaining Gaussian uses the next round of the search spends: one use, or all of them.
 
-        It spends one if a further round would pay off: if the groups that the last round found (before the first round:
-        the groups that it can find) have much of the users' weight. The released numbers in `state` decide that.
+        It spends one if a further round would pay off. That is so if much of the users' weight lies on the groups that
+        the last round found (before the first round: on the groups that it can find), because users then give this
+        weight to other groups. The released numbers in `state` decide.
         """
         # A further round pays off only if the groups found so far have much of the users' weight, which users then give
         # to their other groups.

@@ -82,7 +82,8 @@ def subgaussian_sum(uses: Iterable[Use]) -> SubgaussianSum | None:
 class ZeroConcentratedSum:
     """Uses that are together (xi, rho)-zCDP, except in an event of outright failure.
 
-    In an outright failure everything may be revealed. `failure` is a bracket (a certified interval) for its probability.
+    In an outright failure everything may be revealed. `failure` is a bracket (a certified interval) for its
+    probability.
     """
 
     xi: float

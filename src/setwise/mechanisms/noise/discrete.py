@@ -202,8 +202,9 @@ def heads(
 ) -> NDArray[np.bool_]:
     """Return for each of several coins whether it lands heads; coin i does with probability exp(-exact(i)).
 
-    `gammas` are float approximations of the exponents exact(i). `width` is the number of bits of each random word that
-    is drawn.
+    - `gammas` are float approximations of the exponents exact(i). They decide most tosses, because they are fast.
+    - `exact(i)` is the exact exponent; it is computed only if floats cannot decide the toss.
+    - `width` is the number of bits of each random word that is drawn from `randomness`.
 
     Requires: |gammas[i] - exact(i)| <= 2^-46 (1 + gammas[i]), exact(i) >= 0.
     """

@@ -82,8 +82,9 @@ class RoundedGaussianNoise:
     ) -> NDArray[np.bool_]:
         """Return for each candidate of the rejection sampling of rounded Gaussian noise whether it is accepted.
 
-        A candidate n + u is accepted with probability exp(-(2 n u + u^2) / (2 sigma^2)). `sizes` are the whole parts n,
-        and `parts` the first `width` bits of the fractions u.
+        A candidate n + u, with whole part n and fraction u, is accepted with probability exp(-(2 n u + u^2) / (2
+        sigma^2)). `sizes` are the whole parts n, and `parts` the first `width` bits of the fractions u. `randomness` is
+        the source of further bits.
         """
         # Floating point decides if neither the missing bits of u nor rounding error can change the decision. Otherwise
         # more bits are drawn.

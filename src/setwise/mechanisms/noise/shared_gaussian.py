@@ -39,10 +39,11 @@ _ROOT_BITS = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedGaussianNoise:
-    """Integer noise for `labels` counts: (Y + Z) / denominator, rounded, with ties broken by a fair coin.
+    """Integer noise for `labels` counts, which share a part of it: (Y + Z) / denominator, rounded.
 
     Y is drawn for each count, and Z once for all counts. Y is a Gaussian of standard deviation `own`, rounded to a
-    whole number. Z is a Gaussian of standard deviation `common`, rounded to a whole number.
+    whole number. Z is a Gaussian of standard deviation `common`, rounded to a whole number. A quotient halfway between
+    two whole numbers is rounded up or down by a fair coin.
     """
 
     # The noise is post-processing of Gaussian noise: for a whole count c, c plus this noise is (denominator * c + Y +
@@ -122,12 +123,18 @@ class SharedGaussianNoise:
 
     @property
     def expected_absolute(self) -> float:
-        """The approximate mean absolute value of one count's noise: that of a rounded Gaussian of the same variance."""
+        """The approximate mean absolute value of one count's noise.
+
+        It is computed for a rounded Gaussian of the same variance.
+        """
         return RoundedGaussianNoise(sigma=root_above(self.variance)).expected_absolute
 
     @property
     def standard_deviation(self) -> float:
-        """The approximate standard deviation of one count's noise: that of a rounded Gaussian of the same variance."""
+        """The approximate standard deviation of one count's noise.
+
+        It is computed for a rounded Gaussian of the same variance.
+        """
         return RoundedGaussianNoise(sigma=root_above(self.variance)).standard_deviation
 
 
@@ -178,8 +185,8 @@ def squared_sensitivity(labels: int, changeable: int, theta: Fraction) -> Fracti
 def relative_deviations(labels: int, changeable: int) -> tuple[float, float]:
     """Return (deviation of a count's noise, deviation of its part that is not shared), relative to independent noise.
 
-    Each is a standard deviation divided by that of independent noise of the same privacy cost. There are `labels`
-    counts, of which one user changes at most `changeable`.
+    Each number is a standard deviation, divided by the standard deviation of independent noise of the same privacy
+    cost. There are `labels` counts, of which one user changes at most `changeable`.
 
     >>> [round(part, 2) for part in relative_deviations(10, 10)]
     [0.66, 0.57]
@@ -191,10 +198,11 @@ def relative_deviations(labels: int, changeable: int) -> tuple[float, float]:
 
 @lru_cache(maxsize=1024)
 def best_theta(labels: int, changeable: int) -> Fraction:
-    """Return the weight theta of the common noise for which the noise of a count is within 1% of its minimum.
+    """Return theta, the weight of the noise that is common to all counts, for about the smallest noise of a count.
 
-    There are `labels` counts, of which a user changes at most `changeable`. Of all such theta, the result has the
-    smallest denominator. It is 0, which means that no noise is shared, if no denominator up to 64 is enough.
+    There are `labels` counts, of which a user changes at most `changeable`. Of all theta for which a count's noise is
+    within 1% of its minimum, the result has the smallest denominator. It is 0, which means that no noise is shared, if
+    no denominator up to 64 is enough.
 
     >>> best_theta(10, 10), best_theta(10, 5), best_theta(10, 1), best_theta(1000, 2)
     (Fraction(1, 2), Fraction(1, 3), Fraction(0, 1), Fraction(0, 1))

@@ -27,10 +27,10 @@ _Number = TypeVar("_Number", float, Floats)
 
 
 def ranking_shortfall(noise: Noise, contests: int, confidence: Fraction) -> int:
-    """Return the lead, in units of a count, that one group's exact count needs over another's to be ranked above it.
+    """Return by how much one group's exact count must exceed another's for the group to be ranked above the other.
 
-    Groups are ranked by counts with the noise `noise`. With probability `confidence`, this lead is enough in all of
-    `contests` comparisons of two groups.
+    Groups are ranked by counts with the noise `noise`. With probability `confidence`, this lead, in units of a count,
+    is enough in all of `contests` comparisons of two groups.
     """
     # A lead of s fails in one comparison with probability P[Z1 - Z2 > s], where Z1 and Z2 are the noises of the two
     # labels; a union bound adds up these probabilities. The continuous laws of the noise are used; the integer laws are
@@ -107,9 +107,10 @@ class BudgetSplit:
     - `counts` is the kind of noise on the counts of groups that were picked first; `NONE` if no counts follow picks.
     - `share` is the part, from 0 to 1, of the budget's delta for the threshold that hides groups of one user alone.
     - `ratio` is the noise scale of these counts divided by the noise scale of the picks.
-    - `scale` is the estimated noise scale that fits the budget, in units of the most that one user adds to a count.
+    - `scale` is the estimated noise scale that just fits the budget, in units of the most that one user adds to a
+      count.
     - `error` is the estimated mean error of a count (0 if no counts are wanted).
-    - `merit` is the estimated error of the whole plan (see `plan_merit`); smaller is better.
+    - `merit` is the estimated error of the whole plan as one number (see `plan_merit`); smaller is better.
     """
 
     name: MechanismName
@@ -191,7 +192,8 @@ def _best_split(bounds: Bounds, total: Total, name: MechanismName, counts: Count
     - `name` is the mechanism.
     - `counts` is the kind of noise on counts that follow picked groups, or `NONE`.
 
-    The error is only estimated: `plan_merit` adds the lead that a group needs and ten times the error of a count.
+    The error is only estimated: it is the lead over its rivals that a group's count needs for the group to be found,
+    plus ten times the error of a count (`plan_merit`).
     """
     # Several shares of delta for the threshold are combined with several ratios between the noise scales of counts and
     # picks. Among the splits whose `plan_merit` is nearly the smallest, the one with the smallest error of a count is
@@ -228,10 +230,11 @@ def _cost_of_unit_noise(
 ) -> tuple[Floats, Floats]:
     """Return the privacy cost of one release at noise scale 1, as (zCDP parameter rho, sum of epsilons).
 
-    - `name` is the mechanism: it adds noise to all counts or makes `k` picks of groups.
+    - `name` is the mechanism: it adds noise to all counts, or makes `k` picks of groups.
     - `changed` is the number of counts that one user can change.
-    - `counts` is the noise on counts that follow picks; one user can change `counted` of them, and `ratio` is their
-      noise scale divided by that of the picks.
+    - `counts` is the noise on counts that follow picks; `counted` is the number of these counts that one user can
+      change.
+    - `ratio` is the noise scale of these counts divided by the noise scale of the picks.
     """
     # At noise scale s, rho is divided by s^2 and the sum of epsilons by s.
     one = np.ones_like(ratio)

@@ -87,6 +87,8 @@ def plan(bounds: Bounds, total: Total, confidence: Fraction = CONFIDENCE) -> Cho
 def _in_rounds(bounds: Bounds, total: Total, confidence: Fraction) -> Choice | None:
     """Return the plan that finds private groups in several rounds of weighted votes and then counts the groups found.
 
+    In a round, each user divides a weight among their groups that are not found yet.
+
     - `bounds` has the query's k, public groups and limits per user.
     - `total` is the budget. It may also name the mechanism that must be used.
     - `confidence` is the probability with which the stated error bounds hold.
@@ -127,7 +129,7 @@ def rough_plans(bounds: Bounds, total: Total, confidence: Fraction = CONFIDENCE)
     """Return candidate plans that find groups in one pass, smallest estimated error (`Choice.merit`) first.
 
     The noise scale of each plan is only estimated to cost about the budget `total`. The caller certifies the cost of
-    the chosen plan together with that of other releases.
+    the chosen plan together with the cost of other releases.
 
     - `bounds` has the query's k, public groups and limits per user.
     - `confidence` is the probability with which the stated error bounds hold.

@@ -206,8 +206,8 @@ class _UnscaledPlan:
     def off(self, scale: float) -> float:
         """Return a number that compares this plan's error at noise scale `scale` with other plans; smaller is better.
 
-        It is a sum of logarithms of errors: of finding groups, and of each statistic. Terms that are equal for all
-        plans are left out, so only differences count.
+        The number is the sum of the logarithms of the errors of finding groups and of each statistic. Errors that are
+        equal for all plans are left out, so only differences between plans mean something.
         """
         # The errors are the lead that a group's count needs for the group to be found, the errors of counts, sums and
         # means, and the rank errors of quantiles. Terms that are the same for all plans are left out.
@@ -223,9 +223,9 @@ class _UnscaledPlan:
 def _discoveries(bounds: Bounds, total: Total, wanted: Sequence[StatisticRelease]) -> Iterator[Sequence[Choice | None]]:
     """Yield lists of candidate plans that find the groups of a query with a part of the budget `total`.
 
-    The caller takes the first list with a plan that, together with the statistics `wanted`, stays within the budget,
-    and in this list the plan with the smallest error. Discovery in rounds has a list of its own, before the others,
-    because its error cannot be compared with theirs.
+    The caller takes the first list in which some plan stays within the budget together with the statistics `wanted`,
+    and from this list the plan with the smallest error. The plan that finds groups in several rounds has a list by
+    itself, before the others, because its error cannot be compared with theirs.
 
     An entry None instead of a plan means that no groups have to be found. `bounds` has the query's k, public groups and
     limits per user.

@@ -19,10 +19,10 @@ _NEAR_ONE = np.uint64((1 << 64) - (1 << 44))
 
 
 def float_keys(shortfalls: NDArray[np.float64], words: NDArray[np.uint64]) -> NDArray[np.float64]:
-    """Return the noisy scores of candidates as floats, from their scores and 64-bit random words; they are approximate.
+    """Return approximate noisy scores of candidates as floats, from their scores and 64-bit random words.
 
-    - `shortfalls` has rate * (score - highest score) for each candidate. A candidate may stand for a whole run of
-      scores (see `Runs`); then the logarithm of the run's weight is added.
+    - `shortfalls` has rate * (score - highest score) for each candidate; rate is the inverse of the noise scale. A
+      candidate may stand for a whole run of scores (see `Runs`); then the logarithm of the run's weight is added.
     - `words` are the first 64 bits of the random number that makes each candidate's noise.
     """
     # A candidate's Gumbel noise is -ln(-ln(1 - V)), where V is uniform in [0, 1] and starts with the candidate's word.
@@ -42,8 +42,8 @@ def float_bounds(
 
     Where bounds of candidates overlap, the caller draws further bits and computes exactly.
 
-    - `shortfalls` has rate * (score - highest score) for each candidate, plus the logarithm of the weight of a run if
-      the candidate stands for a run of scores (see `Runs`).
+    - `shortfalls` has rate * (score - highest score) for each candidate; rate is the inverse of the noise scale. If the
+      candidate stands for a run of scores (see `Runs`), the logarithm of the run's weight is added.
     - `words` are the first 64 bits of the uniform numbers that make the noise.
 
     For a uniform number very close to 0 or 1 a bound is loose or infinite.
@@ -125,9 +125,10 @@ class ExactKey:
     """The exact noisy score of one candidate, of which only the first random bits are drawn so far.
 
     - `index` is the candidate's index.
-    - `shortfall` is rate * (score - highest score).
+    - `shortfall` is rate * (score - highest score), where rate is the inverse of the noise scale.
     - `word` and `bits`: the uniform number V that makes the noise lies in [word, word + 1) / 2^bits.
-    - `weight` maps a precision in bits to bounds on the logarithm of the weight, if the candidate is a run of scores.
+    - `weight` is for a candidate that stands for a run of scores (see `Runs`): it maps a precision in bits to bounds on
+      the logarithm of the run's weight. By default the weight is 1.
     """
 
     # The object is mutable, because further bits are drawn only when a comparison needs them.
@@ -209,9 +210,12 @@ def gumbel_order(
 def _contenders(
     shortfalls: NDArray[np.float64], words: NDArray[np.uint64], keys: NDArray[np.float64], k: int
 ) -> NDArray[np.intp]:
-    """Return the indices of all candidates whose exact noisy score may be among the k highest; only these are compared.
+    """Return the indices of all candidates whose exact noisy score may be among the k highest.
 
-    - `shortfalls` are rate * (score - highest score), and `words` the random words that make the noise.
+    Only these candidates need to be compared.
+
+    - `shortfalls` are rate * (score - highest score), where rate is the inverse of the noise scale.
+    - `words` are the random words that make the noise.
     - `keys` are the noisy scores that `float_keys` computes from these two arrays.
     """
     provisional = np.argpartition(keys, len(keys) - k)[len(keys) - k :]

@@ -138,10 +138,10 @@ def _integral(m: int, variance: Fraction, precision: int) -> FixedInterval:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TwoSided:
-    """The law P[z] proportional to exp(-(first |z| + second |z|(|z|-1)/2)) on the integers, or on {-bound, ..., bound}.
+    """A symmetric law on the integers: P[z] is proportional to exp(-(first |z| + second |z|(|z|-1)/2)).
 
-    Laplace noise of scale b is first = 1/b, second = 0; Gaussian noise of variance v is first = 1/(2v), second = 1/v. A
-    `bound` of None means all integers.
+    With a `bound`, z is limited to {-bound, ..., bound}; None means all integers. Laplace noise of scale b is first =
+    1/b, second = 0; Gaussian noise of variance v is first = 1/(2v), second = 1/v.
     """
 
     first: Fraction
@@ -285,7 +285,7 @@ def _weights(law: Law, precision: int, negligible: int) -> tuple[list[FixedInter
 def weights(law: TwoSided | OneSided, precision: int, negligible: int) -> tuple[list[FixedInterval], int]:
     """Return (bounds on the weights of 0, 1, ..., upper bound on the sum of all later weights) under `law`.
 
-    A weight is an unscaled probability; that of 0 is 1. All bounds have `precision` bits after the point.
+    A weight is an unscaled probability; the weight of 0 is 1. All bounds have `precision` bits after the point.
 
     Ensures: for an unbounded law, the bound on the later weights is below `negligible` units of 2^-precision.
     """
