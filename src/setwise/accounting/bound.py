@@ -72,14 +72,14 @@ class Solver(Hashable, Protocol):
     """
 
     def delta(self, epsilon: float, width: float | None = None) -> Bracket:
-        """Return this computation's bracket for delta at `epsilon`.
+        """Return this computation's bracket (a certified interval) for delta at `epsilon`.
 
         `width` is the wanted width of the bracket, relative to its upper end; None takes the default.
         """
         ...
 
     def epsilon(self, delta: float, width: float | None = None) -> Bracket:
-        """Return this computation's bracket for epsilon at `delta`.
+        """Return this computation's bracket (a certified interval) for epsilon at `delta`.
 
         `width` is the wanted width of the bracket, relative to its upper end; None takes the default.
         """
@@ -87,20 +87,21 @@ class Solver(Hashable, Protocol):
 
 
 def solved_by(solver: Solver) -> AnswerTarget:
-    """Return `solver` as the function (target, width) -> bracket that a `Bound` needs for its `answer`.
+    """Return a function (target, width) -> bracket that calls `solver`, in the form that a `Bound` needs.
 
-    `solver` computes brackets for the delta at an epsilon and for the epsilon at a delta; a target asks for one of the
-    two. The width is relative to the upper end, or None for the default.
+    A bracket is a certified interval. `solver` computes brackets for the delta at an epsilon and for the epsilon at a
+    delta; a target asks for one of the two. The width is relative to the bracket's upper end, or None for the default.
     """
     return lambda target, width: _solve(solver, target, width)
 
 
 @lru_cache(maxsize=128)
 def _solve(solver: Solver, target: Target, width: float | None) -> Bracket:
-    """Return the bracket that `solver` computes for `target`: the delta at an epsilon, or the epsilon at a delta.
+    """Return the bracket that `solver` computes for `target`: for the delta at an epsilon, or the epsilon at a delta.
 
-    `width` is the wanted width of the bracket, relative to its upper end, or None for the default. Brackets are cached,
-    because the bounds for different interactions (what an analyst may choose on the fly) often need the same bracket.
+    A bracket is a certified interval. `width` is its wanted width, relative to its upper end, or None for the default.
+    Brackets are cached, because the bounds for different interactions (what an analyst may choose on the fly) often
+    need the same bracket.
     """
     return solver.delta(target.given, width) if target.wanted == "delta" else solver.epsilon(target.given, width)
 
@@ -116,6 +117,8 @@ def from_curve(
     guess: Callable[[float], float] | None = None,
 ) -> Bound:
     """Return the bound, named by `method` and `statement`, whose bracket for delta at an epsilon is `curve(epsilon)`.
+
+    The bracket for the epsilon at a delta is found by searching along `curve`.
 
     - `failure` is a bracket for the probability of outright failure; for a delta below it the bound raises
       `Unattainable`.

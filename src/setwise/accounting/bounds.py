@@ -104,7 +104,7 @@ def bounds_for(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) 
 
 
 def _optimal(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -> Iterator[Bound]:
-    """Yield bounds that bracket the delta and epsilon of the worst analyst from below and from above.
+    """Yield bounds that bracket the largest delta, or epsilon, that an analyst can reach.
 
     - `kinds` are mechanism uses, each with a dominating pair or bounded range.
     - `interaction` says what the analyst may choose on the fly.
@@ -141,7 +141,7 @@ def _optimal(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) ->
 
 
 def _on_the_grid(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -> Iterator[Bound]:
-    """Yield bounds, computed on a grid of epsilons, that bracket the delta and epsilon of the worst analyst.
+    """Yield bounds, computed on a grid of epsilons, that bracket the largest delta, or epsilon, of an analyst.
 
     - `kinds` are bounded-range uses, and possibly uses with fixed dominating pairs.
     - `interaction` says what the analyst may choose on the fly: batch, ordered or set-wise.
@@ -192,7 +192,7 @@ def _merged_integer_gaussians(kinds: ClassifiedUses, interaction: Interaction, e
     with_some_below = classify([*others, *(Use(noise, count) for noise, count in below.gaussians)])
 
     def answer(target: Target, width: float | None) -> Bracket:
-        """Return a bracket for `target`, a delta or an epsilon, computed with Gaussians in place of integer Gaussians.
+        """Return a bracket for the delta or epsilon that `target` asks for, with Gaussians for integer Gaussians.
 
         The bracket contains the true value, because the Gaussian for the upper end reveals at least as much as the
         integer Gaussians. The Gaussians for the lower end reveal at most as much, up to a small correction, which the
@@ -218,8 +218,8 @@ def _merged_integer_gaussians(kinds: ClassifiedUses, interaction: Interaction, e
 def small_losses_apart(kinds: ClassifiedUses) -> tuple[tuple[Use, ...], float] | None:
     """Return (the uses in `kinds` without the uses of tiny loss, s), where s is the largest loss of the uses left out.
 
-    The uses left out are together at most s more privacy loss, so the caller bounds only the returned uses and adds s
-    to their epsilon. Without this step one more use of tiny loss could make a bound smaller, because the errors of a
+    The uses left out add together at most s to the privacy loss. So the caller bounds only the returned uses, and adds
+    s to their epsilon. Without this step one more use of tiny loss could make a bound smaller, because the errors of a
     grid may be larger than the effect of the use.
 
     Returns None if no use can be left out, if no use has bounded range, if some use may fail outright, or if some use
@@ -271,11 +271,11 @@ def reached_by_adapting(kinds: ClassifiedUses, interaction: Interaction, target:
 def _first_narrow(
     kinds: ClassifiedUses, interaction: Interaction, target: Target, width: float | None, effort: Effort
 ) -> Bracket:
-    """Return a bracket (a certified interval) for the delta or epsilon that the worst analyst reaches with uses.
+    """Return a bracket (a certified interval) for the largest delta, or epsilon, that an analyst can reach.
 
     Bounds are evaluated one after another, until the intersection of their brackets is as narrow as wanted.
 
-    - `kinds` are the uses, sorted by how they compose.
+    - `kinds` are the mechanism uses, sorted by how they compose.
     - `interaction` says what the analyst may choose on the fly.
     - `target` asks for the delta at an epsilon or for the epsilon at a delta.
     - `width` is the wanted width, relative to the upper end; None takes the widths of `effort`.
@@ -288,7 +288,7 @@ def _all_in_one_gaussian(kinds: ClassifiedUses) -> Bound:
     """Return the upper bound on delta and epsilon in which one Gaussian replaces all bounded-range uses in `kinds`.
 
     The bound is valid because the Gaussian mechanism dominates these uses in any adaptive order. It is quick to
-    compute, and close to what the worst analyst reaches if there are many bounded-range uses.
+    compute. With many bounded-range uses, it is close to the largest delta or epsilon that an analyst can reach.
     """
     from setwise.accounting.methods.gaussian_majorant import in_any_order
     from setwise.accounting.wallet import gaussian_of
@@ -299,10 +299,11 @@ def _all_in_one_gaussian(kinds: ClassifiedUses) -> Bound:
     above = linear_bound(replace(merged, failed=kinds.failed))
 
     def answer(target: Target, width: float | None) -> Bracket:
-        """Return [0, upper end] for the delta or epsilon of `target`, with one Gaussian for all bounded-range uses.
+        """Return [0, upper end] for the delta or epsilon that `target` asks for.
 
-        The upper end is valid because the Gaussian dominates these uses. `width` is the wanted width of the bracket,
-        relative to its upper end, or None for the default.
+        The upper end is computed with one Gaussian for all bounded-range uses, and is valid because the Gaussian
+        dominates these uses. `width` is the wanted width of the bracket, relative to its upper end, or None for the
+        default.
 
         Raises: `Unattainable` if the mu squared of the Gaussian is above `LARGEST_WALLET`.
         """
@@ -339,10 +340,10 @@ def _for_search(kinds: ClassifiedUses, effort: Effort) -> Iterator[Bound]:
         return max((bound.answer(target, None).lower for bound in _worst_responses(kinds, target)), default=0.0)
 
     def by_one_gaussian(target: Target, width: float | None) -> Bracket:
-        """Return a bracket for `target`; its upper end is computed with one Gaussian for all bounded-range uses.
+        """Return a bracket for the delta or epsilon that `target` asks for, with one Gaussian for its upper end.
 
-        The Gaussian dominates these uses. Known mechanisms reach the lower end. `target` asks for a delta or an
-        epsilon, and `width` is the wanted width of the bracket, relative to its upper end, or None for the default.
+        The Gaussian replaces all bounded-range uses, which it dominates. The lower end is reached by known mechanisms.
+        `width` is the wanted width of the bracket, relative to its upper end, or None for the default.
 
         Raises: `Unattainable` if the mu squared of the Gaussian is above `LARGEST_WALLET`.
         """
@@ -350,10 +351,10 @@ def _for_search(kinds: ClassifiedUses, effort: Effort) -> Iterator[Bound]:
         return Bracket(min(reached(target), upper), upper)
 
     def by_grid(target: Target, width: float | None) -> Bracket:
-        """Return a bracket for `target`; its upper end is computed by recursion on a grid of epsilons.
+        """Return a bracket for the delta or epsilon that `target` asks for; its upper end is computed on a grid.
 
-        The recursion goes from the mechanism used last to the mechanism used first. `target` asks for a delta or an
-        epsilon. `width` is the wanted width of the bracket, relative to its upper end, or None for the default.
+        The grid is a grid of epsilons, and the computation goes from the mechanism used last to the mechanism used
+        first. `width` is the wanted width of the bracket, relative to its upper end, or None for the default.
 
         Raises: `Unattainable` if the grid is too short for the target, or if `width` cannot be met.
         """
@@ -433,10 +434,11 @@ def _majorant(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -
         return bound(attained, *((group,) for group in sorted(split.large)))
 
     def answer(target: Target, _: float | None) -> Bracket:
-        """Return the bracket for `target`: the lowest upper end and the highest lower end over all splits of the uses.
+        """Return the bracket for the delta or epsilon that `target` asks for: the best ends over several splits.
 
         A split divides the bounded-range uses into small epsilons, which one Gaussian replaces, and large ones, which
-        are computed on a grid. The second argument, a wanted width of the bracket (or None), is ignored.
+        are computed on a grid. The bracket has the lowest upper end and the highest lower end of all splits tried. The
+        second argument, a wanted width of the bracket (or None), is ignored.
 
         Raises: `Unattainable` if no upper bound is finite.
         """
@@ -455,8 +457,8 @@ def _majorant(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -
         def narrowed(bracket: Bracket, tried: Sequence[gaussian_majorant.RangeSplit]) -> Bracket:
             """Return `bracket` narrowed by the bounds that the splits in `tried` give.
 
-            The bracket is for the delta or epsilon of `target`, the argument of the enclosing `answer`.
-            A split divides the bounded-range uses into small epsilons, which one Gaussian replaces, and large ones.
+            The bracket is for the delta or epsilon that `target`, the argument of the enclosing `answer`, asks for. A
+            split divides the bounded-range uses into small epsilons, which one Gaussian replaces, and large ones.
             """
             uppers = [ask(above(split)).upper for split in tried if split.wallet < LARGEST_WALLET]
             upper, lower = min([bracket.upper, *uppers]), bracket.lower
@@ -607,7 +609,7 @@ def _only_if(closer: Callable[[Target], bool], bound: Bound) -> Bound:
     """
 
     def answer(target: Target, width: float | None) -> Bracket:
-        """Return the bracket of `bound`, the slow bound, for `target`.
+        """Return the bracket of the slow bound, `bound`, for the delta or epsilon that `target` asks for.
 
         `width` is the wanted width of the bracket, relative to its upper end. If `width` is None, the caller accepts
         the wider brackets of quicker bounds. So `bound` is then computed only if `closer(target)` says that its bracket
@@ -677,10 +679,10 @@ def lower_bound(kinds: ClassifiedUses) -> Bound:
     """
 
     def answer(target: Target, width: float | None) -> Bracket:
-        """Return [lower bound, infinity] for the delta or epsilon of `target`.
+        """Return [lower bound, infinity] for the delta or epsilon that `target` asks for.
 
-        The lower bound is the largest value that known mechanisms with these guarantees reach; 0 if none is known.
-        `width` is the wanted relative width of the brackets from which it is taken, or None for the default.
+        The lower bound is the largest value that known mechanisms with the guarantees in `kinds` reach; 0 if none is
+        known. `width` is the wanted relative width of the brackets from which it is taken, or None for the default.
         """
         best = 0.0
         for witnesses in (_fixed_witnesses, _worst_responses, _worst_laws):

@@ -90,7 +90,7 @@ UsesForParameter = Callable[[float], Sequence[Use]]
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """The (epsilon, delta)-DP that the uses of a plan must satisfy together, under `interaction`.
+    """The target of a calibration: the (epsilon, delta)-DP that the uses of a plan must satisfy together.
 
     - `plan` maps the value of its one free parameter (noise, epsilon or count) to uses.
     - `interaction` says what the analyst may choose on the fly.

@@ -145,8 +145,8 @@ class Composition:
         """Return the bound `quick`, a result of `quick_delta(epsilon)`, tightened by bounds for other interactions.
 
         An interaction is what the analyst may decide on the fly; from weakest to strongest they are batch, ordered,
-        set-wise and adaptive. The upper end of a stronger interaction, and the lower end of a weaker one, are valid for
-        this composition too.
+        set-wise and adaptive. An upper bound for a stronger interaction, and a lower bound for a weaker one, are valid
+        for this composition too.
         """
         return self._tighten(quick, Target("delta", epsilon), _QUICK)
 
@@ -162,10 +162,11 @@ class Composition:
         return self._tighten(quick, Target("epsilon", delta), Effort(progress=self.progress))
 
     def _answer(self, target: Target, width: float | None) -> CertifiedBound:
-        """Return the certified bound for the delta or epsilon of `target`, tightened by bounds for other interactions.
+        """Return the certified bound for the delta or epsilon that `target` asks for, at the default effort or better.
 
-        An interaction is what the analyst may decide on the fly. `width` is the wanted width of the bracket, relative
-        to its upper end; None accepts the bound at the default effort.
+        The bound is tightened by bounds for other interactions; an interaction is what the analyst may decide on the
+        fly. `width` is the wanted width of the bracket (certified interval), relative to its upper end; None accepts
+        any width.
 
         Raises: `Unattainable` if `width` cannot be reached.
         """
@@ -218,9 +219,9 @@ class Composition:
     def _not_below_parts(self, bound: CertifiedBound, target: Target) -> CertifiedBound:
         """Return `bound` with both ends raised, so that neither is below the same end for a subset of the uses.
 
-        The worst analyst reaches with all uses at least what the worst analyst reaches with a subset. Computed upper
-        ends are above this value by the errors of a grid, so without this step one more use could lower the upper end.
-        The bounds for some subsets are computed here. `target` asks for a delta or an epsilon.
+        An analyst can reach with all uses at least the delta (or epsilon) that can be reached with a subset. Computed
+        upper ends are above the true value by the errors of a grid, so without this step one more use could lower the
+        upper end. The bounds for some subsets are computed here. `target` asks for a delta or an epsilon.
 
         Theorem: docs/numerics.md, "Upper ends of growing sets".
         """
@@ -353,10 +354,11 @@ class Composition:
         return replace(stronger, lower=max(stronger.lower, min(lower, stronger.upper)))
 
     def _best(self, target: Target, width: float | None, effort: Effort, *, below: float = 0.0) -> CertifiedBound:
-        """Return the bound for `target` under this composition's interaction, not compared with other interactions.
+        """Return the bound for the delta or epsilon that `target` asks for, under this composition's own interaction.
 
-        An interaction is what the analyst may choose on the fly. `target` asks for a delta or an epsilon, and `effort`
-        says how narrow the bracket should be. An upper end of at most `below` is not lowered further.
+        An interaction is what the analyst may choose on the fly; bounds for other interactions are not used. `effort`
+        says how narrow the bracket (certified interval) should be. An upper end of at most `below` is not lowered
+        further.
 
         Raises: `Unattainable` if the bracket is wider than `width`, relative to its upper end; None accepts any width.
         """
@@ -376,12 +378,12 @@ class Composition:
         return CertifiedBound(float(best.lower), float(best.upper), self.interaction, bound.method, bound.statement)
 
     def _reached_without_classes(self, target: Target, effort: Effort) -> float:
-        """Return a lower bound on the delta or epsilon of `target`, from those uses whose optimum can be computed.
+        """Return a lower bound on the delta or epsilon that `target` asks for, from only some of the uses.
 
-        These uses have a dominating pair or bounded range. Leaving the other uses out reveals less, so the lower end of
-        the bracket for these uses is a lower bound for all. `effort` says how narrow their bracket must be. The result
-        is 0 if there are no such uses, if their bracket cannot be computed, or if there are no other uses, because the
-        caller then has the bracket already.
+        These are the uses with a dominating pair or bounded range, whose delta can be bounded from below. Leaving the
+        other uses out reveals less, so the lower end of the bracket for these uses is a lower bound for all. `effort`
+        says how narrow their bracket must be. The result is 0 if there are no such uses, if their bracket cannot be
+        computed, or if there are no other uses, because the caller then has the bracket already.
         """
         # Their optimum can be computed. Leaving the other uses out reveals less, so the lower end of the bracket for
         # these uses is a lower bound for all uses. If all uses are of these two kinds, the caller has their bracket
@@ -398,10 +400,11 @@ class Composition:
     def _certify(
         self, interaction: Interaction, target: Target, width: float | None, effort: Effort, below: float = 0.0
     ) -> "tuple[Bracket, Bound]":
-        """Return the bracket for `target` under `interaction`, and the bound that gave the bracket's upper end.
+        """Return the bracket for the delta or epsilon that `target` asks for, and the bound that gave its upper end.
+
+        A bracket is a certified interval.
 
         - `interaction` is what the analyst may choose on the fly.
-        - `target` asks for a delta or an epsilon.
         - `width` is the wanted width, relative to the upper end; None takes the widths of `effort`.
         - `below`: an upper end of at most this number also ends the computation, because the caller needs to know no
           more.

@@ -186,8 +186,8 @@ def _costs(items: Sequence[MenuItem], epsilon: float, delta: float) -> tuple[tup
         """Return how far prices are from being in proportion to gains, if the cheapest item costs `unit` units.
 
         The gain of a menu item is log E[exp(tilt L)], where L is its worst privacy loss and tilt is chosen in the
-        enclosing call. The result is the largest gain per unit of any item, divided by the smallest. The bound is
-        tightest if it is 1.
+        enclosing call. Each item has a gain per unit of its price; the result is the largest of these numbers divided
+        by the smallest. The bound is tightest if it is 1.
         """
         # The costs of the other items are rounded to whole units.
         rates = [gain / max(1, round(unit * gain / least)) for gain in gains]

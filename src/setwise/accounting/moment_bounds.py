@@ -29,10 +29,10 @@ _CLASSES = "docs/optimal-composition.md, classes beside linear mechanisms"
 
 
 def moment_bounds(kinds: ClassifiedUses) -> Iterator[Bound]:
-    """Yield bounds on the delta and epsilon of the uses in `kinds` that add up one number per use.
+    """Yield bounds on the delta and epsilon of the uses in `kinds`, each computed from sums over the uses.
 
-    The numbers are moments of the privacy loss, zCDP parameters or largest losses. The bounds hold for any adaptive
-    order. Some of them compose a part of the uses exactly, and use sums for the others only.
+    What is summed are moments of the privacy loss, zCDP parameters or largest losses, so the bounds hold for any
+    adaptive order. Some bounds compose a part of the uses exactly, and use sums for the other uses only.
     """
     uses = kinds.uses
     from setwise.accounting.methods.moments import subgaussian_sum, zero_concentrated_sum
@@ -82,7 +82,7 @@ def _shifted(others: ClassifiedUses, shift: float) -> Bound:
     alone = linear_bound(others)
 
     def answer(target: Target, width: float | None) -> Bracket:
-        """Return the bracket [0, upper end] for the delta or epsilon of `target`, for all uses together.
+        """Return the bracket [0, upper end] for the delta or epsilon that `target` asks for, for all uses together.
 
         The uses are `others`, which have fixed dominating pairs, and further uses whose total loss is at most `shift`.
         `width` is the wanted width of the bracket of `others` alone, relative to its upper end, or None for the
@@ -132,7 +132,7 @@ def _basic(uses: Sequence[Use], failure: Bracket) -> Iterator[Bound]:
     basic = BasicSum(total, failure)
 
     def answer(target: Target, _: float | None) -> Bracket:
-        """Return the bracket [0, upper end] for the delta or epsilon of `target` by basic composition.
+        """Return the bracket [0, upper end] for the delta or epsilon that `target` asks for by basic composition.
 
         Raises: `Unattainable` if `target` asks for the epsilon at a delta below the probability of outright failure (in
         which everything may be revealed).

@@ -73,7 +73,7 @@ its mirror image."""
 
 @dataclass(frozen=True, slots=True)
 class PriceConfig:
-    """Constants for the accuracy of prices; a price is the mu squared that a use takes from a Gaussian wallet.
+    """Constants for the accuracy of prices; a price is the mu squared that a use takes from a budget of mu squared.
 
     Each price is an upper bound, whatever these numbers are. The text below each constant says what it decides.
     """
@@ -260,9 +260,9 @@ def after_paying(price: Price, count: int, wallet: float) -> float | None:
     # errors, is at most `wallet`.
 
     def spare(remaining: float) -> float:
-        """Return (`wallet` - b) / `wallet`, where b is the balance needed to pay for the uses and keep `remaining`.
+        """Return (`wallet` - b) / `wallet`, where b is the budget needed to pay for the uses and keep `remaining`.
 
-        All amounts are in mu squared. The result is negative if the wallet cannot pay for the uses and keep
+        All amounts are in mu squared. The result is negative if the budget `wallet` cannot pay for the uses and keep
         `remaining`. `wallet`, `price` and `count` are the arguments of `after_paying`.
         """
         return (wallet - wallet_before(price, count, remaining) * (1.0 + _CHARGE)) / wallet

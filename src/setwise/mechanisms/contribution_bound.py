@@ -336,7 +336,8 @@ def _radii(scale: Fraction, chance: Fraction) -> tuple[float, float]:
     """Return (radius of the Laplace noise of one bin, radius of the summed noise of two bins), both in users.
 
     Each of the two noises exceeds its radius, in absolute value, with probability at most `chance` / 2, so both
-    together err with probability at most `chance`. A larger number shows that the bins have users.
+    together err with probability at most `chance`. A noisy number of users above the radius shows that the bins have
+    users.
 
     `scale` is the noise scale of one bin, in units of 1 / `UNITS` users.
     """
@@ -368,8 +369,8 @@ def _standing_radii(scale: Fraction, bins: int, chance: Fraction) -> tuple[float
 def row_search(scale: Fraction, most: int = MOST_ROWS) -> ContributionSearch:
     """Return the search for a bound on a user's rows in a group, from 2 rows to `most` rows.
 
-    `scale` is the scale, in users, of the Laplace noise on the number of users in each bin, so one search is
-    (1 / scale)-DP. A bound of 1 row is never chosen, because the answer would then be the number of users.
+    The search adds Laplace noise of scale `scale` to the number of users in each bin (range of numbers of rows), so one
+    search is (1 / scale)-DP. A bound of 1 row is never chosen, because the answer would then be the number of users.
     """
     return ContributionSearch(scale=scale, most=min(most, MOST_ROWS), least=2, counted=MOST_ROWS)
 

@@ -41,10 +41,10 @@ class Histogram:
         return len(self.labels)
 
     def ranked(self, most: int) -> "Histogram":
-        """Return the labels with the `most` highest positive counts, highest first; equal counts are ordered by label.
+        """Return the histogram of the `most` labels with the highest positive counts, highest first.
 
-        Labels are group keys. If ties were ordered as an engine returned the rows, adding one user could change more of
-        the result than the counts of that user.
+        Labels are group keys. Equal counts are ordered by label. If ties were ordered as an engine returned the rows,
+        adding one user could change more of the result than the counts of that user.
         """
         if self._is_ranked():
             return self if len(self) <= most else self.first(most)

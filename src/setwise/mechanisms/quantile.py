@@ -298,8 +298,8 @@ class _Slice:
         A slice is the part of the grid between two quantiles picked before.
 
         - `share` is the share of the slice's values below the quantile.
-        - `rate` is epsilon divided by the range of the scores, by how much more one user can raise one score than
-          another.
+        - `rate` is epsilon divided by the score range. This range is the most by which one user can raise one cell's
+          score above another's.
         - `randomness` is the source of the random pick.
         """
         cells = self._cells
@@ -313,8 +313,8 @@ class _Slice:
         picks.
 
         - `share` is the share of the slice's values below the quantile.
-        - `rate` is epsilon divided by the range of the scores, by how much more one user can raise one score than
-          another.
+        - `rate` is epsilon divided by the score range. This range is the most by which one user can raise one
+          position's score above another's.
         - `randomness` is the source of the random pick.
         """
         # To save time, a run of neighbouring positions is picked first, with a probability proportional to the sum of

@@ -472,8 +472,8 @@ def least_selected(
 def _estimating_row(coefficients: tuple[int, ...], bits: int) -> NDArray[np.float64]:
     """Return the weights with which releases are summed to estimate the total of all periods so far.
 
-    `coefficients` are the weights of the present and earlier periods in a release, in units of 2^-bits. The result is
-    cached and read-only.
+    A release is itself a weighted sum of the counts of the present and earlier periods, plus noise; `coefficients` are
+    the weights of this sum, in units of 2^-bits. The result is cached and read-only.
     """
     row = _inverse_row(np.ldexp(np.array(coefficients, dtype=np.float64), -bits))
     row.flags.writeable = False
@@ -484,8 +484,8 @@ def _estimating_row(coefficients: tuple[int, ...], bits: int) -> NDArray[np.floa
 def squared_sensitivity(coefficients: tuple[int, ...], participations: int = 1) -> int:
     """Return the squared l2-sensitivity of one group's releases, if a user adds 1 in each of `participations` periods.
 
-    `coefficients` are the weights of the present and earlier periods in a release, in units of 2^-bits. So the result
-    is in units of 4^-bits.
+    A release is a weighted sum of the counts of the present and earlier periods, plus noise. `coefficients` are these
+    weights in units of 2^-bits, so the result is in units of 4^-bits.
 
     Theorem: docs/running-totals.md, Theorem 1.
     """
@@ -502,8 +502,9 @@ def noise_units(coefficients: tuple[int, ...], sigma: float, contributions: int,
 
     It is `sigma` times the l2-sensitivity of all releases, rounded up, in units of 2^-bits.
 
-    - `coefficients` are the weights of the present and earlier periods in a release, in units of 2^-bits.
-    - A user adds to at most `contributions` groups, to each in at most `participations` periods.
+    - `coefficients` are the weights of the present and earlier periods' counts in a release, in units of 2^-bits.
+    - `contributions` is the largest number of groups to which a user adds.
+    - `participations` is the largest number of periods in which a user adds to one group.
     """
     # The noise scale is sigma times the square root of contributions * `squared_sensitivity`, rounded up. Rounding up
     # makes the noise larger, so the releases cost no more than that Gaussian use.

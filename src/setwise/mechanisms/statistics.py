@@ -121,7 +121,7 @@ class NoisyTotal(NoisySums):
     def estimates(self, place: int, reading: GroupReading) -> list[Estimate]:
         """Return a noisy sum with its interval for every group.
 
-        `place` is the index of this statistic, under which `reading` has the exact sums of the groups.
+        `reading` has the exact sums of the groups; `place` is the index of this statistic in `reading`.
         """
         totals, numbers = reading.totals(place), reading.numbers(place)
         return self.release(totals, numbers, reading.confidence, reading.randomness)
@@ -185,8 +185,8 @@ class NoisyMean(NoisySums):
     def estimates(self, place: int, reading: GroupReading) -> list[Estimate]:
         """Return a noisy mean with its interval for every group.
 
-        Means are limited to [-reach, reach], where reach is the most that a user or row adds to the sum. `place` is the
-        index of this statistic, under which `reading` has the exact sums and numbers of the groups.
+        Means are limited to [-reach, reach], where reach is the most that a user or row adds to the sum. `reading` has
+        the exact sums and numbers of the groups; `place` is the index of this statistic in `reading`.
         """
         totals, numbers = reading.totals(place), reading.numbers(place)
         return self.release(totals, numbers, reading.confidence, reading.randomness)
@@ -266,7 +266,7 @@ class NoisyVariance(NoisySums):
     def estimates(self, place: int, reading: GroupReading) -> list[Estimate]:
         """Return a noisy variance, between 0 and 1, with its interval for every group.
 
-        `place` is the index of this statistic, under which `reading` has the exact sums and numbers of the groups.
+        `reading` has the exact sums and numbers of the groups; `place` is the index of this statistic in `reading`.
         """
         exact = (reading.totals(place), reading.totals(place, 1), reading.numbers(place))
         noisy = [

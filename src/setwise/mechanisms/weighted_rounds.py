@@ -341,10 +341,11 @@ class WeightedRounds:
         )
 
     def _survey(self, before: Discovery, exact: GroupWeights, randomness: Randomness) -> Discovery:
-        """Return `before` with the survey's results: a noisy number of users, and a user's estimated number of groups.
+        """Return `before` with the survey's results: noisy estimates of the numbers of users and of groups per user.
 
-        `exact` has two exact sums, which get Gaussian noise: the sum of `user_share` is about the number of users, and
-        the sum of `user_root` is the sum of the square roots of users' numbers of groups, both times 2^14.
+        `exact` has two exact sums, which get Gaussian noise. The sum of `user_share` is about 2^14 times the number of
+        users. The sum of `user_root` is about 2^14 times the sum, over the users, of the square root of their number of
+        groups.
         """
         # A user with n groups adds at most `USER_UNIT` to the sum of shares, and at most sqrt(n) times that to the sum
         # of roots. Each sum gets Gaussian noise of scale sqrt(2) * `survey_sigma` times the most that one user adds to
@@ -381,11 +382,12 @@ class WeightedRounds:
         return 3.0 * float(self.survey_sigma * _ROOT) / state.users
 
     def kept_contributions(self, state: Discovery) -> int:
-        """Return the contribution bound, in groups per user, with which to count the groups that were found.
+        """Return the contribution bound, in groups per user, with which the groups that were found are counted.
 
-        It is `contributions` or, if smaller, about twice a user's average number of groups, because a lower bound needs
-        less noise. The noisy average is in `state`, from a survey before the first round; three standard deviations of
-        its noise are added. Without a survey, or if its noise hides the number of users, the result is `contributions`.
+        It is `contributions` or, if smaller, about twice a user's average number of groups, because a smaller bound
+        needs less noise. The noisy average is in `state`, from a survey before the first round; three standard
+        deviations of its noise are added. Without a survey, or if its noise hides the number of users, the result is
+        `contributions`.
         """
         # Only released numbers are read.
         if state.users is None or state.groups_per_user is None or (doubt := self._doubt(state)) >= _MOST_DOUBT:
@@ -425,7 +427,7 @@ class WeightedRounds:
 class DiscoveredCounts:
     """A mechanism that finds private groups in `rounds` and then counts the groups found with Gaussian noise.
 
-    - `contributions` is the most of the found groups towards which a user counts.
+    - `contributions` is the largest number of found groups in which one user is counted.
     - `per_item` is the most that a user adds to a group.
     - `sigma`: the noise has standard deviation at most per_item * `sigma`.
     - `keeps_bound`: True if `contributions` must not be lowered when users have few groups on average.
@@ -458,10 +460,10 @@ class DiscoveredCounts:
         return min(self.rounds.kept_contributions(discovery), self.contributions)
 
     def over(self, discovery: Discovery) -> KnownGaussian:
-        """Return the mechanism that adds Gaussian noise to the counts of the groups found, at least one.
+        """Return the mechanism that adds Gaussian noise to the counts of the groups found.
 
-        `discovery` is the result of the rounds that found these groups; they are public by now. The returned mechanism
-        spends the planned cost of the counts and the cost that the rounds left over.
+        `discovery` is the result of the rounds that found these groups (at least one group); they are public by now.
+        The returned mechanism spends the planned cost of the counts, and also the cost that the rounds left over.
         """
         # A user counts towards at most F groups: the smaller one of the number of groups found and
         # `kept_contributions`. So counting takes F Gaussian uses. Together they may cost, as mu squared, the planned
@@ -518,10 +520,10 @@ def combined_sigma(sigmas: Sequence[Fraction]) -> Fraction:
 
 @lru_cache(maxsize=256)
 def round_threshold(sigma: Fraction, delta: Fraction) -> int:
-    """Return the threshold, in units of 2^-20, that the noisy weight of a group must exceed for the group to be found.
+    """Return the threshold that the noisy weight of a group must exceed for the group to be found, in units of 2^-20.
 
-    `sigma` is the noise scale divided by the l2 norm of one user's weights. With probability at least 1 - `delta`, no
-    group that only one user has is found.
+    Each user divides a weight among their groups, and `sigma` is the noise scale divided by the l2 norm of one user's
+    weights. With probability at least 1 - `delta`, no group that only one user has is found.
     """
     # Proof: a user who alone has t groups gives each of them at most user_weight(t). So the threshold is the maximum
     # over t up to `MOST_GROUPS` of user_weight(t) + m(t), where noise exceeds m(t) with probability at most delta / t.

@@ -197,7 +197,8 @@ class BoundedRangeStep:
     def apply(self, profile: Profile, size: int) -> Profile:
         """Return the privacy profile of one bounded-range mechanism followed by the mechanisms of `profile`.
 
-        The result has lower and upper bounds on delta at `size` grid points, from the first grid point of `profile` on.
+        A privacy profile is delta as a function of epsilon. The result has lower and upper bounds on delta at `size`
+        grid points, from the first grid point of `profile` on.
 
         Requires: the profile has this operator's step.
         """
@@ -208,8 +209,8 @@ class BoundedRangeStep:
     def apply_upper(self, profile: Profile, size: int) -> Profile:
         """Return an upper bound on the profile of one bounded-range mechanism followed by the mechanisms of `profile`.
 
-        The result has `size` grid points, from the first grid point of `profile` on. To save time, lower bounds are not
-        computed, and all lower bounds of the result are 0.
+        A privacy profile is delta as a function of epsilon. The result has `size` grid points, from the first grid
+        point of `profile` on. To save time, lower bounds are not computed, and all lower bounds of the result are 0.
 
         Requires: the profile has this operator's step.
         """
@@ -501,8 +502,8 @@ class RandomizedResponseStep:
     def apply_upper(self, profile: Profile, size: int) -> Profile:
         """Return an upper bound on the profile of one epsilon-DP mechanism followed by the mechanisms of `profile`.
 
-        The result has the first `size` grid points. Lower bounds are not computed, so all lower bounds of the result
-        are 0.
+        A privacy profile is delta as a function of epsilon. The result has the first `size` grid points. Lower bounds
+        are not computed, so all lower bounds of the result are 0.
 
         Requires: the profile has this operator's step.
         """
@@ -516,11 +517,11 @@ class RandomizedResponseStep:
 
 
 def _overlapping(blocks: int, block: int, end: int) -> Integers:
-    """Return the limits of blocks of grid cells as an array start_1, end_1, start_2, end_2, ... for `ufunc.reduceat`.
+    """Return the limits of `blocks` blocks of grid cells as an array start_1, end_1, start_2, end_2, ...
 
-    `reduceat` then computes the minimum or maximum of a quantity in each block. There are `blocks` blocks of `block`
-    cells each; only the last block may be longer, because it ends at `end`. Each block but the first starts one cell
-    early, so that the edge between two blocks belongs to the later one.
+    The caller passes the array to `ufunc.reduceat`, which computes the minimum or maximum of a quantity in each block.
+    Each block has `block` cells; only the last block may be longer, because it ends at `end`. Each block but the first
+    starts one cell early, so that the edge between two blocks belongs to the later one.
     """
     pairs = np.arange(0, 2 * blocks) // 2 * block
     pairs[1::2] += block

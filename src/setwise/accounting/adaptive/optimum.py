@@ -442,14 +442,15 @@ class Optimum:
         parts: Callable[[Sequence[Group]], list[DrawOrders]],
         apply: Apply,
     ) -> "_GridSolution":
-        """Return the privacy profile of all stages, computed from the last stage to the first on a grid of this `step`.
+        """Return delta as computed from the last stage to the first, on a grid of epsilons with this `step`.
 
-        - `read` has the smallest and the largest epsilon (may be infinite) at which the profile will be read.
-        - `tilt`: in convolutions each loss L is weighted by exp(tilt L).
+        - `read` has the smallest and the largest epsilon (may be infinite) at which the result will be read.
+        - `tilt`: where losses L are summed, they are weighted by exp(tilt L), to keep the digits of rare losses.
         - `parts` divides the mechanisms of a bounded-range stage into a list of `DrawOrders`. The analyst uses the
           mechanisms of the first entry last. The mechanisms within one entry may come in any order.
-        - `apply(operator, profile, size)`, where `operator` stands for one bounded-range mechanism, returns the profile
-          of this mechanism followed by the mechanisms of `profile`, at `size` grid points.
+        - `apply(operator, profile, size)`, where `operator` stands for one bounded-range mechanism, returns the privacy
+          profile (delta as a function of epsilon) of this mechanism followed by the mechanisms of `profile`, at `size`
+          grid points.
         """
         # If the mechanisms of the first stage have fixed dominating pairs, their loss distribution is not combined with
         # the profile of the later stages. Both are returned, and delta is computed later, only at the epsilons of

@@ -183,9 +183,11 @@ def refine(
     sharpness: float,
     floor: float | None,
 ) -> Bracket:
-    """Call `attempt` with the parameters of ever finer grids and return the intersection of its certified brackets.
+    """Call `attempt` with the parameters of ever finer grids of epsilons, and return the intersection of its brackets.
 
-    - `work` maps a number of grid cells across the smallest epsilon to the estimated work of one call.
+    - `attempt` maps the parameters of one grid to a bracket (a certified interval) for delta or epsilon.
+    - `work` maps the fineness of a grid (its number of cells across the smallest epsilon of a mechanism) to the
+      estimated work of one call.
     - `width` is the wanted width, relative to the upper end. If it is None, `aim` is the width that is tried for, and a
       wider bracket is accepted.
     - `exact`: whether a finer grid always narrows the bracket. It does not if the upper bound rounds epsilons up, or

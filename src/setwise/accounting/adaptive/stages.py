@@ -126,7 +126,7 @@ def proxy_saddle(linear: Sequence[tuple[KnownNoise, int]], groups: Sequence[Grou
 
     A tilt weights each loss L by exp(tilt L), so that the losses that decide delta become likely. `linear` are the uses
     with fixed dominating pairs, and `groups` the bounded-range uses as (epsilon, count). In the approximation,
-    randomized response with half its epsilon replaces each bounded-range use.
+    randomized response of epsilon / 2 replaces each bounded-range use of epsilon.
     """
     # Losses are on a coarse lattice. Each bounded-range use is replaced by randomized response with half its epsilon,
     # so the result is an approximation and not a bound.

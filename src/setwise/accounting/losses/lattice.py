@@ -153,10 +153,10 @@ class LossPair:
 
 
 def from_cells(step: float, first: int, p: Floats, q: Floats, infinite: float, relative_error: float) -> LossLattice:
-    """Return a lattice whose delta is at least a privacy loss's delta, from the probabilities between lattice points.
+    """Return a lattice (probabilities of equally spaced losses) that bounds the delta of a privacy loss from above.
 
-    The probability between two lattice points is split between them, so that the probability and the likelihood ratio
-    are preserved. This can only raise delta.
+    The loss is given by its probabilities between neighbouring lattice points. Each of these is split between the two
+    points, so that the probability and the likelihood ratio are preserved. This can only raise delta.
 
     - `p[i]` and `q[i]` are the probabilities, on one and the other of two neighbouring tables, of the losses between
       (first + i) step and (first + i + 1) step.
@@ -179,7 +179,7 @@ def from_cells(step: float, first: int, p: Floats, q: Floats, infinite: float, r
 
 
 def from_bins(step: float, first: int, p: Floats, q: Floats, infinite: float, relative_error: float) -> LossLattice:
-    """Return a lattice whose delta is at most a privacy loss's delta, from the probabilities around lattice points.
+    """Return a lattice (probabilities of equally spaced losses) that bounds the delta of a privacy loss from below.
 
     All losses nearest to one lattice point become one loss, which is rounded down. This can only lower delta.
 
@@ -206,11 +206,14 @@ def from_bins(step: float, first: int, p: Floats, q: Floats, infinite: float, re
 
 
 def from_atoms(step: float, loss: Floats, mass: Floats, infinite: float, relative_error: float) -> LossPair:
-    """Return two lattices for a finite loss distribution, whose deltas bound its delta from above and from below.
+    """Return two lattices that bound the delta of a finite loss distribution from above and from below.
 
-    The distribution has the values `loss` with the probabilities `mass`. `step` is the distance of neighbouring lattice
-    points, `infinite` the probability of an infinite loss, and `relative_error` bounds the relative error of each
-    probability.
+    A lattice has the probabilities of equally spaced losses.
+
+    - `loss` has the values of the distribution, and `mass` their probabilities.
+    - `step` is the distance of neighbouring lattice points.
+    - `infinite` is the probability of an infinite loss.
+    - `relative_error` bounds the relative error of each probability.
     """
     q = mass * np.exp(np.minimum(-loss, 700.0))  # losses below -700 have masses far below the range of floats
     return LossPair(
@@ -409,8 +412,8 @@ def two_point_loss(high: float, low: float, count: int, smallest_ratio: float = 
 def top_loss(high: float, low: float, count: int, masses: Masses) -> float:
     """Return the largest total privacy loss of `count` mechanisms, each of which has the loss `high` or `low` < `high`.
 
-    `masses` is the distribution of the number of mechanisms that have the loss `low`. It leaves out numbers that are
-    too improbable to matter, so the largest total loss belongs to the smallest number that it has.
+    `masses` has the probabilities of the numbers of mechanisms that have the loss `low`. Numbers that are too
+    improbable to matter are left out, so the result belongs to the smallest number that is not.
     """
     # `masses` leaves numbers below k = `masses.first` out as negligible, so the largest total is (count - k) high + k
     # low. For k = 0 it is the float count * high, whose rounding error `LatticeTail` covers. For other k two large

@@ -208,10 +208,10 @@ class LatticeSum:
         return _tail_of(upper, fitting.step()), _tail_of(lower, fitting.step(CONFIG.lower_coarser))
 
     def _fitting(self, view: Window) -> "LatticeSum":
-        """Return this composition, on a coarser loss lattice if one Fourier transform cannot hold the window `view`.
+        """Return this composition, with coarser rounding of losses if the interval `view` is too long otherwise.
 
-        A lattice is the set of equally spaced losses to which losses are rounded. `view` is the interval of total
-        losses to compute.
+        Losses are rounded to a lattice, that is, to equally spaced values. `view` is the interval of total losses to
+        compute by one Fourier transform; if it has too many lattice points, the lattice is made coarser.
 
         Raises: `Unattainable` if the lattice would have to be coarser than `CONFIG.coarsest` allows.
         """
@@ -241,8 +241,8 @@ class LatticeSum:
     def _sum_within(self, view: Window) -> tuple[Atoms, Atoms]:
         """Return two distributions of the total privacy loss, for an upper and a lower bound on delta.
 
-        They cover the losses in `view`, an interval of total losses with the tilts (weights exp(tilt L) on losses L)
-        for the Fourier transform.
+        They cover the losses in `view`, an interval of total losses. It also has the tilts (weights exp(tilt L) on
+        losses L) with which the losses are summed by Fourier transform.
         """
         fine, coarse = self.step(), self.step(CONFIG.lower_coarser)
         above, below = self._parts(fine, view, from_above=True), self._parts(coarse, view, from_above=False)

@@ -249,8 +249,8 @@ class _Responses:
     def at(self, choice: Choice, x: float) -> Bracket:
         """Return a bracket for the batch's delta at overall epsilon `x`, for one choice of the responses' parameters.
 
-        `choice` has a number t, from 0 to a, for each group of bounded-range mechanisms of epsilon a. Each of them is
-        generalized randomized response with the two privacy losses t and t - a.
+        Each response of epsilon a is a generalized randomized response with the privacy losses t and t - a. `choice`
+        has one t, from 0 to a, for each pair (a, count) in `groups`.
         """
         low = [t - epsilon for t, (epsilon, _) in zip(choice, self.groups, strict=True)]
         atoms = self._atoms(choice, low)

@@ -98,10 +98,10 @@ class BatchSearch:
         return max([usual, last, *self._scan()], key=lambda choice: self.at(choice, x).lower)
 
     def hill_climb(self, x: float, choice: Choice) -> Choice:
-        """Return parameters t of randomized responses with at least the delta of `choice`, found by climbing from it.
+        """Return a choice of parameters t whose delta is at least the delta of `choice`, by climbing from `choice`.
 
-        A choice has one t per group of equal mechanisms, and delta is at the overall epsilon `x`. The search moves one
-        t at a time, as long as delta rises.
+        A choice has one t for the randomized responses of each epsilon, whose losses are t and t - epsilon. Delta is
+        taken at the overall epsilon `x`. The search moves one t at a time, as long as delta rises.
         """
         # If the responses have too many joint outcomes, `choice` is returned unchanged.
         if outcome_count(self.groups) > CONFIG.most_outcomes:

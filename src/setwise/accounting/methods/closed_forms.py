@@ -300,33 +300,32 @@ class ThreeMechanisms:
         return self._q(t) ** 2 * -math.expm1(-self.epsilon)
 
     def x(self, t: float, g: float) -> float:
-        """Return x(t) of the paper's lem:xyz, one of the terms x, y and z of the worst analyst's delta.
+        """Return x(t) of the paper's lem:xyz, one of three terms x, y and z that make up delta of three mechanisms.
 
-        x is the term for outcomes in which the privacy loss of the DP mechanism is epsilon; it applies if t <= g <= t +
-        epsilon, and `y` replaces it for t >= g. `g` is the overall epsilon, and `t` the larger loss of the
-        bounded-range mechanism that is used first. The delta of three mechanisms is a maximum or sum of such terms.
+        x is the term for outcomes in which the privacy loss of the DP mechanism is epsilon, if t <= g <= t + epsilon;
+        `y` replaces it for t >= g. `g` is the overall epsilon, and `t` the larger loss of the bounded-range mechanism
+        that is used first.
         """
         # The closed forms for delta are maxima and sums of x, y and z.
         q, e = self._q(t), self.epsilon
         return self._keep * (q * self._one_left((g - t) / 2) + (1 - q) * self._one_left((g + e - t) / 2))
 
     def y(self, t: float, g: float) -> float:
-        """Return y(t) of the paper's lem:xyz, one of the terms x, y and z of the worst analyst's delta.
+        """Return y(t) of the paper's lem:xyz, one of three terms x, y and z that make up delta of three mechanisms.
 
-        y is the term for outcomes in which the privacy loss of the DP mechanism is epsilon; it applies if t >= g, and
-        `x` replaces it for t <= g. `g` is the overall epsilon, and `t` the larger loss of the bounded-range mechanism
-        that is used first. The delta of three mechanisms is a maximum or sum of such terms.
+        y is the term for outcomes in which the privacy loss of the DP mechanism is epsilon, if t >= g; `x` replaces it
+        for t <= g. `g` is the overall epsilon, and `t` the larger loss of the bounded-range mechanism that is used
+        first.
         """
         # The closed forms for delta are maxima and sums of x, y and z.
         q, e = self._q(t), self.epsilon
         return self._keep * (q * -math.expm1(g - e - t) + (1 - q) * self._one_left((g + e - t) / 2))
 
     def z(self, t: float, g: float) -> float:
-        """Return z(t) of the paper's lem:xyz, one of the terms x, y and z of the worst analyst's delta.
+        """Return z(t) of the paper's lem:xyz, one of three terms x, y and z that make up delta of three mechanisms.
 
-        z is the term for outcomes in which the privacy loss of the DP mechanism is -epsilon; it applies if t >= g. `g`
-        is the overall epsilon, and `t` the larger loss of the bounded-range mechanism that is used first. The delta of
-        three mechanisms is a maximum or sum of such terms.
+        z is the term for outcomes in which the privacy loss of the DP mechanism is -epsilon, if t >= g. `g` is the
+        overall epsilon, and `t` the larger loss of the bounded-range mechanism that is used first.
         """
         return (1 - self._keep) * self._q(t) * self._one_left(self.epsilon + (g - t) / 2)
 

@@ -145,10 +145,10 @@ def best_high(xi: float, rho: float, value: Callable[[TwoPointLaw], float], usua
     """
 
     def at(high: float) -> float:
-        """Return `value`, the function to maximise, of a two-valued loss whose larger value is `high`.
+        """Return `value(law)` for about the worst two-valued loss `law` whose larger value is `high`.
 
         The smaller value is about the lowest that zCDP allows. The result is -infinity if zCDP allows no loss with this
-        larger value.
+        larger value. `value` is the function that the enclosing call maximises.
         """
         # The lower value of the loss is about the lowest that zCDP allows. It is not certified, because this function
         # serves only to choose `high`; `largest_law` certifies the loss that is returned in the end.

@@ -64,7 +64,7 @@ class LaplaceNoise:
     def _sizes(self, count: int, randomness: Randomness, width: int) -> NDArray[np.int64]:
         """Return `count` draws of the absolute value of Laplace noise, P[m] proportional to exp(-m / scale).
 
-        `width` is the number of bits of each random word that is drawn.
+        `randomness` is the source of random words, and `width` the number of bits of each.
         """
         # The draws are made digit by digit in base 2048. For m = d0 + 2048 d1 + ..., exp(-m / scale) is a product of
         # one factor per digit, so the digits are independent and each needs only a small table.
@@ -151,7 +151,10 @@ class GaussianNoise:
 
 
 def gaussian_law(sigma: Fraction, bound: int | None) -> TwoSided:
-    """Return the discrete Gaussian of parameter sigma, conditioned on {-bound, ..., bound} if `bound` is not None."""
+    """Return the distribution of discrete Gaussian noise of parameter `sigma`, in the form from which draws are made.
+
+    If `bound` is not None, the noise is conditioned on {-bound, ..., bound}.
+    """
     return TwoSided(first=1 / (2 * sigma * sigma), second=1 / (sigma * sigma), bound=bound)
 
 
@@ -276,8 +279,8 @@ def gaussian_radius(sigma: Fraction, bound: int | None, confidence: Fraction) ->
 def gaussian_moment(sigma: Fraction, bound: int | None, power: int) -> float:
     """Return E|Z|^power, for power 1 or 2, of discrete Gaussian noise Z of parameter sigma.
 
-    If `bound` is not None, the law of Z is conditioned on {-bound, ..., bound}. For wide noise the result is the moment
-    of the continuous Gaussian without a bound, which is at least as large.
+    If `bound` is not None, Z is conditioned on {-bound, ..., bound}. For noise that is too wide for a table, the result
+    is the moment of the continuous Gaussian without a bound, which is at least as large.
     """
     if sigma > LARGEST_TABLE_SCALE:
         return float(sigma) * math.sqrt(2.0 / math.pi) if power == 1 else float(sigma) ** 2

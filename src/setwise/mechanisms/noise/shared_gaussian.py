@@ -110,9 +110,10 @@ class SharedGaussianNoise:
 
     @property
     def variance(self) -> Fraction:
-        """The variance of one count's noise, for a comparison with the sigma^2 of rounded Gaussian noise.
+        """The variance of one count's noise, in a form that can be compared with sigma^2 of rounded Gaussian noise.
 
-        The last rounding, to a whole number, adds about 1/12 to either noise, so it is left out of both numbers.
+        The last rounding, to a whole number, adds about 1/12 to the variance of either noise. It is left out, as it is
+        left out of sigma^2.
         """
         # The noise is (own part + common part) / denominator, rounded. Rounding each part adds 1/12, in units of
         # 1/denominator^2, and is included. Rounding the quotient adds about 1/12 more, which is left out, because

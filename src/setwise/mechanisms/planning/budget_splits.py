@@ -177,10 +177,10 @@ def _shares(name: MechanismName, bounds: Bounds) -> tuple[float, ...]:
 
 
 def _ratios(counts: CountNoise) -> tuple[float, ...]:
-    """Return the ratios that the planner tries: noise scale of the counts divided by noise scale of the picks.
+    """Return the ratios that the planner tries between the noise scale of counts and the noise scale of picks.
 
-    `counts` is the kind of noise on the counts of picked groups. If it is `NONE`, no counts follow the picks, and the
-    result is (1.0,).
+    Groups are picked first, and then the picked groups are counted. `counts` is the kind of noise on their counts. If
+    it is `NONE`, no counts follow the picks, and the result is (1.0,).
     """
     return (1.0,) if counts is CountNoise.NONE else _RATIOS
 
@@ -265,10 +265,10 @@ def rough_noise_scale(rho: Floats, pure: Floats, epsilon: float, delta: Floats) 
 
 
 def _scale_with_plain_picks(picks: float, rho: Floats, epsilon: float, delta: Floats) -> Floats:
-    """Return approximately the noise scale of the picks at which picks and counts together cost (epsilon, delta).
+    """Return approximately the noise scale at which picks of groups and counts of them together cost (epsilon, delta).
 
-    The estimate adds up the epsilons of the picks and composes only the counts by zCDP. With one or two picks, this is
-    cheaper than zCDP for picks and counts.
+    It is the noise scale of the picks (by Gumbel noise). The estimate adds up the epsilons of the picks and composes
+    only the counts by zCDP. With one or two picks, this is cheaper than zCDP for picks and counts.
 
     - `picks` is the number of picks.
     - `rho` is the zCDP parameter of the counts if the noise scale of the picks is 1.

@@ -76,11 +76,11 @@ def is_loose(words: NDArray[np.uint64]) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runs:
-    """Runs of evenly falling scores; in a Gumbel draw, each run is one candidate and is picked as a whole.
+    """Runs of evenly falling scores, each of which takes part in a Gumbel draw as one candidate, to save draws.
 
     A run is a sequence of scores: run i has lengths[i] scores, each slopes[i] below the score before it. Its weight is
     the sum of exp(-rate * slope * j) over j = 0, 1, ... below its length, where rate is the inverse of the Gumbel noise
-    scale.
+    scale. With this weight a run is picked as often as all its scores together would be.
     """
 
     # A run's first score is the score of its candidate in the draw. The run is picked with a probability proportional

@@ -71,8 +71,8 @@ def _integral_beyond(x: Fraction, variance: Fraction, precision: int) -> int:
 class _Series:
     """Bounds on the series sum_m J_m A^m / (2m)! with A = z^2 / (4 v^2), for any integer z.
 
-    J_m is the integral of w^(2m) exp(-w^2 / (8 v)) from 0 to 1. The unscaled probability of z under a rounded Gaussian
-    of variance v is exp(-z^2 / (2v)) times this sum.
+    The series gives probabilities of a rounded Gaussian of variance v: the unscaled probability of z is exp(-z^2 /
+    (2v)) times this sum. J_m is the integral of w^(2m) exp(-w^2 / (8 v)) from 0 to 1.
     """
 
     # The integrals J_m (see `_integral`) do not depend on z and are computed once, with `precision` bits.
@@ -200,7 +200,7 @@ def cut_points(law: Law, width: int) -> CutPoints:
 
 
 def _attempt(law: Law, width: int, guard: int) -> CutPoints | None:
-    """Return the cut points floor(F(x) 2^width) of `law`, whose distribution function is F; None if one is uncertain.
+    """Return the table of floor(F(x) 2^width) for all x, where F is the distribution function of `law`, or None.
 
     F is computed with `guard` extra bits. None means that these bits do not settle floor(F(x) 2^width) for some integer
     x, so the caller has to try again with more bits.
