@@ -66,9 +66,9 @@ class Bound:
 
 
 class Solver(Hashable, Protocol):
-    """A computation that returns certified brackets for delta at an epsilon and for epsilon at a delta.
+    """Protocol of a computation that returns brackets for delta at an epsilon and for epsilon at a delta.
 
-    It is hashable, so that its results can be cached.
+    A bracket is a certified interval. The computation is hashable, so that its results can be cached.
     """
 
     def delta(self, epsilon: float, width: float | None = None) -> Bracket:

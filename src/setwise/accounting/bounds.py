@@ -216,11 +216,11 @@ def _merged_integer_gaussians(kinds: ClassifiedUses, interaction: Interaction, e
 
 
 def small_losses_apart(kinds: ClassifiedUses) -> tuple[tuple[Use, ...], float] | None:
-    """Return (the uses in `kinds` without the uses of tiny loss, s), where s is the largest loss of the uses left out.
+    """Return the uses in `kinds` without the uses of tiny loss, and a bound s on the loss of the uses left out.
 
-    The uses left out add together at most s to the privacy loss. So the caller bounds only the returned uses, and adds
-    s to their epsilon. Without this step one more use of tiny loss could make a bound smaller, because the errors of a
-    grid may be larger than the effect of the use.
+    s is the sum of the largest losses of the uses left out. So the caller bounds only the returned uses, and adds s to
+    their epsilon. Without this step one more use of tiny loss could make a bound smaller, because the errors of a grid
+    may be larger than the effect of the use.
 
     Returns None if no use can be left out, if no use has bounded range, if some use may fail outright, or if some use
     has neither a dominating pair nor bounded range.

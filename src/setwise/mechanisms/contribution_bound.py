@@ -212,7 +212,7 @@ class ContributionSearch:
         """Return the estimated number of users in each bin, from the noisy numbers `noisy`; never negative.
 
         A bin is a range of numbers of groups (or rows) per user. `last` is the index of the last bin that is known to
-        have users. Later bins may have a few users that noise hides, so their numbers are estimated with care.
+        have users. Later bins may have a few users that noise hides; their numbers are estimates of `estimate_tail`.
         """
         scale = float(self._noise.scale) / UNITS
         standing = np.maximum(noisy[: last + 1], 0.0)

@@ -75,10 +75,11 @@ class NoisyRatio:
 
 
 def _explained_by_noise(reach: int, rows: int, noise: Counts, miss: Fraction) -> Callable[[float], float]:
-    """Return a function that maps a quotient theta to a bound on the absolute noise in sum - theta * number.
+    """Return a function from a quotient theta to a bound on the absolute noise in (sum - theta * number of rows).
 
-    The bound fails with probability at most `miss`. One user adds at most `rows * reach` to the sum and at most `rows`
-    to the number of rows. `noise` is the kind of noise on both, and its scale for sensitivity 1.
+    The sum and the number of rows both have noise. The bound fails with probability at most `miss`. One user adds at
+    most `rows * reach` to the sum and at most `rows` to the number of rows. `noise` is the kind of noise on both, and
+    its scale for sensitivity 1.
     """
     match noise:
         case LaplaceCounts():  # each noise exceeds its radius with probability miss / 2

@@ -572,8 +572,8 @@ class GroupStatistics:
     def _uses(self, groups: int | None) -> tuple[Use, ...]:
         """Return the guarantees, with counts, that the statistics of `groups` groups cost (None: any number of groups).
 
-        A user changes at most `contributions` groups. So each guarantee of a statistic counts as often as the smaller
-        of `groups` and `contributions` says.
+        A user changes at most `contributions` groups. So the count of each guarantee is the smaller one of `groups` and
+        `contributions`.
 
         Raises: `InvalidParameter` if neither `groups` nor the contribution bound limits the groups of one user.
         """

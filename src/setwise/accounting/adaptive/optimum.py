@@ -526,7 +526,9 @@ def _solved_on_grid(optimum: Optimum, about: float, full_tilt: float, trial: Tri
 
 @dataclass(frozen=True, slots=True)
 class _GridSolution:
-    """The result of one computation on a grid of epsilons, from which the worst analyst's delta is read at any epsilon.
+    """The result of one computation on a grid of epsilons, from which the largest delta is read at any epsilon.
+
+    The largest delta is over all analysts who go through the stages.
 
     - `upper` is a loss distribution of the mechanisms used first, for an upper bound on delta.
     - `lower` is a loss distribution of the same mechanisms, for a lower bound on delta.
@@ -543,7 +545,7 @@ class _GridSolution:
     failure: Bracket
 
     def delta(self, epsilon: float) -> Bracket:
-        """Return the bracket (certified interval) for the worst analyst's delta at `epsilon`, as computed on this grid.
+        """Return the bracket (certified interval) for the largest delta over all analysts at `epsilon`.
 
         The probability of outright failure (in which everything may be revealed) is included.
         """
@@ -551,11 +553,11 @@ class _GridSolution:
         return either_fails(self.failure, Bracket(min(above, below), above))
 
     def epsilon(self, delta: float, near: float, guess: float) -> Bracket:
-        """Return lower and upper bounds on the smallest epsilon at which the worst analyst's delta is at most `delta`.
+        """Return lower and upper bounds on the smallest epsilon at which no analyst has a delta above `delta`.
 
-        The worst analyst's delta is the largest delta over all analysts, as computed on this grid. The search starts at
-        the epsilon `guess`, and finds the upper bound to the relative accuracy `near`. If the worst analyst's delta is
-        still above `delta` at the end of the grid, the bounds are 0 and infinity.
+        Deltas are taken from this computation on a grid. The search starts at the epsilon `guess`, and finds the upper
+        bound to the relative accuracy `near`. If the largest delta over all analysts is still above `delta` at the end
+        of the grid, the bounds are 0 and infinity.
         """
         if either_fails(self.failure, Bracket(0.0, self._above(_FAR))).upper >= delta:
             return Bracket(0.0, math.inf)  # the grid ends before the profile gets there
@@ -568,17 +570,17 @@ class _GridSolution:
         )
 
     def _above(self, epsilon: float) -> float:
-        """Return an upper bound on the worst analyst's delta at `epsilon`, without the probability of outright failure.
+        """Return an upper bound on the largest delta over all analysts at `epsilon`, outright failures aside.
 
-        In an outright failure, everything may be revealed.
+        In an outright failure, everything may be revealed; its probability is not included.
         """
         average = float((self.upper.mass * self.rest.read_upper(left_of(epsilon, self.upper.loss))).sum())
         return min(average * (1 + self.upper.relative_error + (self.upper.size + 8) * UNIT) + self.upper.dropped, 1.0)
 
     def _below(self, epsilon: float) -> float:
-        """Return a lower bound on the worst analyst's delta at `epsilon`, without the probability of outright failure.
+        """Return a lower bound on the largest delta over all analysts at `epsilon`, outright failures aside.
 
-        In an outright failure, everything may be revealed.
+        In an outright failure, everything may be revealed; its probability is not included.
         """
         average = float((self.lower.mass * self.rest.read_lower(-left_of(-epsilon, -self.lower.loss))).sum())
         return min(max(average * (1 - self.lower.relative_error - (self.lower.size + 8) * UNIT), 0.0), 1.0)

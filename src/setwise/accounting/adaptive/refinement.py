@@ -85,7 +85,7 @@ CONFIG = RefinementConfig()
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """Parameters of one run, on one grid of epsilons, of the computation of the worst analyst's delta.
+    """Parameters of one run, on one grid of epsilons, of the computation of the largest delta over all analysts.
 
     - `cells` is the number of grid cells across the smallest epsilon of a mechanism.
     - `stretch` is the length of the grid relative to the default.

@@ -303,11 +303,11 @@ class LatticeSum:
         return math.sqrt(6.0 * self.tolerance * self._variance / between) if between else math.inf
 
     def _units(self) -> list[float]:
-        """Return the distinct units of the uses whose loss atoms need no rounding, in ascending order.
+        """Return the distinct units of the uses whose loss atoms should be lattice points, in ascending order.
 
         An atom is a loss of positive probability. The unit of a use is a number of which all its atoms are multiples.
-        If the lattice (the set of equally spaced losses to which losses are rounded) has a step that divides this unit,
-        all atoms are lattice points.
+        If the step of the lattice (the equally spaced losses to which losses are rounded) divides the unit, all atoms
+        of the use are lattice points, and need no rounding.
         """
         largest = self._largest_step()
         return sorted({loss_unit(noise) for noise, _ in self.uses if on_lattice(noise, largest)})

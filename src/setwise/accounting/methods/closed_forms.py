@@ -270,9 +270,9 @@ _RELATIVE_ERROR = 1e-13
 
 
 class ThreeMechanisms:
-    """The worst analyst's delta for one epsilon-DP and two epsilon-bounded-range (BR) mechanisms in a fixed order.
+    """The largest delta of one epsilon-DP and two epsilon-bounded-range (BR) mechanisms in a fixed order.
 
-    The analyst chooses each mechanism after seeing earlier answers.
+    The analyst chooses each mechanism after seeing earlier answers; the largest delta is over all analysts.
 
     Theorem: the paper's closed forms for three mechanisms (lem:xyz, lem:ordbrdp2). If the overall epsilon is at least
     `epsilon`, the delta is the same for all three orders. The paper does not give this delta; `_any_order` does
@@ -330,7 +330,7 @@ class ThreeMechanisms:
         return (1 - self._keep) * self._q(t) * self._one_left(self.epsilon + (g - t) / 2)
 
     def pure_first(self, g: float) -> Bracket:
-        """Return the worst analyst's delta at overall epsilon `g`: one pure DP, then two bounded-range mechanisms.
+        """Return the largest delta, at overall epsilon `g`, of one pure DP and then two bounded-range mechanisms.
 
         Raises: `InvalidParameter` if `g` is negative.
         """
@@ -342,7 +342,7 @@ class ThreeMechanisms:
         return self._bracket(first + self.z((2 * e + g) / 3, g), g)
 
     def bounded_range_first(self, g: float) -> Bracket:
-        """Return the worst analyst's delta at overall epsilon `g` if a bounded-range mechanism is used first.
+        """Return the largest delta, at overall epsilon `g`, if the analyst begins with a bounded-range mechanism.
 
         The second is the pure DP mechanism, and the third the other bounded-range mechanism. If the pure DP mechanism
         comes last, delta is the same.
@@ -360,9 +360,9 @@ class ThreeMechanisms:
         return self._bracket(value, g)
 
     def _any_order(self, g: float) -> Bracket:
-        """Return the worst analyst's delta for one pure DP and two bounded-range mechanisms at g >= epsilon.
+        """Return the largest delta of one pure DP and two bounded-range mechanisms, at overall epsilon g >= epsilon.
 
-        `g` is the overall epsilon. From the mechanisms' epsilon on, delta is equal for all orders of the mechanisms.
+        From the mechanisms' epsilon on, delta is equal for all orders of the mechanisms.
         """
         # The best parameter t of the first bounded-range mechanism is epsilon/2 up to g = 3 epsilon/2, and g/3 beyond.
         # The delta is 0 from g = 3 epsilon on.
@@ -390,7 +390,7 @@ def _check(g: float) -> None:
 
 
 def three_in_order(uses: Sequence[Use]) -> Callable[[float], Bracket] | None:
-    """Return the worst analyst's delta as a function of epsilon, for one pure DP and two bounded-range uses.
+    """Return the largest delta as a function of epsilon, for one pure DP and two bounded-range uses.
 
     They come in the order of `uses`, and the analyst chooses each mechanism after seeing earlier answers. Returns None
     if `uses` are not one pure DP and two bounded-range uses, all three with the same epsilon, because only then is a

@@ -155,7 +155,7 @@ class RangeSplit:
     wallet: float
 
     def excess(self, tilt: float) -> float:
-        """Return how much looser the bound on log E[exp(`tilt` L)] is because one Gaussian replaces the `small` epsilons.
+        """Return how much looser the bound on log E[exp(`tilt` L)] is with one Gaussian for the `small` epsilons.
 
         L is the privacy loss of all uses. The smaller the result, the tighter is the bound on delta that this split
         gives.
