@@ -88,10 +88,11 @@ class LeftOutShare:
     of_first: int
 
     def to_dict(self) -> dict[str, object]:
-        """Return a JSON object: the "share" of groups (or rows) that the bound leaves out, "interval" and "of_first".
+        """Return a JSON object with the keys "share", "interval" and "of_first".
 
-        "share" is an estimate, and "interval" is its confidence interval [lower, upper]. "of_first" is the largest
-        number of groups (or rows) of one user that the share takes into account.
+        "share" is the estimated share of groups (or rows) that the bound leaves out, and "interval" its confidence
+        interval [lower, upper]. "of_first" is the largest number of groups (or rows) of one user that the share takes
+        into account.
         """
         return {"share": self.share, "interval": [self.lower, self.upper], "of_first": self.of_first}
 
@@ -300,8 +301,8 @@ class ContributionSearch:
     def _share(self, noisy: NDArray[np.float64], bound: int, of_first: int) -> LeftOutShare:
         """Return an estimate of the share of (user, group) pairs that a contribution bound leaves out.
 
-        - `noisy` has the noisy number of users in each bin of numbers of groups per user.
-        - `bound` is the most groups in which one user counts.
+        - `noisy` has the noisy number of users in each bin, that is, in each range of numbers of groups per user.
+        - `bound` is the largest number of groups in which one user counts.
         - `of_first`: only the first `of_first` groups of each user are considered, in the pairs left out and in all
           pairs.
 

@@ -282,7 +282,8 @@ class DoublingBounds:
 def _widened(users: NDArray[np.float64], last: int, noise_of_width: float) -> int:
     """Return the index of the bin at whose upper end the values of a mean are clipped: `last`, or a bin above it.
 
-    A higher bound clips fewer values, but needs more noise. The returned bin has the smallest sum of both errors.
+    A bin is an interval of values. A higher bound clips fewer values, but needs more noise. The returned bin has the
+    smallest sum of both errors.
 
     - `users` has the estimated number of users in each of the 171 bins; only the bins above `last` are read.
     - `last` is the index of the last bin that is taken to have values.

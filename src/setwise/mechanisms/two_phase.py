@@ -235,7 +235,7 @@ class TwoPhaseTopK:
         return (Use(step, changeable),) if changeable else ()
 
     def guarantees(self) -> tuple[Use, ...]:
-        """Return the largest privacy cost of one release, of picking groups and of counting them.
+        """Return the largest privacy cost of one release, which picks groups and counts them.
 
         The cost is stated as uses (guarantees with counts). A release costs less if fewer groups are found.
         """

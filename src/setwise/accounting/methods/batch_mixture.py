@@ -328,11 +328,11 @@ def _usual_share(groups: Sequence[Group]) -> float:
 
 
 def _boxes(width: float | None) -> int:
-    """Return how many boxes of parameters t branch and bound may split.
+    """Return the largest number of times that branch and bound may split a box of parameters t.
 
-    A randomized response of epsilon a has the losses t and t - a. A box has an interval of t for each group of equal
-    responses. More splits are allowed if the caller asked for a `width` of the bracket, because a bracket that is wider
-    is then an error. None asks for no width.
+    A randomized response of epsilon a has the losses t and t - a, and a box has an interval of t for each epsilon. More
+    splits are allowed if the caller asked for a `width` of the bracket, because a bracket that is wider is then an
+    error. None asks for no width.
     """
     return CONFIG.most_boxes if width is None else CONFIG.more_boxes * CONFIG.most_boxes
 

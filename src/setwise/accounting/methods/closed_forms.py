@@ -167,8 +167,8 @@ class BatchBoundedRange:
     def _first_blocks(self, peak: float) -> list[tuple[float, float]]:
         """Return the interval [0, epsilon] of the parameter t, cut into blocks (low, high) around `peak`.
 
-        t is the parameter of the randomized responses that stand for epsilon-bounded-range mechanisms, and `peak` the t
-        with the largest delta found so far. The further a block is from the peak, the longer it may be, because delta
+        The worst bounded-range mechanisms are randomized responses with the losses t and t - epsilon, and `peak` is the
+        t with the largest delta found so far. The further a block is from the peak, the longer it may be, because delta
         is well below its maximum there.
         """
         # A block's length is about the square of its distance from the peak, both as shares of epsilon; blocks of this
