@@ -45,7 +45,7 @@ _SHARES = (
     "APPROX_PERCENTILE",
     "APPROX_QUANTILE",
 )
-"""Functions of a column and a share. Here each of them is a quantile on a grid."""
+"""Functions of a column and a quantile level, such as 0.5. Here each of them is a quantile on a grid."""
 
 _INSTEAD_OF = {
     "MIN": ("one user decides it: PRIVATE_MIN is the quantile 0.01", "PRIVATE_MIN({})"),
@@ -81,8 +81,8 @@ AGGREGATES = frozenset(
 class DeclaredBounds:
     """The bounds that the catalog (the data holder's file of declared tables) declares for a table.
 
-    `columns` maps column names to the clipping bounds (low, high) of their values. `rows_per_user` is the most rows of
-    a user that count in a group, or None if the catalog declares none.
+    - `columns` maps column names to the clipping bounds (low, high) of their values.
+    - `rows_per_user` is the most rows of one user that count in a group; None if the catalog declares no such number.
     """
 
     columns: Mapping[str, tuple[float, float]] = field(default_factory=dict)
@@ -156,11 +156,11 @@ class AggregateReader:
         """Whether every user has at most one row in each group, so that no bound on rows is declared or searched."""
 
     def statistics(self, node: exp.Expr, alias: str | None = None) -> list[tuple[str, Statistic]]:
-        """Return the statistics of the aggregate call `node`, as pairs (suffix, statistic).
+        """Return the statistics of the aggregate call `node` as pairs (suffix, statistic), one for each result column.
 
-        Each statistic becomes a result column, and the caller adds the suffix to that column's name.
-        APPROX_QUANTILES(x, n) has n - 1 statistics, its inner quantiles, with the suffixes _1, _2, .. Any other call
-        has one statistic, with the suffix "". `alias` is the alias of the call in the SELECT, or None.
+        The caller adds the suffix to the column's name. APPROX_QUANTILES(x, n) has n - 1 statistics, its inner
+        quantiles, with the suffixes _1, _2, .. Any other call has one statistic, with the suffix "". `alias` is the
+        alias of the call in the SELECT, or None.
         """
         if isinstance(node, exp.Anonymous) and str(node.this).upper() == "APPROX_QUANTILES":
             parts, make = self._quantiles(node)
@@ -253,10 +253,7 @@ class AggregateReader:
         return statistic
 
     def _is_condition(self, expression: RowExpression) -> bool:
-        """Return whether `expression` is a condition, so that its value in each row is true or false.
-
-        SUM and AVG of a condition count true as 1 and false as 0.
-        """
+        """Return whether `expression` is true or false in each row; SUM and AVG of it count true as 1, false as 0."""
         if not isinstance(expression, ColumnValue):
             return isinstance(expression, Compared | AllOf | AnyOf | Negated | IsNull | Matched)
         known = [] if self._schema is None else [each for each in self._schema.columns if each.name == expression.name]
@@ -302,7 +299,8 @@ class AggregateReader:
     def _quantiles(self, node: exp.Expr) -> tuple[int, Callable[[Fraction], Statistic]]:
         """Return (n, make) for `node`, the call APPROX_QUANTILES(x, n), which divides the values of x into n parts.
 
-        `make(share)` is a function that returns the statistic "quantile of x at `share`", where 0 < `share` < 1.
+        `make(level)` returns the statistic "quantile of x at the level `level`", where 0 < `level` < 1.
+        APPROX_QUANTILES itself has the levels 1/n, 2/n and so on.
         Raises: `InvalidParameter` if the call has other arguments, or n is out of range.
         """
         check_parts(node, "this", "expressions")
@@ -472,9 +470,9 @@ _SYNONYMS = {"MEAN": "AVG"}
 
 
 def _counted_condition(expression: RowExpression) -> RowExpression | None:
-    """Return the condition c if `expression`, the argument of SUM, is CASE WHEN c THEN 1 ELSE 0 END.
+    """Return the condition c if `expression`, the argument of SUM, is CASE WHEN c THEN 1 ELSE 0 END; otherwise None.
 
-    SUM of this CASE is the number of rows that satisfy c. Returns None for any other expression.
+    SUM of this CASE is the number of rows that satisfy c, so it is answered as a count.
     """
     if not isinstance(expression, Case) or len(expression.branches) != 1:
         return None

@@ -27,13 +27,12 @@ MOST_NODES = 2_000
 
 
 def with_earlier_aliases(node: exp.Expr, earlier: Mapping[str, exp.Expr], columns: Sequence[str] | None) -> exp.Expr:
-    """Return a copy of `node`, an expression of the SELECT list, with aliases of earlier columns replaced.
+    """Return a copy of `node`, a column of a SELECT list, with aliases of earlier columns replaced by what they name.
 
-    Each alias is replaced by the expression that it stands for: in SELECT COUNT(*) AS n, n * 2 AS twice, the n of the
-    second column becomes (COUNT(*)).
+    In SELECT COUNT(*) AS n, n * 2 AS twice, the n of the second column becomes (COUNT(*)).
     - `earlier` maps the aliases of the earlier columns, in lower case, to their expressions.
-    - `columns` are the columns of the rows, whose names are not replaced. If they are not known (None), nothing is
-      replaced.
+    - `columns` are the column names of the rows. An alias that is also such a name is not replaced. If they are not
+      known (None), nothing is replaced.
     Raises: `InvalidParameter` if the result has more than `MOST_NODES` syntax nodes.
     """
     holder = exp.Paren(this=node.copy())
@@ -59,7 +58,7 @@ def own_nodes(node: exp.Expr) -> Iterator[exp.Expr]:
 def subqueries_of(select: exp.Expr) -> Iterator[exp.Expr]:
     """Yield the subqueries in the expressions of a SELECT: EXISTS, IN with a subquery, and scalar subqueries.
 
-    Tables in FROM and JOIN, and subqueries inside subqueries, are left out.
+    Tables in FROM and JOIN, and subqueries inside other subqueries, are left out.
     """
     for name, value in select.args.items():
         if name in ("from_", "joins", "with_"):
@@ -105,8 +104,8 @@ _PASSES_UNKNOWN_AS_FALSE = (exp.And, exp.Or, exp.Paren, exp.Where, exp.If, exp.C
 def check_not_negated(node: exp.Expr) -> None:
     """Raise `InvalidParameter` if `node`, an IN with a subquery, may be negated, as in NOT .. or (..) = FALSE.
 
-    IN with a subquery is computed by a join, which ignores nulls in the subquery. That is wrong for NOT IN, which in
-    SQL is never true if the subquery has a null.
+    IN with a subquery is computed by a join, which ignores nulls in the subquery. That is wrong for NOT IN: in SQL it
+    is never true if the subquery has a null.
     """
     parent = node.parent
     while parent is not None and not isinstance(parent, exp.Select):
@@ -186,10 +185,10 @@ def _negate(node: exp.Expr) -> str:
 
 
 def _comparison(node: exp.Expr, *, negated: bool) -> str:
-    """Return the condition `node`, a column compared with constants, as text of the language of `Query.where`.
+    """Return the condition `node`, a column compared with constants, in the filter language (see `filter_text`).
 
-    If `negated` is True, the text states the opposite condition. For a node that has a NOT of its own, such as NOT
-    LIKE, this is the condition without NOT.
+    `negated` is True if a NOT stands before `node`; the text then states the opposite condition. A NOT inside `node`,
+    as in NOT LIKE, cancels it.
     """
     kind = type(node)
     negation = "NOT " if negated != bool(node.args.get("negate")) else ""
@@ -271,7 +270,7 @@ _NAMING_NULL = ("IFNULL", "COALESCE")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectedGroup:
-    """A group key of a SELECT.
+    """A group key of a SELECT: by what rows are grouped, and how the result shows it.
 
     - `group` is a column, or bins of a column, such as months.
     - `null_item` is the label for rows whose key is null, as in COALESCE(x, 'none'); None if the SELECT gives no label.
@@ -284,9 +283,9 @@ class SelectedGroup:
 
 
 def read_group(node: exp.Expr) -> SelectedGroup | None:
-    """Return the group key that `node`, an expression of a SELECT, stands for: a column, or bins of a column.
+    """Return the group key that `node`, an expression of GROUP BY or SELECT, states: a column or bins of a column.
 
-    None for other expressions. IFNULL(x, c) and COALESCE(x, c) are the group key x with the label c for nulls.
+    IFNULL(x, c) and COALESCE(x, c) are the group key x with the label c for nulls. Returns None for other expressions.
     """
     if type(node) is exp.Anonymous and str(node.this).upper() in _NAMING_NULL and len(node.expressions) == 2:
         check_parts(node, "this", "expressions")
@@ -332,7 +331,7 @@ def _group(node: exp.Expr) -> Group | None:
 def _time_cast(node: exp.Expr, is_date: bool) -> Group | None:
     """Return the group key for a cast of `node` to DATE (if `is_date`) or TIMESTAMP; None if it is no period of time.
 
-    - A column x that is cast to DATE is grouped by days.
+    - A column that is cast to DATE is grouped by days.
     - A column that is cast to TIMESTAMP gives None, because every moment would be a group of its own.
     - The start of a period, such as DATE_TRUNC(x, MONTH), is grouped by that period. If the period is an hour and the
       cast is to DATE, it is grouped by days.
@@ -398,8 +397,8 @@ def _period(node: exp.Expr) -> Group | None:
 def _part(node: exp.Expr) -> Group | None:
     """Return the group key for `node`, such as EXTRACT(MONTH FROM x): the column x grouped by a recurring part of time.
 
-    Here the keys are the months 1 to 12. Returns None if x is not a column, or if the query language cannot group by
-    this part.
+    For MONTH, the keys are 1 to 12. Returns None if x is not a column, or if the query language cannot group by the
+    part.
     """
     check_parts(node, "this", "expression")
     unit = node.this.name.upper()

@@ -18,12 +18,12 @@ _LITERAL = re.compile(r"(\^?)((?:[\w /\-:@,;=#%&'\"~]|\\[./\-_])*)(\$?)")
 
 
 def plain_condition(node: exp.Expr) -> exp.Expr:
-    """Return a form of the condition or call `node` that this package reads; the node itself if it needs no rewriting.
+    """Return a form of the condition or call `node` that this package reads; `node` itself if it needs no rewriting.
 
-    - x IS DISTINCT FROM y compares with nulls as if they were values.
-    - STRPOS(x, 'a') > 0 is x LIKE '%a%', and so for INSTR, CHARINDEX, LOCATE and POSITION.
-    - x > 1 IS NOT TRUE is (x > 1) IS NOT TRUE.
-    - TRUNC(x / 2) rounds towards 0.
+    - x IS DISTINCT FROM y becomes comparisons and IS NULL, with null equal to null.
+    - STRPOS(x, 'a') > 0 becomes x LIKE '%a%', and so for INSTR, CHARINDEX, LOCATE and POSITION.
+    - x > 1 IS NOT TRUE becomes (x > 1) IS NOT TRUE.
+    - TRUNC(x / 2) becomes a product that rounds towards 0.
     """
     if isinstance(node, _NULL_SAFE) and node.find_ancestor(exp.Join) is None:
         return _null_safe(node)
@@ -53,7 +53,10 @@ def like_of_regex(pattern: str) -> str | None:
 
 
 def _null_safe(node: exp.Expr) -> exp.Expr:
-    """Return a condition without IS [NOT] DISTINCT FROM that is equal to `node`: true or false, and never unknown."""
+    """Return a condition that is equal to `node`, x IS [NOT] DISTINCT FROM y, but written with =, IS NULL, AND and OR.
+
+    Like `node`, it is true or false in every row, and never unknown.
+    """
     left, right = node.this, node.args["expression"]
     nulls = [exp.Is(this=side.copy(), expression=exp.Null()) for side in (left, right)]
     same: exp.Expr = exp.EQ(this=left.copy(), expression=right.copy())
@@ -69,9 +72,9 @@ def _null_safe(node: exp.Expr) -> exp.Expr:
 
 
 def _with_outer_is(node: exp.Expr) -> exp.Expr:
-    """Return (x > 1) IS NOT TRUE if the comparison `node` was read as x > (1 IS NOT TRUE); otherwise `node` itself.
+    """Return (x > 1) IS NOT TRUE if the comparison `node` was parsed as x > (1 IS NOT TRUE); otherwise `node` itself.
 
-    A constant number or text is neither true, false nor null, so that only the first form has a meaning.
+    Only the first reading has a meaning, because a constant number or text is neither true, false nor null.
     """
     side = node.args["expression"].unnest()
     inner = side.this if type(side) is exp.Not else side
@@ -100,7 +103,7 @@ def _found(node: exp.Expr) -> exp.Expr:
 
 
 def _searched(node: exp.Expr) -> tuple[exp.Expr, str] | None:
-    """Return (text, constant part) if the call `node` returns the place of the part in the text, as STRPOS does."""
+    """Return (text, constant part) if the call `node` asks where the part stands in the text, as STRPOS; else None."""
     if type(node) is exp.StrPosition:
         arguments = [node.this, node.args.get("substr")]
         plain = not any(value for name, value in node.args.items() if name not in ("this", "substr"))

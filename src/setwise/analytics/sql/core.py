@@ -22,11 +22,12 @@ from setwise.mechanisms.labels import NULL_TEXT, Label
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectSource:
-    """The private rows that a SELECT reads.
+    """The private rows that one SELECT reads, and how they are computed from tables.
 
     - `table` is the private table, and `joins` are the tables joined to it.
-    - `derivation` are the steps that compute the rows from these tables: each step keeps some rows or adds columns.
-    - `schema` describes the columns of the resulting rows, and `columns` are their names; each is None if not known.
+    - `derivation` are the steps (each keeps some rows or adds columns) that compute the rows from these tables.
+    - `schema` has the columns of the resulting rows with their types, and `columns` has their names. Each is None if
+      not known.
     - `unique_by` are columns that together tell any two rows of one user apart. It is empty if every user has at most
       one row, and None if no such columns are known.
     """
@@ -41,18 +42,19 @@ class SelectSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Core:
-    """A SELECT in a statement that aggregates private rows: its private `query`, and the rows that it reads (`source`).
+    """One SELECT that aggregates private rows: its private `query`, which is charged, and the rows it reads (`source`).
 
-    - `name` is the name of the table of released rows (the noisy answer), which the remaining statement reads.
-    - `says_nothing_of_contributions` is True if nothing states the most groups in which one user counts.
-    - `contributions_source` says where that limit is stated: in the "statement" or in the "catalog" (the data holder's
-      file of declared tables).
+    - `name` is the name of the table with the SELECT's released rows (its noisy answer), from which the rest of the
+      statement reads.
+    - `says_nothing_of_contributions` is True if neither the statement nor the catalog states the most groups in which
+      one user counts. The catalog is the data holder's file of declared tables.
+    - `contributions_source` says where that number is stated: "statement" or "catalog".
     - `cataloged` are the statistics whose clipping bounds come from the catalog.
     - `advice` has sentences about ratios that may mislead, and what to ask instead; "" if there are no such ratios.
     - `has_null_groups` is True if rows with a null in a group column form groups, as in SQL.
     - `nulls_left_out` has the SQL of the group columns that may be null, if rows with a null are in no group.
     - `times` says for each group column whether its keys are periods of time.
-    - `arguments` has the name of each column that was computed for an aggregate, and the SQL from which it comes.
+    - `arguments` has pairs (name of a column that was computed for an aggregate, SQL text from which it comes).
     """
 
     name: str
@@ -90,7 +92,7 @@ class Core:
         )
 
     def has_fractions(self, place: int) -> bool:
-        """Return whether the keys of the group column with the index `place` must be converted from text to floats.
+        """Return whether the keys of the group column with index `place` must be converted from text to floats.
 
         This is so if the keys are bins whose width has a fraction, such as 12.5: the noisy answer has these keys as
         text, but the SQL that runs over the answer needs numbers. It is not so if the SELECT gives null keys a label,
@@ -112,11 +114,10 @@ class Core:
 
 
 def unique_after(unique_by: frozenset[str] | None, condition: RowExpression) -> frozenset[str] | None:
-    """Return columns that together tell any two rows of one user apart, among the rows that `condition` keeps.
+    """Return columns that together tell any two rows of one user apart, after only the rows with `condition` are kept.
 
-    `unique_by` are such columns for the rows before `condition` is applied. A column that the condition makes constant,
-    such as x for the condition x = 1, no longer tells rows apart and is dropped. If `unique_by` is None (not known), so
-    is the result.
+    `unique_by` are such columns before that. A column that the condition makes constant, such as x for the condition x
+    = 1, no longer tells rows apart and is dropped. The result is None (not known) if `unique_by` is None.
     """
     if unique_by is None:
         return None
@@ -140,9 +141,10 @@ may dominate the value."""
 
 @dataclass(slots=True)
 class Problems:
-    """The errors in a statement, collected so that one refusal can name them all. `messages` has the error messages.
+    """The errors in a statement, collected so that one refusal can name them all.
 
-    Some errors say that a text column must be read as another type. `needed_types` maps these columns to these types.
+    - `messages` has the error messages.
+    - `needed_types` maps the text columns that must be read as another type to this type; some errors ask for it.
     """
 
     messages: list[str] = field(default_factory=list)
@@ -173,13 +175,13 @@ class Problems:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementSettings:
-    """Facts that the SQL text of a statement may leave out.
+    """What a statement needs to know beside its SQL text, from the caller or from the catalog.
 
+    The catalog is the data holder's file of declared tables.
     - `user` is the user column, and `today` the value of CURRENT_DATE.
     - `contributions` is the most groups in which one user counts; None if it is not stated.
-    - `contributions_source` says where it is stated: in the "statement" or in the "catalog" (the data holder's file of
-      declared tables).
-    - `domain` are public group keys given with the statement, or None.
+    - `contributions_source` says where that number is stated: "statement" or "catalog".
+    - `domain` are the public group keys that the caller states, or None.
     - `domains` maps columns to the public group keys that the catalog declares for them.
     - `declared` has the catalog's clipping bounds.
     """
@@ -194,10 +196,10 @@ class StatementSettings:
 
 
 def with_contributions(query: Query) -> Query:
-    """Return the query, with `contributions="auto"` if its groups are private and it states no contribution bound.
+    """Return the query, set to search for its contribution bound if it needs one and states none.
 
-    That bound is the most groups in which one user counts; "auto" lets a private search find it. A top k that only
-    counts or sums needs no bound, and is returned unchanged.
+    The bound is the most groups in which one user counts. A query with private groups needs it, except a top k that
+    only counts or sums. The search is private, and is asked for by `contributions="auto"`.
     """
     if query.item is None or query.domain is not None or query.contributions is not None or query.auto_contributions:
         return query
@@ -215,11 +217,11 @@ def with_null_groups(query: Query) -> Query:
 
 
 def stated_bounds(core: Core, found_bounds: Mapping[str, object]) -> list[StatedBounds]:
-    """Return the bounds with which `core`, a SELECT over private rows, was answered, and where each came from.
+    """Return the bounds with which `core`, a SELECT over private rows, was answered, and where each bound came from.
 
     These are the clipping bounds of its statistics, and the most groups in which one user counts. `found_bounds` has
-    the bounds that a private search found: a list [low, high] under the name of a statistic or column, and the number
-    of groups under "contributions".
+    the bounds that a private search found: a list [low, high] under the name of a statistic or column, and the most
+    groups under "contributions".
     """
     stated: list[StatedBounds] = []
     for statistic in core.query.statistics:

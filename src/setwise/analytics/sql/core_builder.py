@@ -2,8 +2,7 @@
 
 Aggregates and columns of GROUP BY become statistics and groups of a `Query`. Everything around them (HAVING, ORDER BY,
 arithmetic, ROUND, window functions, LIMIT) stays in a SELECT from a table of released rows, the noisy results of the
-query. The columns of that table are g0, g1, ... for groups, and s0, s0_lower, s0_upper, s0_unreliable, ... for
-statistics, with the ends of their intervals and whether noise may dominate them.
+query. Its columns are called g0, g1, .. for groups and s0, s1, .. for statistics (see `Core.columns`).
 """
 
 import re
@@ -56,8 +55,7 @@ class CoreBuilder:
 
     - `name` is the table name under which the SELECT reads the released rows (the noisy results of the query).
     - `select` cannot be used afterwards, because its nodes are modified and moved.
-    - `source` are the private rows, and `settings` has the user column and bounds.
-    - `problems` collects the errors.
+    - `source` are the private rows, `settings` has the user column and bounds, and `problems` collects the errors.
     - `released` returns a placeholder for the noisy value of a scalar subquery in an expression over private rows.
     - `free_subquery` rewrites a scalar subquery beside aggregates so that it reads released rows only.
     """
@@ -92,11 +90,11 @@ class CoreBuilder:
         """Sentences that say how ratios can mislead, and what to ask instead; filled by `build`."""
 
     def build(self) -> tuple[Core, exp.Expr, tuple[Output, ...] | None]:
-        """Return (private query, SELECT over its released rows, result columns).
+        """Return (private query, SELECT over its released rows, result columns); errors are added to `problems`.
 
-        The query is a `Core`, with the private rows that it reads. Released rows are its noisy results. The result
-        columns are None if the SELECT does more than pass on released columns, such as computing a value or sorting.
-        Errors are added to `problems`.
+        The query is a `Core`: a query with the private rows that it reads. Released rows are its noisy results. The
+        result columns are None if the SELECT does more than show released columns, such as computing a value or
+        sorting.
         """
         select = self._select
         inline_windows(select)
@@ -156,10 +154,8 @@ class CoreBuilder:
     def _takes_null_groups(self, query: Query) -> bool:
         """Return whether rows in which a group column is null can form groups of the query.
 
-        They cannot in these cases:
-        - The group keys are public, because a list of keys has no null.
-        - The table was written by `Session.prepare`: its rows all have a key.
-        - The SELECT gives null keys a label of its own.
+        They cannot if the group keys are public (a list of keys has no null), if the table was written by
+        `Session.prepare` (its rows all have a key), or if the SELECT gives null keys a label of its own.
         """
         prepared = self._source.schema is not None and self._source.schema.prepared
         return query.domain is None and query.null_item is None and not prepared
@@ -239,7 +235,7 @@ class CoreBuilder:
         return text
 
     def _compute(self, expression: RowExpression, alias: str | None) -> str:
-        """Return the name of the private rows' column with the values of `expression`; add the column if there is none.
+        """Return the name of the column with the values of `expression` in the private rows; add the column if needed.
 
         A new column is named after `alias`, or "expression" if that is None, shortened and numbered if needed.
         """
@@ -254,9 +250,9 @@ class CoreBuilder:
         return name
 
     def _note_argument(self, statistic: Statistic, node: exp.Expr) -> None:
-        """Keep the SQL of the argument of `node`, an aggregate call, if its `statistic` reads a computed column.
+        """Keep the SQL of the argument of `node`, an aggregate call, if `statistic` reads a column computed for it.
 
-        Texts about the answer show this SQL, because the name of the computed column is not in the table.
+        Texts about the answer show this SQL.
         """
         if statistic.column in self._computed.values() and (argument := argument_of(node)) is not None:
             self._arguments.setdefault(str(statistic.column), argument)
@@ -265,7 +261,7 @@ class CoreBuilder:
         """Return the private rows that the query aggregates: `source` with further conditions and computed columns.
 
         The conditions are those of WHERE that the filter language (comparisons of columns with constants) cannot state.
-        The columns hold the values of the expressions for which `_compute` was called.
+        The columns are those that `_compute` added.
         """
         source = self._source
         steps: list[KeepRows | AddColumns] = [KeepRows(each) for each in self._conditions]
@@ -335,10 +331,9 @@ class CoreBuilder:
         self._lacks_groups = len(self._problems.messages) > known
 
     def _resolve_group(self, node: exp.Expr, selected: Sequence[Any]) -> Any:  # noqa: ANN401 - nodes of sqlglot
-        """Return the expression that `node`, an entry of GROUP BY, refers to by number or alias, or `node` itself.
+        """Return the expression to which `node`, an entry of GROUP BY, refers by number or alias; else `node` itself.
 
-        `selected` are the expressions of the SELECT list, to which a number refers. A number out of range is recorded
-        as a problem, and None is returned.
+        `selected` is the SELECT list. A number out of range is recorded as a problem, and None is returned.
         """
         if type(node) is exp.Literal and not node.is_string:
             with self._problems.collect():
@@ -366,8 +361,7 @@ class CoreBuilder:
     def _ambiguous_alias(self) -> str:
         """Return a hint for an error message if a name in GROUP BY is both a column of the table and an alias; else "".
 
-        In SELECT f(x) AS month .. GROUP BY month, rows are grouped by the table's column month and not by f(x), which
-        the hint says.
+        The hint says that rows are grouped by the table's column.
         """
         for group in self._groups:
             if group.node.name in self._aliases and self._aliases[group.node.name] != group.node:
@@ -381,7 +375,7 @@ class CoreBuilder:
     def _outputs(self) -> list[tuple[str, exp.Expr]]:
         """Return (unique name, syntax node over the released, noisy rows) for each column of the SELECT's result.
 
-        Also adds the aggregates of the SELECT list to the statistics of the query, and advice about ratios to `advice`.
+        Also adds the SELECT list's aggregates to the statistics of the query, and advice about ratios to `advice`.
         """
         outputs: list[tuple[str, exp.Expr]] = []
         earlier: dict[str, exp.Expr] = {}
@@ -437,9 +431,9 @@ class CoreBuilder:
     def _over_released(  # noqa: PLR0912 - one branch for each kind of node
         self, node: exp.Expr, alias: str | None = None, *, aliases: bool = True
     ) -> exp.Expr:
-        """Return the expression `node` with groups and aggregates replaced by columns (g0, s0, ..) of released rows.
+        """Return `node` with its groups and aggregates replaced by columns (g0, s0, ..) of released (noisy) rows.
 
-        Released rows are the noisy results of the query; an aggregate that the query lacks is added to its statistics.
+        An aggregate that the query lacks is added to the query's statistics.
         - `alias` names the column that is computed for an aggregate's argument; None takes the argument's SQL text.
         - `aliases` says whether an alias of the SELECT list in `node` stands for its expression.
         Raises: `InvalidParameter` for a column that is neither grouped nor aggregated.
@@ -483,7 +477,7 @@ class CoreBuilder:
     def _read_condition(self, clause: str) -> exp.Expr | None:
         """Return the condition of HAVING or QUALIFY (`clause`) as a syntax node over the released, noisy rows.
 
-        None if the SELECT has no such clause. None also if the condition is not supported; then a problem is recorded.
+        None if there is no such clause, or if its condition is not supported; a problem is then recorded.
         """
         node = self._select.args.get(clause)
         if node is None:
@@ -530,10 +524,10 @@ class CoreBuilder:
         }
 
     def _declared_domain(self) -> tuple[Label, ...] | None:
-        """Return the public group keys of the query, if the catalog (the data holder's file) declares them; else None.
+        """Return the public group keys of the query if the catalog (the data holder's file) declares them; else None.
 
-        Every group column needs declared keys. Several columns give all combinations of their keys, of which there may
-        be at most `MOST_LABELS`; None if there are more.
+        Every group column needs declared keys. Several columns give all combinations of their keys, at most
+        `MOST_LABELS`.
         """
         domains = [self._settings.domains.get(each.item) for each in self._groups]
         if not domains or any(each is None for each in domains):
@@ -580,10 +574,10 @@ _CLAUSES = {
 
 
 def _direct(outputs: Sequence[tuple[str, exp.Expr]], times: Sequence[bool]) -> tuple[Output, ...] | None:
-    """Return the result columns of a SELECT over released (noisy) rows, if it only passes on columns of these rows.
+    """Return the result columns of a SELECT over released (noisy) rows; None if one of them is computed.
 
     `outputs` has (name, syntax node over the released rows) for each result column, and `times` says for each group
-    column whether its keys are periods of time. Returns None if a result column is computed from released columns.
+    column whether its keys are periods of time.
     """
     direct = []
     for name, node in outputs:

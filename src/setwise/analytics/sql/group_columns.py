@@ -17,10 +17,13 @@ from setwise.errors import InvalidParameter
 
 @dataclass(slots=True)
 class GroupColumn:
-    """A group column of a SELECT: its syntax node, its text in the query (`item`), and its name in the result.
+    """A group column of a SELECT.
 
-    `selected` is the column, or the bins of a column, by which rows are grouped. It is None if the key is computed from
-    each row by an expression, such as UPPER(x).
+    - `node` is the syntax node of its key.
+    - `item` is the group as the query writes it, such as "at by month".
+    - `name` is the name of the result column.
+    - `selected` is the column, or the bins of a column, by which rows are grouped. It is None if the key is computed
+      from each row by an expression, such as UPPER(x).
     """
 
     node: exp.Expr

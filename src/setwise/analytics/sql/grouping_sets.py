@@ -41,7 +41,8 @@ class GroupedSelects:
     def unite(self, nodes: Sequence[exp.Expr]) -> exp.Expr:
         """Return the UNION ALL of `nodes`, sorted and limited, with only the columns of the result.
 
-        `nodes` has, for each of `selects`, the SELECT over its released (noisy) rows.
+        `nodes` are SELECTs over released (noisy) rows: one for each of `selects`, in the same order, which reads its
+        rows.
         """
         united = nodes[0]
         for node in nodes[1:]:
@@ -117,10 +118,10 @@ def _with_name(written: exp.Expr, node: exp.Expr) -> exp.Expr:
 
 
 def _sorting(select: exp.Expr) -> tuple[list[exp.Expr], exp.Expr | None]:
-    """Return (hidden expressions, ORDER BY) of `select`; in the ORDER BY, positions replace columns and expressions.
+    """Return (hidden expressions, ORDER BY) of `select`; the ORDER BY names every column by its position.
 
-    Position 1 is the first result column. Hidden expressions are needed for sorting only, and are to be added after the
-    last result column. The ORDER BY is None if `select` has none.
+    Position 1 is the first result column. Hidden expressions are those in ORDER BY that no result column shows. They
+    are to be added as columns after the last result column. The ORDER BY is None if `select` has none.
     """
     order = select.args.get("order")
     if order is None:
@@ -165,8 +166,8 @@ def _without_aliases(node: exp.Expr, select: exp.Expr) -> exp.Expr:
 def _sets_of_group(group: exp.Expr, select: exp.Expr) -> list[list[exp.Expr]]:
     """Return the grouping sets of a whole GROUP BY, each as a list of group columns.
 
-    GROUP BY a, ROLLUP (b) has the sets (a, b) and (a). `select` is the SELECT of the clause; an entry may name one of
-    its columns by number or alias.
+    GROUP BY a, ROLLUP (b) has the sets (a, b) and (a). `select` is the SELECT of the clause, because an entry may name
+    one of its columns by number or alias.
     """
     plain = [each for each in group.expressions if not isinstance(each, _SET_NODES)]
     parts: list[list[list[exp.Expr]]] = []
@@ -185,8 +186,8 @@ def _sets_of_group(group: exp.Expr, select: exp.Expr) -> list[list[exp.Expr]]:
 def _sets_of(node: exp.Expr, select: exp.Expr) -> list[list[exp.Expr]]:
     """Return the grouping sets of `node`, one entry of GROUP BY: a ROLLUP, a CUBE, GROUPING SETS, or a set of columns.
 
-    Each set is a list of group columns. `select` is the SELECT of the clause; its columns may be named by number or
-    alias.
+    Each set is a list of group columns. `select` is the SELECT of the clause, because an entry may name one of its
+    columns by number or alias.
     """
     if isinstance(node, exp.GroupingSets):
         return [members for each in node.expressions for members in _sets_of(each, select)]
@@ -205,7 +206,7 @@ def _sets_of(node: exp.Expr, select: exp.Expr) -> list[list[exp.Expr]]:
 def _members(node: exp.Expr, select: exp.Expr) -> list[exp.Expr]:
     """Return the group columns of `node`, one set of columns in GROUP BY, written (a, b), (a), a or ().
 
-    `select` is the SELECT of the clause, whose columns may be named by number or alias.
+    `select` is the SELECT of the clause, because an entry may name one of its columns by number or alias.
     """
     if isinstance(node, exp.Tuple):
         return [resolve_group_column(each, select) for each in node.expressions]
@@ -213,9 +214,10 @@ def _members(node: exp.Expr, select: exp.Expr) -> list[exp.Expr]:
 
 
 def resolve_group_column(node: exp.Expr, select: exp.Expr) -> exp.Expr:
-    """Return the expression that `node`, an entry of the GROUP BY of `select`, refers to.
+    """Return the expression by which `node`, an entry of the GROUP BY of `select`, groups.
 
-    An entry may name a column of the SELECT list by its number or alias; any other entry is returned itself.
+    An entry may name a column of the SELECT list by its number or alias, and then stands for that column's expression.
+    Any other entry is returned itself.
     """
     if type(node) is exp.Literal and str(node.this).isdecimal() and 1 <= int(node.this) <= len(select.expressions):
         selected: exp.Expr = select.expressions[int(node.this) - 1].unalias()
@@ -233,8 +235,8 @@ def resolve_group_column(node: exp.Expr, select: exp.Expr) -> exp.Expr:
 def _names_subtotals(node: exp.Expr, name: str) -> bool:
     """Return whether the expression `node` gives a label to subtotals over the column `name`, as COALESCE(x, 'all').
 
-    A subtotal is a row over all values of x, in which x is null. IFNULL and NVL can also give it a label, and so can a
-    CASE or IF that tests GROUPING(x) or x IS NULL.
+    A subtotal is a result row over all values of x, in which x is null. IFNULL and NVL can also give it a label, and so
+    can a CASE or IF that tests GROUPING(x) or x IS NULL.
     """
     if not any(column.name.lower() == name.lower() for column in node.find_all(exp.Column)):
         return False
@@ -251,9 +253,9 @@ def _distinct(nodes: Sequence[exp.Expr]) -> list[exp.Expr]:
 
 
 def _in_set(node: exp.Expr, columns: Sequence[exp.Expr], absent: Sequence[exp.Expr]) -> exp.Expr:
-    """Return `node`, an expression of a SELECT, rewritten for one grouping set; `node` is changed in place.
+    """Return `node`, an expression of a SELECT, rewritten in place for one grouping set.
 
-    `columns` are the group columns of all sets, and `absent` those of them that this set does not have. NULL replaces
+    `columns` are the group columns of all sets, and `absent` are the ones that this set does not have. NULL replaces
     each absent column, and a constant number replaces each call GROUPING(..).
     Raises: `InvalidParameter` if an argument of GROUPING is not a group column.
     """

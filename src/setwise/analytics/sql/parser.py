@@ -57,7 +57,8 @@ def parse_sql(
     """Parse the SQL `text` and return the statement, with the private queries that it consists of.
 
     - `user` is the user column, unless the OPTIONS clause names it.
-    - `contributions` is the most groups in which one user counts, and `domain` the public group keys, in all queries.
+    - `contributions` is the most groups in which one user counts, and `domain` the public group keys; both hold for all
+      private queries of the statement.
     - `columns` are the columns of the joined tables, needed only if `facts` has no schema; None if not known.
     - `facts` has the names of the tables, and what the catalog (the data holder's file) declares for them.
     - `today` is the value of CURRENT_DATE; None is the current day in UTC.
@@ -124,8 +125,8 @@ def _refusal(
 ) -> str:
     """Return the error message for the refused statement `text`: all its `problems`, and a statement to write instead.
 
-    `settings`, `facts` and `columns` (or None) are those with which `text` was parsed. If no correction is accepted,
-    the message suggests a count of users, or nothing if that is refused too.
+    `settings`, `facts` and `columns` are the arguments with which `text` was parsed. If no correction is accepted, the
+    message suggests a count of users. If that is refused too, it suggests nothing.
     """
     message = "; ".join(problems)
     if any(problem.startswith("the table has no column") for problem in problems):

@@ -19,7 +19,8 @@ def ratio_advice(node: exp.Expr, alias: str | None, user: str, aggregates: Aggre
     """Return sentences of advice about each ratio of two aggregate calls in `node`, an expression of the SELECT list.
 
     They warn of a ratio that may be far from the exact ratio, or suggest an AVG in its place. `alias` is the name of
-    the result column, or None. `user` is the user column, and `aggregates` reads the aggregate calls.
+    the result column, or None if the SELECT gives none. `user` is the user column, and `aggregates` reads the aggregate
+    calls.
     """
     advice = []
     for part, whole in _ratios(node):
@@ -41,9 +42,10 @@ def ratio_advice(node: exp.Expr, alias: str | None, user: str, aggregates: Aggre
 
 
 def _distinct_advice(statistic: Statistic, node: exp.Expr) -> str:
-    """Return a clause that says how SQL states the bounds of `statistic`, which the aggregate call `node` stands for.
+    """Return a clause of advice on how SQL states the bounds of a count of distinct values; "" for other statistics.
 
-    It is "" unless the call counts distinct values, because COUNT(DISTINCT x) takes no named argument.
+    It is needed because COUNT(DISTINCT x) takes no named argument. `node` is the aggregate call that `statistic` stands
+    for.
     """
     if not isinstance(statistic, Distinct):
         return ""
@@ -111,7 +113,7 @@ def _cuts_users(statistic: Statistic, *, has_one_row: bool) -> bool:
 
     True for sums, and for counts of rows or of distinct values, but not for counts of users. If every user has at most
     one row in a group (`has_one_row`), it is False for distinct values, and for a sum whose bounds are found by a
-    private search: such bounds clip only the few largest values, and the answer states the share of them.
+    private search: such bounds clip only the few largest values, and the answer states how many that may be.
     """
     if isinstance(statistic, Sum):
         return not (has_one_row and statistic.is_auto)
@@ -142,7 +144,7 @@ def _average_advice(part: exp.Expr, whole: exp.Expr, user: str) -> str:
 
 
 def _aggregate_within(node: exp.Expr) -> exp.Expr | None:
-    """Return the aggregate call in `node`; around it may be parentheses, casts, NULLIF(.., 0) and constant factors.
+    """Return the only aggregate call in `node`; around it may be parentheses, casts, NULLIF(.., 0), constant factors.
 
     None if `node` contains anything else.
     """

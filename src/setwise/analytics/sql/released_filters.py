@@ -22,7 +22,7 @@ class ReleasedColumns:
 
     - `names` are the names of all columns.
     - `keys` are the names of the columns with group keys, which together tell any two rows apart. The set is empty if
-      the table lacks one of the group keys, or if they are not known.
+      the table lacks one of its group keys, or if they are not known.
     """
 
     names: tuple[str, ...]
@@ -34,9 +34,9 @@ ReleasedNames = Callable[[exp.Expr], ReleasedColumns | None]
 
 
 def grouped_columns(select: exp.Expr) -> ReleasedColumns:
-    """Return the names of the result columns of `select`, a SELECT with GROUP BY, and which of them are group keys.
+    """Return the result columns of `select`, which has GROUP BY over private rows: all names, and the group keys.
 
-    `select` aggregates private rows, so its result consists of released (noisy) rows.
+    The rows of its result are released (noisy) rows, with one row per group.
     """
     names = tuple(each.alias_or_name for each in select.expressions)
     selected = [each.unalias().unnest() for each in select.expressions]
@@ -50,8 +50,9 @@ def grouped_columns(select: exp.Expr) -> ReleasedColumns:
 def move_released_conditions(select: exp.Expr, released_names: ReleasedNames) -> None:
     """Move joins with released groups, and conditions x IN (released groups), to HAVING of `select`, in place.
 
-    Released groups are groups in the noisy result of a private query. `released_names` returns the columns of a syntax
-    node that stands for them, and None for other nodes. Only joins and conditions that compare group columns are moved.
+    Released groups are groups in the noisy result of a private query. `released_names(node)` returns the columns of a
+    syntax node that stands for such groups, and None for other nodes. Only joins and conditions that compare group
+    columns of `select` are moved.
     """
     group = select.args.get("group")
     if group is None:
@@ -65,10 +66,10 @@ def move_released_conditions(select: exp.Expr, released_names: ReleasedNames) ->
 
 
 def _from_where(select: exp.Expr, groups: Sequence[exp.Expr], released_names: ReleasedNames) -> list[exp.Expr]:
-    """Remove the conditions of WHERE that compare group columns with released rows, in place, and return them.
+    """Remove the conditions of WHERE that compare group columns with released rows, in place; return the conditions.
 
-    `groups` are the group columns of `select`. Released rows are noisy results of a private query. `released_names`
-    takes a syntax node and returns its columns if it stands for released rows, or else None.
+    `groups` are the group columns of `select`. Released rows are noisy results of a private query.
+    `released_names(node)` returns the columns of a syntax node that stands for released rows, and None for other nodes.
     """
     parts = conjunction(select.args.get("where"))
     moved = [part for part in parts if _compares_groups(part, groups, released_names)]
@@ -81,8 +82,8 @@ def _from_where(select: exp.Expr, groups: Sequence[exp.Expr], released_names: Re
 def _compares_groups(node: exp.Expr, groups: Sequence[exp.Expr], released_names: ReleasedNames) -> bool:
     """Return whether the condition `node` is x IN (SELECT ..), or NOT IN, where the SELECT reads released rows.
 
-    x must be one of the group columns `groups`, or a tuple of them. Released rows are noisy results; `released_names`
-    returns the columns of a syntax node that stands for them, or else None.
+    x must be one of the group columns `groups`, or a tuple of them. Released rows are noisy results.
+    `released_names(node)` returns the columns of a syntax node that stands for released rows, and None for other nodes.
     """
     inner = node.unnest()
     if type(inner) is exp.Not:
@@ -94,11 +95,12 @@ def _compares_groups(node: exp.Expr, groups: Sequence[exp.Expr], released_names:
 
 
 def _from_joins(select: exp.Expr, groups: Sequence[exp.Expr], released_names: ReleasedNames) -> list[exp.Expr]:
-    """Remove the inner joins that compare group columns with released rows, in place; return each as x IN (..).
+    """Remove inner joins that compare group columns with released rows, in place; return each as a condition x IN (..).
 
     A join is not removed if the SELECT reads other columns of the released rows, or if a private row could match
     several released rows. `groups` are the group columns of `select`. Released rows are noisy results of a private
-    query, and `released_names` returns the columns of a syntax node that stands for such rows, or else None.
+    query. `released_names(node)` returns the columns of a syntax node that stands for released rows, and None for other
+    nodes.
     """
     conditions: list[exp.Expr] = []
     for join in list(select.args.get("joins") or ()):
@@ -136,7 +138,8 @@ def _is_column(node: exp.Expr, column: exp.Expr) -> bool:
 def _join_keys(join: exp.Expr, names: Sequence[str]) -> list[tuple[exp.Expr, str]]:
     """Return the pairs (column of private rows, name of a released column) that a join compares for equality.
 
-    `names` are the columns of the released (noisy) rows. The list is empty if the join has any other condition.
+    `names` are the columns of the released (noisy) rows. The list is empty if the join has any condition of another
+    form.
     """
     known = {name.lower(): name for name in names}
     using = join.args.get("using")

@@ -21,9 +21,9 @@ class Output:
 
     - `group` is the index of the group column that it shows; None if it shows no group column.
     - `statistic` is the index of the statistic that it shows; None if it shows no statistic.
-    - `interval` is True if a column computed from released (noisy) rows has intervals.
-    - `time` is True for a group column of periods of time, each shown as the time at which it begins.
-    - `is_key` is True if a computed column is computed from group keys alone.
+    - `interval` is True if its numbers were computed from released (noisy) rows and have intervals.
+    - `time` is True if it shows a group column of periods of time, each as the time at which the period begins.
+    - `is_key` is True if its values were computed from group keys alone.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Output:
 
 
 class Estimated(TypedDict):
-    """The cell of a statistic in a row of an answer: its `value` (None for NULL), and its `interval` if it has one.
+    """A noisy number in a row of an answer: its `value` (None for NULL), and its `interval` [low, high] if it has one.
 
     `unreliable` is True if noise may dominate the value, and is left out otherwise.
     """
@@ -74,7 +74,8 @@ class SqlAnswer(Exportable):
 
     - `outputs` are the columns.
     - `computed` are rows computed from released (noisy) rows; None if the released rows are the result.
-    - `problem` says why rows could not be computed, so that the released rows are the result; "" if they could.
+    - `problem` says why rows could not be computed, so that the released rows are the result; "" if there was no
+      problem.
     - `bounds` has the clipping bounds of statistics, the most groups in which a user counts, and where each came from.
     - `notes` are sentences about the rows, such as how sure intervals are, or that rows with a null are in no group.
     - `advice` says how ratios can mislead, and what to ask instead; "" if the statement has no such ratios.
@@ -131,9 +132,9 @@ class SqlAnswer(Exportable):
     def value(self) -> float:
         """The number in the result of a statement that asks for one number.
 
-        If the statement computed rows from the released (noisy) rows, it is their only cell. If that is not one number,
-        it is the only number of the released rows.
-        Raises: `InvalidParameter` if the answer has several numbers or none.
+        If the result's rows were computed from released (noisy) rows and have exactly one cell, with a number, it is
+        that number. Otherwise it is the only number of the released rows.
+        Raises: `InvalidParameter` if there are several numbers or none.
         """
         if self.computed is None:
             return self.answer.value
@@ -144,7 +145,7 @@ class SqlAnswer(Exportable):
 
     @property
     def summary(self) -> str:
-        """A few sentences about the numbers in the rows, and on the mark "unreliable" if a cell has it."""
+        """A few sentences about the numbers in the rows, and about the mark "unreliable" if a cell has this mark."""
         explained = UNRELIABLE in self.notes or not any(self.unreliable_columns())
         reasons = "" if explained else mark_reasons(self.answer.interval_note)
         return " ".join(filter(None, (self.answer.number_sentences(), reasons, *self.notes)))
@@ -164,9 +165,10 @@ class SqlAnswer(Exportable):
         """Return a picture of the result's rows: the first column of numbers as bars with intervals.
 
         The bars are in the order of the rows. If the groups are times, the picture is a line in the order of time
-        instead. The picture is also written to the file `path` (.png or .svg), unless `path` is None. Without a `title`
-        the picture is called by what it measures. `groups` names the columns of labels; if it is empty, they have the
-        names that SELECT gives them.
+        instead.
+        - `path` is a file (.png or .svg) to which the picture is also written, or None.
+        - `title` is the title; "" takes a title that says what was measured.
+        - `groups` are titles for the columns of labels; if it is empty, they have the names that SELECT gives them.
         """
         from setwise.analytics.present.plot import Caption, plot_chart
 
@@ -223,9 +225,9 @@ class SqlAnswer(Exportable):
         return keys or other[:1]
 
     def _number_columns(self, labels: Sequence[str]) -> list[str]:
-        """Return the names of the columns that hold numbers; statistics and columns with intervals come first.
+        """Return the names of the columns that hold numbers: statistics and columns with intervals first, others last.
 
-        The columns `labels`, which label the rows, are left out.
+        `labels` are the columns that label the rows; they are left out.
         """
         rows = self.rows
         numbers = [
@@ -286,9 +288,9 @@ def _cell_text(cell: RowCell) -> str:
 
 
 def estimated(value: float | None, interval: Sequence[float] | None, *, unreliable: bool = False) -> Estimated:
-    """Return the cell of a statistic in a row of a SQL result: {"value": .., "interval": [low, high]}.
+    """Return a noisy number as a cell of a SQL result: {"value": .., "interval": [low, high], "unreliable": True}.
 
-    The key "interval" is left out if `interval` is None. The key "unreliable" is left out unless `unreliable` is True.
+    The key "interval" is left out if `interval` is None, and "unreliable" is left out unless `unreliable` is True.
     """
     cell: Estimated = {"value": value} if interval is None else {"value": value, "interval": list(interval)}
     if unreliable:

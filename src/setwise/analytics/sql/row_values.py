@@ -118,9 +118,9 @@ Otherwise the function adds it to the releasing SELECTs of the statement, and re
 class RowReader:
     """Converts SQL syntax nodes into row expressions, which engines compute from each private row.
 
-    `today` is the value of CURRENT_DATE. `released` is a function that takes a scalar subquery, and returns a
-    placeholder for its (noisy) value, which is released before the rows are read. If it is None, scalar subqueries are
-    refused.
+    - `today` is the value of CURRENT_DATE.
+    - `released` takes a scalar subquery, and returns a placeholder for its (noisy) value, which is released before the
+      rows are read. If it is None, scalar subqueries are refused.
     """
 
     def __init__(self, today: date, released: Released | None = None) -> None:
@@ -420,7 +420,7 @@ class RowReader:
         return TimeShift(self._moment(moment), sign * shift[0], sign * shift[1])
 
     def _time_call(self, function: str, arguments: Sequence[exp.Expr]) -> RowExpression | None:
-        """Return the row expression (a value per row) for `function(arguments)`; None unless it is a time function."""
+        """Return the row expression (a value per row) for `function(arguments)` if it is a time function; else None."""
         count = len(arguments)
         if function in FIELDS and count == 1:
             return self._named_part(function, arguments[0])
@@ -514,11 +514,11 @@ _MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
 
 
 def truncation_parts(function: str, arguments: Sequence[exp.Expr]) -> tuple[exp.Expr, str]:
-    """Return (syntax node of x, name of the unit) for a call DATE_TRUNC(x, MONTH) or DATE_TRUNC('month', x).
+    """Return (syntax node of x, unit in capitals) for a call DATE_TRUNC(x, MONTH) or DATE_TRUNC('month', x).
 
-    `arguments` are the arguments of the call, and `function` names it in messages. The unit is in capitals. The week of
-    DATE_TRUNC('week', x) begins on Monday, as in PostgreSQL and DuckDB, and is called ISOWEEK here. The week of
-    DATE_TRUNC(x, WEEK) begins on Sunday, as in GoogleSQL, and is called WEEK.
+    `arguments` are the arguments of the call, and `function` names it in error messages. The week of DATE_TRUNC('week',
+    x) begins on Monday, as in PostgreSQL and DuckDB, and is called ISOWEEK here. The week of DATE_TRUNC(x, WEEK) begins
+    on Sunday, as in GoogleSQL, and is called WEEK.
     """
     if len(arguments) not in (2, 3):
         raise InvalidParameter(f"{function} takes a column and a unit, as in {function}(x, MONTH)")
@@ -542,9 +542,8 @@ UNITS = ("YEAR", "QUARTER", "MONTH", "ISOWEEK", "WEEK", "DAY", "HOUR", "MINUTE",
 
 
 def time_column(node: exp.Expr) -> str | None:
-    """Return the name of the column that a node refers to, ignoring casts to DATE or TIMESTAMP around it.
+    """Return the name of the column that `node` is, perhaps inside casts to DATE, TIMESTAMP or UTC; None for others.
 
-    Returns None if the node is not a column.
     Raises: `InvalidParameter` if the node has a time zone other than UTC.
     """
     inner = node.unnest()
@@ -564,7 +563,7 @@ def is_time_cast(node: exp.Expr) -> bool:
 
 
 def check_zone(node: exp.Expr) -> None:
-    """Raise `InvalidParameter` unless the syntax node of a time zone is the text 'UTC'."""
+    """Raise `InvalidParameter` unless `node`, the syntax node of a time zone, is the text 'UTC'."""
     if type(node) is not exp.Literal or str(node.this).upper() != "UTC":
         raise unsupported(f"{construct_of(node)} as a time zone", "times are grouped in UTC: leave it out")
 

@@ -54,7 +54,7 @@ def _rewritten(node: exp.Expr) -> exp.Expr:
 
 
 def _plain_form(node: exp.Expr) -> exp.Expr:
-    """Return a form of the syntax node `node` that this package reads; the node itself if it needs no rewriting."""
+    """Return a form of the syntax node `node` that this package reads; `node` itself if it needs no rewriting."""
     match node:
         case exp.Window() if _name(node.this) == "RATIO_TO_REPORT" and len(node.this.expressions) == 1:
             return _ratio_to_report(node)
@@ -302,8 +302,8 @@ def _bins(node: exp.Expr) -> exp.Expr:
 def _compared_times(node: exp.Expr) -> exp.Expr:
     """Return a > b + INTERVAL .. if the comparison `node` is a - b > INTERVAL .., with times a and b.
 
-    Other comparison operators, and a difference on the right-hand side, are rewritten in the same way, because engines
-    compare times here but not intervals. Any other comparison is returned unchanged.
+    Engines compare times here, but not intervals. Other comparison operators, and a difference on the right-hand side,
+    are rewritten in the same way. Any other comparison is returned unchanged.
     """
     left, right = node.this.unnest(), node.args["expression"].unnest()
     if type(left) is exp.Sub and type(right) is exp.Interval:
@@ -332,7 +332,7 @@ def _turn_right_join(select: exp.Expr) -> None:
 
 
 def _order_by_all(select: exp.Expr) -> None:
-    """Replace ORDER BY ALL in `select` by the numbers of all result columns, in place."""
+    """Replace ORDER BY ALL in `select`, in place, by the positions 1, 2, .. of all result columns."""
     order = select.args.get("order")
     if order is None or len(order.expressions) != 1:
         return
@@ -387,9 +387,9 @@ def rewrite_user_sets(tree: exp.Expr, user: str) -> exp.Expr:
 
 
 def _user_set(node: exp.Expr, user: str) -> exp.Expr:
-    """Return the single SELECT that replaces `node`, if `node` is a set operation that `rewrite_user_sets` describes.
+    """Return the single SELECT that replaces the set operation `node`; any other node is returned unchanged.
 
-    Any other node is returned unchanged. `user` is the user column.
+    The docstring of `rewrite_user_sets` says which set operations are replaced. `user` is the user column.
     """
     if not isinstance(node, exp.SetOperation):
         return node

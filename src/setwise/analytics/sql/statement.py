@@ -43,6 +43,7 @@ LARGEST = 1e150
 class Statement:
     """A parsed SQL statement: the SELECTs that aggregate private rows (`cores`), and the SQL over their released rows.
 
+    - `cores` are in the order in which they run.
     - `outputs` are the columns of the result; empty if they are known only after `shell` has run.
     - `user` is the user column.
     - `shell` is the SQL over released (noisy) rows and public tables, which costs nothing; None if the released rows
@@ -66,24 +67,28 @@ class Statement:
 
     @property
     def query(self) -> Query:
-        """The query of this statement's last SELECT that aggregates private rows. Most statements have only one."""
+        """The private query of the statement; with several SELECTs over private rows, that of the last one to run."""
         return self.cores[-1].query
 
     @property
     def table(self) -> str:
-        """The name of the private table that the statement's last SELECT with aggregates over private rows reads."""
+        """The name of the private table that the statement reads.
+
+        If several SELECTs aggregate private rows, it is the table of the last one to run.
+        """
         return self.cores[-1].source.table
 
     @property
     def joins(self) -> tuple[Join, ...]:
-        """The joins of the statement's last SELECT that aggregates private rows."""
+        """The joins of the SELECT that aggregates private rows; with several such SELECTs, of the last one to run."""
         return self.cores[-1].source.joins
 
     @property
     def derivation(self) -> Derivation:
-        """The steps that compute the private rows which the statement's last SELECT aggregates.
+        """The steps that compute the private rows which the statement aggregates.
 
-        Each step filters rows or computes columns.
+        Each step filters rows or computes columns. If several SELECTs aggregate private rows, these are the steps of
+        the last one to run.
         """
         return self.cores[-1].source.derivation
 
@@ -94,7 +99,7 @@ class Statement:
 
     @property
     def _shells(self) -> tuple[Shell, ...]:
-        """The SELECTs over released (noisy) rows and public tables: the scalar subqueries, and `shell` unless None."""
+        """All SQL over released (noisy) rows and public tables: the scalar subqueries, then `shell` unless None."""
         return (*self.scalars, *([] if self.shell is None else [self.shell]))
 
     @property
@@ -110,9 +115,9 @@ class Statement:
     def paid_by(self, words: BudgetWords, delta: float = DEFAULT_DELTA) -> BudgetWords:
         """Return the budget of the statement: epsilon, delta and `within` (the wanted half-width of intervals).
 
-        The values from `words`, which were given beside the SQL text, are merged with those of the OPTIONS clause. The
-        default `delta` is added if the statement has private groups, which need a delta, and epsilon or `within` is
-        set.
+        `words` are the values that were given beside the SQL text; they are merged with the values of the OPTIONS
+        clause. The default `delta` is added if the statement has private groups, which need a delta, and if epsilon or
+        `within` is set.
         Raises: `InvalidParameter` if a value is given both in `words` and in OPTIONS.
         """
         options: BudgetWords = {name: value for name in SPENDING if (value := getattr(self, name)) is not None}  # type: ignore[assignment]
@@ -160,10 +165,13 @@ class Statement:
     def released_value(
         self, place: int, answers: Sequence[PrivateAnswer], public: "Mapping[str, pa.Table] | None" = None
     ) -> float | None:
-        """Return the value of the scalar subquery with the index `place`, computed from released (noisy) `answers`.
+        """Return the value of a scalar subquery, computed from released (noisy) `answers`; None if it is not usable.
 
-        `answers` are those of the SELECTs that ran before, and `public` the public tables by name (None: no tables).
-        Returns None if the value cannot be computed, is not one number, or exceeds `LARGEST` in absolute value.
+        - `place` is the index of the subquery in `scalars`.
+        - `answers` are the answers of the SELECTs that ran before.
+        - `public` are the public tables by name; None means that there are none.
+
+        A value is not usable if the SQL fails, or if it is not one number of at most `LARGEST` in absolute value.
         """
         try:
             result = run_shell(self.scalars[place].sql, self._tables(answers), public)
@@ -178,10 +186,11 @@ class Statement:
         answers: Sequence[PrivateAnswer],
         public: "Mapping[str, pa.Table] | None" = None,
     ) -> Derivation:
-        """Return `derivation` with references to scalar subqueries replaced by the subqueries' released (noisy) values.
+        """Return `derivation` with each reference to a scalar subquery replaced by its released (noisy) value.
 
         A derivation is the list of steps that compute the private rows of a SELECT. The values are computed from
-        `answers`, the answers of the SELECTs that ran before this one, and from the `public` tables.
+        `answers`, the answers of the SELECTs that ran before this one, and from the `public` tables by name (None:
+        there are none).
         """
         places = derivation.released
         if not places:
@@ -189,10 +198,10 @@ class Statement:
         return derivation.with_released({place: self.released_value(place, answers, public) for place in places})
 
     def request_text(self, texts: Sequence[str], versions: Mapping[str, str] | None = None) -> str:
-        """Return the text that identifies a charge for a statement with several SELECTs that aggregate private rows.
+        """Return the text that identifies the charge of a statement with several SELECTs that aggregate private rows.
 
-        Equal statements have equal texts. `texts` are the request texts of the single SELECTs, and `versions` the
-        versions of lake tables by name, or None.
+        Equal statements have equal texts, so that a retry is not charged again. `texts` are the request texts of the
+        single SELECTs. `versions` maps the names of data lake tables to their versions; None if there are none.
         """
         stated = {} if not versions else {"versions": dict(versions)}
         return canonical({"statement": list(texts), "scalars": [shell.sql for shell in self.scalars], **stated})
@@ -216,11 +225,11 @@ class Statement:
         return replace(rows, answer=described, bounds=bounds, notes=notes, advice=self.advice)
 
     def _row_count_notes(self, answers: Sequence[PrivateAnswer]) -> list[str]:
-        """Return a list of one sentence, which warns that a count of rows became a count of users; [] if no count did.
+        """Return a list with one sentence, a warning that a count of rows became a count of users; [] if no count did.
 
         COUNT(*) becomes a count of users if the dataset or the catalog (the data holder's file) declares that only one
-        row of a user counts in a group. `answers` are the answers of the SELECTs over private rows; each names in
-        `measure` what was counted.
+        row of a user counts in a group. `answers` are the answers of the SELECTs over private rows; the field `measure`
+        of each says what was counted.
         """
         for core, answer in zip(self.cores, answers, strict=False):
             where = " per item" if core.query.item is not None else ""
@@ -237,7 +246,7 @@ class Statement:
         return []
 
     def _null_notes(self) -> list[str]:
-        """Return, in a list, a sentence naming the group columns whose nulls form no group; [] if there are none."""
+        """Return a list with one sentence, naming the group columns whose nulls form no group; [] if there are none."""
         columns = list(dict.fromkeys(column for core in self.cores for column in core.nulls_left_out))
         if not columns:
             return []
@@ -264,8 +273,8 @@ class Statement:
 def _types(core: Core, schema: Schema | None) -> dict[str, type]:
     """Return the Python type of each column, by name, of the table of released (noisy) rows of `core`.
 
-    `core` is one of the statement's SELECTs that aggregate private rows. `schema` describes the private rows that
-    `core` reads. If it is None, group keys other than periods of time are taken to be text.
+    `core` is one of the statement's SELECTs that aggregate private rows. `schema` describes these private rows. If it
+    is None, group keys other than periods of time and bins are taken to be text.
     """
     labels: list[type] = []
     for place, text in enumerate(core.query.groups):
@@ -280,15 +289,12 @@ def _types(core: Core, schema: Schema | None) -> dict[str, type]:
 
 
 def _is_time(core: Core, place: int) -> bool:
-    """Return whether the keys of the group column of `core` with the index `place` are periods of time.
-
-    `core` is one of the statement's SELECTs that aggregate private rows.
-    """
+    """Return whether the keys of the group column with the index `place` in `core`, a SELECT, are periods of time."""
     return place < len(core.times) and core.times[place]
 
 
 def _time_type(group: str) -> type:
-    """Return the Python type of the starts of a group column's periods: `datetime` for hours, otherwise `date`.
+    """Return the Python type that shows the periods of a group column: `datetime` for hours, otherwise `date`.
 
     `group` is the group column as the query writes it, such as "at by month".
     """
@@ -297,7 +303,7 @@ def _time_type(group: str) -> type:
 
 
 def _released_table(core: Core, answer: PrivateAnswer) -> ReleasedTable:
-    """Return the items of `answer` as a table of released (noisy) rows, over which the remaining SQL runs.
+    """Return the groups of `answer` as a table of released (noisy) rows, over which the free SQL of the statement runs.
 
     `core` is the SELECT over private rows that `answer` answers. Group keys that are periods, such as "2026-01", become
     the date or time at which the period begins, and keys that stand for NULL become None.
@@ -340,9 +346,9 @@ def _released_outputs(query: Query) -> tuple[Output, ...]:
 
 
 def _computed_answer(answer: PrivateAnswer, shell: Shell, result: ShellResult) -> SqlAnswer:
-    """Return the result of a statement from `result`, the rows that DuckDB computed with the SQL of `shell`.
+    """Return the result of a statement whose rows are `result`: DuckDB computed them with the SQL of `shell`.
 
-    That SQL has read the released (noisy) rows of `answer`. In a column that has intervals, or a number that noise may
+    That SQL has read the released (noisy) rows of `answer`. In a column that has intervals or numbers that noise may
     dominate, each number becomes an `Estimated` (a value with its interval and mark).
     """
     names = unique_names(result.names) if shell.columns is None else result.names

@@ -49,7 +49,7 @@ SchemaOf: TypeAlias = Callable[[str, tuple[Join, ...]], Schema]
 class TableFacts:
     """Facts about the tables of a statement that its text does not state.
 
-    - `public` and `private` are the names of the public tables and of the declared private tables.
+    - `public` and `private` are the names of the public tables and of the private tables declared beside the main one.
     - `declared` (clipping bounds), `domains` (public group keys) and `contributions` (the most groups in which one user
       counts, or None) are what the catalog, the data holder's file, declares for the private table.
     - `schema_of(table, joins)` returns the columns of the private table `table` with its joins.
@@ -74,8 +74,8 @@ class _Free:
     """A SELECT over released (noisy) rows and public tables, which costs no budget.
 
     - `node` is its syntax node.
-    - `core` is the private query whose result `node` reads, if the statement's SELECT was split into this query and
-      `node`; otherwise None.
+    - `core` is the private query whose result `node` reads, if one SELECT of the statement was split into both;
+      otherwise None.
     - `outputs` are the result columns if this is the outermost SELECT and `node` computes nothing; otherwise None.
     """
 
@@ -97,8 +97,9 @@ _Result: TypeAlias = SelectSource | _Free | _Public
 class StatementReader:
     """Converts the syntax tree of a SQL statement to a `Statement`, innermost SELECT first.
 
-    The SELECTs that aggregate private rows are numbered in the order in which they are run. Errors are collected in
-    `problems`, so that one refusal can name them all.
+    `settings` has the user column and bounds, `facts` the names and columns of the tables, and `columns` the columns of
+    the private rows if `facts` lacks them (or None). SELECTs that aggregate private rows are numbered in the order in
+    which they run. Errors are collected in `problems`, so that one refusal can name them all.
     """
 
     def __init__(self, settings: StatementSettings, facts: TableFacts, columns: Sequence[str] | None) -> None:
@@ -183,11 +184,11 @@ class StatementReader:
         return _Free(node)
 
     def _with(self, node: exp.Expr, known: Mapping[str, _Result]) -> dict[str, _Result]:
-        """Return `known` together with the common table expressions, by name, that the WITH clause of `node` defines.
+        """Return `known` together with the common table expressions that the WITH clause of `node` defines, by name.
 
-        The clause is changed in place, so that it has only tables that the free SQL can read. A table with aggregates
-        of private rows is kept, rewritten over their released (noisy) results. A table with rows of single users is
-        removed.
+        The clause is changed in place, so that it keeps only the tables that the free SQL can read. A table with
+        aggregates of private rows is kept, rewritten over their released (noisy) results. A table with rows of single
+        users is removed.
         """
         names = dict(known)
         clause = node.args.get("with_")
@@ -272,13 +273,12 @@ class StatementReader:
         return _Free(shell, core, outputs if top else None)
 
     def _first_table(self, select: exp.Expr, results: Sequence[_Result | None], known: Mapping[str, _Result]) -> int:
-        """Return the index of the table, among those of FROM and JOIN, to which the other tables are joined.
+        """Return the index, among the tables of FROM and JOIN, of the private table to which the others are joined.
 
-        This is the first private table. But a subquery with at most one row per user is joined to the table after it,
-        and a subquery is joined to a private table that the statement names itself, if that table is the next one.
-
-        `results` are the tables of FROM and JOIN in `select` (None after an error), and `known` has the common table
-        expressions by name.
+        This is the first private table, with two exceptions. A subquery with at most one row per user gives way to the
+        table after it. And a subquery gives way to a private table right after it that is named directly. `results` are
+        the tables of FROM and JOIN in `select` (None after an error), and `known` has the common table expressions by
+        name.
         """
         source, joins = select.args["from_"].this, select.args.get("joins") or []
         place = next(index for index, each in enumerate(results) if isinstance(each, SelectSource))
@@ -427,7 +427,7 @@ class StatementReader:
     def _with_subquery(
         self, node: exp.Expr, rows: SelectSource, scope: Scope, known: Mapping[str, _Result], reader: RowReader
     ) -> SelectSource:
-        """Return `rows` with added columns, which have the value of the subquery `node` for the user of each row.
+        """Return `rows` with added columns that give the value of the subquery `node` for the user of each row.
 
         In the syntax tree, an expression over these columns replaces `node`. A subquery that does not depend on the
         user of the row is not changed, and `rows` is then returned as it is. `scope` has the names that the SELECT may
@@ -451,7 +451,7 @@ class StatementReader:
     def _base(
         self, select: exp.Expr, first: exp.Expr, base: SelectSource, known: Mapping[str, _Result]
     ) -> tuple[SelectSource, Scope]:
-        """Return the private rows of a SELECT's first table and the plain tables joined to it, with their `Scope`.
+        """Return (rows, scope) of `select`: the private rows of its first table, with the plain tables joined to it.
 
         The `Scope` has the names of tables and columns that the SELECT may use. `first` is the syntax node of the first
         table, `base` the rows that it stands for, and `known` the common table expressions by name.
@@ -475,8 +475,8 @@ class StatementReader:
     def _schema(self, table: str, joins: tuple[Join, ...], *, per_user: bool = False) -> Schema | None:
         """Return the columns of the private table `table` with `joins`; None if they are not known.
 
-        `per_user` says that a SELECT computes rows of single users from them. Such rows may also come from a private
-        table beside the one that the statement's answer is about.
+        `per_user` says that a SELECT computes rows of single users from them. Such a SELECT may also read a private
+        table that was declared beside the main one, which the statement's answer is about.
         """
         schema_of = self._facts.schema_of
         if schema_of is None:
@@ -517,7 +517,7 @@ class StatementReader:
         return next((each.table for each in results if isinstance(each, SelectSource)), None)
 
     def _public_name(self, node: exp.Expr, known: Mapping[str, _Result]) -> str | None:
-        """Return the name of the public table that `node`, a table in FROM, stands for; None for other tables.
+        """Return the name of the public table that `node` in FROM stands for; None for other tables.
 
         `known` are common table expressions by name.
         """
@@ -525,7 +525,7 @@ class StatementReader:
         return table.name if isinstance(table, _Public) else None
 
     def _is_derived(self, node: exp.Expr, known: Mapping[str, _Result]) -> bool:
-        """Return whether a node of FROM or JOIN is a subquery or names one of `known`, the common table expressions."""
+        """Return whether `node`, an entry of FROM or JOIN, is a subquery or a common table expression in `known`."""
         return isinstance(node, exp.Subquery) or self._is_known(node, known)
 
     def _is_known(self, node: exp.Expr, known: Mapping[str, _Result]) -> bool:

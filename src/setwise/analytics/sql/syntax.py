@@ -52,9 +52,9 @@ class SqlDialect(BigQuery):
 
 
 def parse(text: str) -> tuple[exp.Expr, dict[str, str], bool]:
-    """Return the syntax tree of a statement, the options of its OPTIONS clause, and whether it is an EXPLAIN.
+    """Return (syntax tree, options, is an EXPLAIN) of the SQL statement `text`.
 
-    The options are a mapping from their names to their values as text.
+    The options are those of the OPTIONS clause, as a mapping from their names to their values as text.
     Raises: `InvalidParameter` if the text is not one SQL statement of at most `LONGEST` characters.
     """
     if not isinstance(text, str):
@@ -76,7 +76,7 @@ _BRACKETED = re.compile(r"""'(?:[^'\\]|\\.)*'|(?<![\w\])"`])\[([A-Za-z_][\w $]*)
 def _parse_as_written(text: str) -> tuple[exp.Expr, dict[str, str], bool]:
     """Return (syntax tree, options, is an EXPLAIN) of the statement `text`, as `parse` does.
 
-    Only names in double quotes or backticks are read as quoted names, and not names in brackets, as in SQL Server.
+    Names in brackets, as SQL Server has them, are not read as names; only double quotes and backticks are.
     Raises: `InvalidParameter` if the text is not one SQL statement of at most `LONGEST` characters.
     """
     if len(text) > LONGEST:
@@ -143,7 +143,7 @@ _AFTER_COLUMNS = frozenset(
 
 
 def quote_reserved_words(text: str) -> tuple[str, list[str]]:
-    """Return (text, words): SQL `text` with double quotes around reserved words in place of columns, and these words.
+    """Return (text, words): the SQL `text` with reserved words that name columns in double quotes, and these words.
 
     A word is taken for a column by the words before and after it, as in SELECT select, COUNT(*). The list is empty if
     there is no such word, or if the text with these quotes cannot be parsed either.
@@ -183,8 +183,8 @@ _ESCAPE_BY_BACKSLASH = re.compile(r"(?i)\b(ESCAPE\s*)'\\'(?!')")
 def _keep_backslashes(text: str, dialect: SqlDialect) -> str:
     """Return the SQL `text` with doubled backslashes in text constants, so that the parser does not drop them.
 
-    A backslash that begins one of GoogleSQL's escapes, such as a tab, is not doubled. A backslash before an underscore
-    is no such escape, and is doubled.
+    A backslash that begins one of GoogleSQL's escapes, such as that of a tab, is not doubled. The pair of a backslash
+    and an underscore is no such escape, so its backslash is doubled.
     """
     if "\\" not in text:
         return text
@@ -198,10 +198,10 @@ def _keep_backslashes(text: str, dialect: SqlDialect) -> str:
 
 
 def like_pattern(node: exp.Expr) -> str:
-    """Return the pattern of `node`, which is a LIKE, an ILIKE, or an ESCAPE around one of them, with backslash escapes.
+    """Return the pattern of a LIKE or ILIKE, rewritten so that a backslash is its only escape character.
 
-    In the result, a backslash stands before every %, _ and backslash that matches itself, whichever escape character
-    `node` states.
+    A backslash stands before every %, _ and backslash that matches itself. `node` is the LIKE or ILIKE, or an ESCAPE
+    around it, which may state another escape character.
     Raises: `InvalidParameter` if the pattern is no text constant, or has an escape before any other character.
     """
     escape, inner = "\\", node
@@ -300,10 +300,10 @@ def _mark_tops(tokens: Sequence[Token]) -> None:
 
 
 def _option(written: Sequence[Token]) -> tuple[str, str, int]:
-    """Return (name, value as text, number of tokens) of the option, such as epsilon = 1, at the start of `written`.
+    """Return (name, value as text, number of tokens) of the option, such as epsilon = 1, that `written` begins with.
 
     `written` are tokens of an OPTIONS clause.
-    Raises: `InvalidParameter` for an unknown or malformed option of an OPTIONS clause.
+    Raises: `InvalidParameter` for an unknown or malformed option.
     """
     name = written[0].text.lower()
     if name not in OPTIONS:

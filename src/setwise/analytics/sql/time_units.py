@@ -136,7 +136,7 @@ def unit_name(node: exp.Expr) -> str:
 
 
 def interval_of(node: exp.Expr) -> tuple[int, int] | None:
-    """Return a constant INTERVAL, such as INTERVAL '1 day', as (months, microseconds); None for any other syntax node.
+    """Return the constant INTERVAL `node`, such as INTERVAL '1 day', as (months, microseconds); None for other nodes.
 
     Raises: `InvalidParameter` for an interval that is not a constant, or has an unknown unit.
     """
@@ -314,8 +314,8 @@ def format_parts(function: str, arguments: Sequence[exp.Expr]) -> tuple[exp.Expr
 def format_expression(function: str, written: str, moment: RowExpression) -> RowExpression:
     """Return the row expression (a value computed from each row) that writes the date or time `moment` as text.
 
-    `written` is the format. `function` says how to read the format: TO_CHAR has patterns such as YYYY, and STRFTIME
-    such as %Y.
+    `written` is the format. `function` is the function that has it, because the formats differ: TO_CHAR has patterns
+    such as YYYY, and STRFTIME such as %Y.
     Raises: `InvalidParameter` for a pattern that is not supported.
     """
     if function == "TO_CHAR":
@@ -338,9 +338,9 @@ def _part(word: TimeWord | TimeField, moment: RowExpression) -> RowExpression:
 
 
 def _percent_parts(function: str, written: str, moment: RowExpression) -> list[RowExpression]:
-    """Return row expressions for the successive parts of `written`, a format with patterns such as %Y.
+    """Return row expressions (values computed from each row) for the successive parts of `written`, such as %Y and -.
 
-    A row expression is a value computed from each row. Joined, they are the text of the date or time `moment`.
+    `written` is a format with patterns such as %Y. Joined, the parts are the text of the date or time `moment`.
     `function` says which pattern letters are known.
     """
     is_mysql = function == "DATE_FORMAT"
@@ -511,7 +511,7 @@ def unix_time(function: str, number: RowExpression) -> RowExpression:
 
 
 def check_epochs(tree: exp.Expr) -> None:
-    """Raise `InvalidParameter` if the statement `tree` groups by, or selects, a column of Unix times made into times.
+    """Raise `InvalidParameter` if the statement `tree` groups by, or selects, a column of Unix times read as times.
 
     An example is GROUP BY TO_TIMESTAMP(x), in which every second would be a group of its own. The message suggests to
     group by a period instead.

@@ -173,9 +173,9 @@ def _concatenation(arguments: Sequence[exp.Expr]) -> exp.Expr:
 
 
 def _from_sunday(weekday: exp.Expr) -> exp.Expr:
-    """Return a SQL expression for the day of the week that counts Sunday as 1, as over private rows.
+    """Return a SQL expression that counts the days of the week from Sunday as 1, as over private rows.
 
-    `weekday` is DuckDB's expression for the same day, which counts Sunday as 0.
+    `weekday` is DuckDB's expression for the day, which counts from Sunday as 0.
     """
     return exp.paren(exp.Add(this=weekday.copy(), expression=exp.Literal.number(1)))
 
@@ -193,8 +193,8 @@ def _time_of_seconds(seconds: exp.Expr) -> exp.Expr:
 def check_aggregate(node: exp.Expr) -> None:
     """Raise `InvalidParameter` if `node` calls a function of columns that is not allowed, such as STRING_AGG(x).
 
-    The message lists the aggregates that are allowed over private rows. Without this check, a later error would ask to
-    group by x, which would not help.
+    The message lists the aggregates that are allowed over private rows. Without this check, the error would come later
+    and ask the analyst to group by x, which would not help.
     """
     function = "STRING_AGG" if isinstance(node, exp.GroupConcat) else ""
     if isinstance(node, exp.Anonymous) and str(node.this).upper() not in FUNCTIONS and node.find(exp.Column):

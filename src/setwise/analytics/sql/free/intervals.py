@@ -22,7 +22,7 @@ four products. Without a limit the SQL of a product of six counts would have 700
 
 @dataclass(frozen=True, slots=True)
 class HiddenColumns:
-    """The names of the hidden columns that say how precise a released column c is.
+    """The names of the hidden columns that say how precise a released (noisy) column c is.
 
     - `lower` and `upper` have the ends of the interval of c; both are None if c has no interval.
     - `unreliable` is true in rows where noise may dominate c.
@@ -48,8 +48,8 @@ ColumnEnds: TypeAlias = Callable[[exp.Column], HiddenColumns | None]
 def statistics_in(node: exp.Expr, ends_of: ColumnEnds) -> list[HiddenColumns]:
     """Return the hidden columns of each distinct statistic to which `node`, an expression over released rows, refers.
 
-    Released rows are noisy results. Hidden columns have the ends of a statistic's interval, and whether noise may
-    dominate it. `ends_of` maps a column to its hidden columns, or to None.
+    Released rows are noisy results. The hidden columns of a statistic have the ends of its interval, and whether noise
+    may dominate it. `ends_of` maps a column to its hidden columns, or to None if it depends on no statistic.
     """
     columns = [column for column in _outside_subqueries(node) if type(column) is exp.Column]
     return list(dict.fromkeys(hidden for column in columns if (hidden := ends_of(column)) is not None))
@@ -58,8 +58,9 @@ def statistics_in(node: exp.Expr, ends_of: ColumnEnds) -> list[HiddenColumns]:
 def count_sources(node: exp.Expr, ends_of: ColumnEnds) -> int:
     """Return the number of released statistics from which `node`, an expression over released rows, is computed.
 
-    Released rows are noisy results. `ends_of` maps a column to its hidden columns (the ends of its interval, and
-    whether noise may dominate it), or to None. Statistics that scalar subqueries in `node` read are included.
+    Released rows are noisy results. Statistics that scalar subqueries in `node` read are included. `ends_of` maps a
+    column to its hidden columns (the ends of its interval, and whether noise may dominate it), or to None if it depends
+    on no statistic.
     """
     inner = [count_sources(select.expressions[0], statistic_ends) for select in _scalar_selects(node) or ()]
     return sum(statistic.sources for statistic in statistics_in(node, ends_of)) + sum(inner)
@@ -202,7 +203,7 @@ def _divisor_of_nullif(node: exp.Expr) -> exp.Expr | None:
 def _is_default(node: exp.Expr) -> bool:
     """Return whether the call `node` is COALESCE(x, c), IFNULL(x, c) or NVL(x, c) with a constant number c.
 
-    Such a call has the interval of x, and no interval in rows where x is null.
+    Such a call has the interval of x, and so no interval in rows where x is null and c is shown.
     """
     is_call = str(node.this).upper() in ("COALESCE", "IFNULL", "NVL") and len(node.expressions) == 2
     return is_call and constant_number(node.expressions[1].unnest()) is not None
@@ -232,7 +233,7 @@ Ends: TypeAlias = tuple[exp.Expr, exp.Expr]
 
 
 def _ends_or_constant(node: exp.Expr, ends_of: ColumnEnds) -> Ends | None:
-    """Return syntax nodes for the ends of the interval of `node`; for a constant number, both are that number.
+    """Return syntax nodes for the lower and upper end of the interval of `node`; a constant number has itself as both.
 
     None if `node` has no interval. `ends_of` maps a column to the hidden columns with the ends of its interval.
     """

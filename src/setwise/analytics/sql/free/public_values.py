@@ -31,7 +31,7 @@ LARGEST = 1e150
 def public_value(statement: str, public: "Mapping[str, pa.Table]") -> RowExpression:
     """Compute `statement`, a SELECT of one value over the `public` tables, and return the value as a row expression.
 
-    The expression (a value computed from each private row) is the same constant in every row.
+    A row expression is a value computed from each private row; this one is the same constant in every row.
 
     Raises: `InvalidParameter` if DuckDB cannot compute it, if it has several rows, or if its value is infinite, too
     large, or of a type that expressions over rows do not have.
@@ -41,9 +41,9 @@ def public_value(statement: str, public: "Mapping[str, pa.Table]") -> RowExpress
 
 
 def _null_of(computed: ShellValue) -> RowExpression:
-    """Return a row expression that is null in every row, and has the type of `computed`, a null that DuckDB computed.
+    """Return a row expression that is null in every row and has the type of `computed`, a null that DuckDB computed.
 
-    The type is kept so that comparing the null with a column is checked like comparing a value of that type.
+    The type is kept because a comparison of the null with a column is checked by type, like that of any other value.
     Raises: `InvalidParameter` if the type is a time, because row expressions have no null of that type.
     """
     example: Constant = 0.0

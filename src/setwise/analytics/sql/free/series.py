@@ -133,10 +133,11 @@ def _end(node: exp.Expr, name: str, today: date) -> _Value:
 
 
 def _interval(arguments: list[exp.Expr], name: str) -> tuple[int, int]:
-    """Return the step of a series of times as (months, seconds), one of which is 0.
+    """Return the step of a series of times as (months, seconds), of which one is 0.
 
-    `arguments` holds the SQL expression of the step, such as INTERVAL '1 day'; if it is empty, the step is one day.
-    `name` is the name of the SQL function, such as GENERATE_SERIES, for the error message.
+    `arguments` are the arguments of the call after start and end: the SQL expression of the step, such as INTERVAL '1
+    day', or nothing for a step of one day. `name` is the name of the SQL function, such as GENERATE_SERIES, for the
+    error message.
     Raises: `InvalidParameter` for any other expression.
     """
     if not arguments:

@@ -71,12 +71,12 @@ class Shell:
 
 
 def shell_of(tree: exp.Expr, public: Sequence[str], most_keys: int) -> Shell:
-    """Return the part of a statement that runs over released (noisy) rows, as DuckDB SQL text in a `Shell`.
+    """Return the free part of a statement, which runs over released (noisy) rows, as DuckDB SQL text in a `Shell`.
 
     - `tree` is the syntax tree of this part.
     - `public` are the names of the public tables that it reads.
     - `most_keys` is the largest number of group columns that a private query of the statement has. An ORDER BY with
-      fewer group keys does not fix the order of rows.
+      fewer group keys leaves rows with equal keys in an order that may depend on noise.
     """
     columns = None
     selects = _united_selects(tree)
@@ -132,9 +132,9 @@ def _chooses_by_noise(tree: exp.Expr, most_keys: int) -> bool:
 
 
 def _joins_by_noise(join: exp.Expr, tree: exp.Expr) -> bool:
-    """Return whether rows are joined by a condition on released numbers, as in JOIN m ON t.n = m.most.
+    """Return whether the condition of `join` may compare released (noisy) numbers, as in JOIN m ON t.n = m.most.
 
-    Noise then decides which rows the join keeps, as with a condition on released numbers in WHERE. `tree` is the
+    Noise then decides which rows the join keeps, as with a condition on released numbers in WHERE. `tree` is the whole
     statement.
     """
     select = join.parent
@@ -157,8 +157,7 @@ def _joins_by_noise(join: exp.Expr, tree: exp.Expr) -> bool:
 def _may_hold_noise(column: exp.Expr, table: exp.Expr, tree: exp.Expr) -> bool:
     """Return whether `column` may be a column of `table`, an entry of FROM, that depends on released (noisy) numbers.
 
-    Columns of public tables and of constant lists do not depend on them, and neither do group keys. `tree` is the whole
-    statement.
+    Columns of public tables, constants and group keys do not depend on them. `tree` is the whole statement.
     """
     if not _reads_released_rows(table, tree):
         return False
@@ -195,9 +194,9 @@ def _reads_released_rows(table: exp.Expr, tree: exp.Expr) -> bool:
 
 
 def _selected(node: exp.Expr, select: exp.Expr) -> exp.Expr:
-    """Return the expression for which `node`, a term in the ORDER BY of `select`, stands.
+    """Return the expression by which `node`, a term in the ORDER BY of `select`, sorts.
 
-    This is the expression in the SELECT list whose alias `node` names, or `node` itself if it names no alias.
+    If `node` names the alias of a result column, this is the expression of that column; otherwise it is `node` itself.
     """
     for column in select.expressions:
         if type(node) is exp.Column and not node.table and column.alias.lower() == node.name.lower():
@@ -222,9 +221,10 @@ def _is_star(node: exp.Expr) -> bool:
 
 
 def _united_selects(tree: exp.Expr) -> list[exp.Expr]:
-    """Return the SELECTs whose rows `tree` unites with UNION ALL, in order; `tree` itself if it is a SELECT.
+    """Return the SELECTs whose rows `tree` unites with UNION ALL, in order; only `tree` itself if it is a SELECT.
 
-    Returns an empty list for other set operations, which compare whole rows.
+    Returns an empty list for other set operations: they compare whole rows, so that added columns would change the
+    result.
     """
     if isinstance(tree, exp.Select):
         return [tree]
@@ -243,10 +243,11 @@ def _have_equal_columns(selects: Sequence[exp.Expr]) -> bool:
 
 
 def _passed_selects(select: exp.Expr, tree: exp.Expr) -> list[exp.Expr]:
-    """Return the inner SELECTs in FROM of `select`, if each row of `select` comes from exactly one of their rows.
+    """Return the inner SELECTs whose rows `select` passes on one by one, so that its columns can be followed into them.
 
-    They are the SELECTs of a subquery or a common table expression. The list is empty after GROUP BY, DISTINCT or a
-    join, because these combine rows. `tree` is the whole statement.
+    They are the SELECTs of the subquery or common table expression in FROM; there are several if these are united with
+    UNION ALL. The list is empty if `select` combines rows, by GROUP BY, DISTINCT or a join, or if FROM has another
+    table. `tree` is the whole statement.
     """
     source = select.args.get("from_")
     if source is None or any(select.args.get(clause) for clause in ("group", "distinct", "joins")):
@@ -255,7 +256,7 @@ def _passed_selects(select: exp.Expr, tree: exp.Expr) -> list[exp.Expr]:
 
 
 def _selects_of(table: exp.Expr, tree: exp.Expr) -> list[exp.Expr]:
-    """Return the inner SELECTs that make up `table`, an entry of a FROM clause, if hidden columns may be added to them.
+    """Return the SELECTs that make up `table`, an entry of a FROM clause, if hidden columns may be added to them.
 
     Hidden columns say how precise a number is. `table` is a subquery, or the name of a common table expression of the
     whole statement `tree`. The list is empty for other tables, and if added columns would change the result, as under
@@ -279,7 +280,7 @@ def _selects_of(table: exp.Expr, tree: exp.Expr) -> list[exp.Expr]:
 
 
 def _names_columns(read: exp.Expr) -> bool:
-    """Return whether columns can be added to the table `read` without a change in the SELECT whose FROM has `read`.
+    """Return whether columns can be added to the table `read` in FROM without changing the SELECT around it.
 
     They can if this SELECT names each column that it takes from the table. They cannot if it has a * or a NATURAL JOIN,
     which would take the added columns too.
@@ -334,7 +335,7 @@ class _ColumnPrecision:
 
 
 def _with_ends(selects: Sequence[exp.Expr], tree: exp.Expr) -> tuple[ShellColumn, ...]:
-    """Add hidden columns to SELECTs that are united with UNION ALL, in place; return the visible columns.
+    """Add hidden columns to `selects`, SELECTs that are united with UNION ALL, in place; return the visible columns.
 
     The hidden columns have the ends of intervals, and whether noise may dominate a value. `selects` have equal numbers
     of columns. `tree` is the whole statement, whose common table expressions the SELECTs may read.
@@ -368,7 +369,7 @@ def _with_ends(selects: Sequence[exp.Expr], tree: exp.Expr) -> tuple[ShellColumn
 
 
 def _precisions(select: exp.Expr, tree: exp.Expr) -> list[_ColumnPrecision]:
-    """Return how precise each result column of `select`, a SELECT over released (noisy) rows, is.
+    """Return the precision of each result column of `select`, a SELECT over released (noisy) rows.
 
     The precision is the column's interval, and whether noise may dominate its values. `tree` is the whole statement.
     """
@@ -413,10 +414,10 @@ def _names_key(column: exp.Column, select: exp.Expr, tree: exp.Expr) -> bool:
 
 
 def _joined_selects(column: exp.Column, select: exp.Expr, tree: exp.Expr) -> list[exp.Expr]:
-    """Return the inner SELECTs that make up the table to which `column` belongs, among the joined tables of `select`.
+    """Return the SELECTs that make up the table to which `column` belongs, among the tables that `select` joins.
 
     A column without a qualifier belongs to the first table if it is in USING. The list is empty if the table of the
-    column is not known, or is no subquery. `tree` is the whole statement.
+    column is not known, or is no subquery or common table expression. `tree` is the whole statement.
     """
     tables = [select.args["from_"].this, *(join.this for join in select.args["joins"])]
     if column.table:
@@ -427,7 +428,7 @@ def _joined_selects(column: exp.Column, select: exp.Expr, tree: exp.Expr) -> lis
 
 
 def _holds_column(selects: Sequence[exp.Expr], column: exp.Column, tree: exp.Expr) -> bool:
-    """Return whether the result column of `selects` that `column` names holds group keys; False for an unknown name.
+    """Return whether `column` names a result column of `selects` that holds group keys; False for an unknown name.
 
     `selects` are united with UNION ALL, and the first of them names the columns. `tree` is the whole statement.
     """
@@ -440,8 +441,8 @@ def _holds_column(selects: Sequence[exp.Expr], column: exp.Column, tree: exp.Exp
 def _holds_keys(selects: Sequence[exp.Expr], place: int, tree: exp.Expr) -> bool:
     """Return whether the result column with the index `place` of SELECTs united with UNION ALL holds group keys.
 
-    The column holds group keys if it is computed from group keys in at least one of `selects`, and is constant in the
-    other SELECTs. `tree` is the whole statement.
+    It does if it is computed from group keys in at least one of `selects`, and is constant in the other ones. `tree` is
+    the whole statement.
     """
     nodes = [select.expressions[place].unalias() for select in selects]
     keys = [_is_key(node, select, tree) for node, select in zip(nodes, selects, strict=True)]
@@ -450,7 +451,7 @@ def _holds_keys(selects: Sequence[exp.Expr], place: int, tree: exp.Expr) -> bool
 
 
 def _hidden_columns(select: exp.Expr, tree: exp.Expr) -> ColumnEnds:
-    """Return a function that maps each column that `select` reads to its hidden columns, or to None if it has none.
+    """Return a function from a column that `select` reads to its hidden columns; None if the column has none.
 
     Hidden columns say how precise a statistic is: the ends of its interval, and whether noise may dominate it. If
     `select` reads an inner SELECT, hidden columns are added to that SELECT, in place. `tree` is the whole statement.
@@ -467,11 +468,11 @@ def _hidden_columns(select: exp.Expr, tree: exp.Expr) -> ColumnEnds:
 
 
 def _columns_of(table: exp.Expr, tree: exp.Expr) -> ColumnEnds | None:
-    """Return a function that maps a column of `table`, an entry of a FROM clause, to its hidden columns.
+    """Return a function from a column of `table`, an entry of a FROM clause, to its hidden columns.
 
     Hidden columns say how precise a statistic is, and are added to the SELECTs of `table`, in place. The function
-    returns None for a column that depends on no statistic. There is no function (None) if rows of `table` and released
-    (noisy) rows do not correspond one to one. `tree` is the whole statement.
+    returns None for a column that depends on no statistic. If rows of `table` and released (noisy) rows do not
+    correspond one to one, None is returned instead of a function. `tree` is the whole statement.
     """
     if isinstance(table, exp.Table) and table.name.startswith("core_"):
         return statistic_ends
@@ -487,7 +488,7 @@ def _columns_of(table: exp.Expr, tree: exp.Expr) -> ColumnEnds | None:
 
 
 def _joined_columns(select: exp.Expr, tree: exp.Expr) -> ColumnEnds:
-    """Return a function that maps a column of `select`, which joins tables, to its hidden columns, or to None.
+    """Return a function from a column that `select`, a SELECT with joins, reads to its hidden columns, or to None.
 
     Hidden columns say how precise a statistic is. Columns in USING, and all columns of a NATURAL JOIN, have none.
     `tree` is the whole statement.

@@ -29,10 +29,10 @@ class Scope:
 
     - `tables` maps the alias of each table to its name.
     - `columns` are the columns of the joined rows, or None if they are not known.
-    - `joined` maps (alias, column) to a name in the joined rows, for each column of a subquery that was joined on the
-      user column.
+    - `joined` maps (alias, column) of a subquery that was joined on the user column to the column's name in the joined
+      rows.
     - `ambiguous` are the columns that both the private rows and such a subquery have.
-    - `left_keys` maps (alias, column) to how the key column of a table joined by LEFT JOIN is computed.
+    - `left_keys` maps (alias, column) of a key column of a table joined by LEFT JOIN to how that column is computed.
 
     All aliases and columns are in lower case in `ambiguous` and in the keys of `joined` and `left_keys`.
     """
@@ -56,7 +56,7 @@ class Scope:
     def resolve(self, select: exp.Expr) -> None:
         """Replace each column reference in `select`, such as t.x, by the column's name in the joined rows, in place.
 
-        `select` is a SELECT or another node. Subqueries in it are not changed.
+        `select` is a SELECT or an expression. Subqueries in it are not changed.
         Raises: `InvalidParameter` if several tables have a column, or if a qualifier is not an alias.
         """
         results = {each.alias_or_name.lower(): each for each in select.expressions}
@@ -113,10 +113,10 @@ def _replace_left_key(node: exp.Expr, key: LeftKey) -> None:
 
 
 def qualifier_of(node: exp.Expr, aliases: Iterable[str]) -> str | None:
-    """Return which of `aliases` the qualifier of the column `node` means; None if it has none, or means no alias.
+    """Return which of `aliases` the qualifier of the column `node`, such as t in t.x, means; None if none of them.
 
-    BI tools write the database and the schema before the table, so the qualifier db.public.films also means the alias
-    films, and the qualifier films the alias public.films.
+    Also None if the column has no qualifier. BI tools write the database and the schema before the table, so the
+    qualifier db.public.films also means the alias films, and the qualifier films the alias public.films.
     Raises: `InvalidParameter` if the qualifier means several aliases.
     """
     parts = [node.args.get(part) for part in ("catalog", "db", "table")]

@@ -25,9 +25,9 @@ def join_public_lists(
     public_name: Callable[[exp.Expr], str | None],
     read: ReadExpression,
 ) -> list[Join]:
-    """Replace each IN or EXISTS over a public table in `select`, in place, by a condition on a joined column.
+    """Replace each IN or EXISTS over a public table in `select`, in place, by a condition on a column that a join adds.
 
-    Returns the joins that add these columns.
+    Returns these joins.
     - `tables` maps the aliases of `select` to names of tables.
     - `public_name(node)` returns the name of the public table that an entry of FROM stands for, or None.
     - `read` converts a condition on the public table's rows into a row expression (a value computed from each row).

@@ -40,9 +40,9 @@ class FromClause:
 def read_tables(select: exp.Expr, read: ReadExpression) -> FromClause:
     """Return the tables that `select` reads, and their joins.
 
-    Conditions in ON that are not equalities are treated by the kind of join. Those of an inner join are moved to WHERE
-    of `select`, in place. Those of a LEFT JOIN are converted by `read` into row expressions (values computed from each
-    row), which become a part of the join.
+    Conditions in ON that are not equalities are treated by the kind of join. In an inner join, they are moved to WHERE
+    of `select`, in place. In a LEFT JOIN, `read` converts them into row expressions (values computed from each row),
+    which become a part of the join.
     Raises: `InvalidParameter` if FROM is missing or a join is not supported.
     """
     source = select.args.get("from_")
@@ -78,10 +78,11 @@ def read_tables(select: exp.Expr, read: ReadExpression) -> FromClause:
 def _with(
     join: Join, *, alias: str | None = None, match_column: str | None = None, rows: Derivation | None = None
 ) -> Join:
-    """Return a copy of `join` with another alias for its table, or another name for the column that marks matches.
+    """Return a copy of `join` with other values for some fields; an argument that is None leaves its field unchanged.
 
-    The column `match_column` is 1 in rows with a match and null in rows without. `rows` are the steps that compute the
-    rows to join from the rows of the table. An argument that is None leaves that part of the join unchanged.
+    - `alias` is the name of the joined table in the result.
+    - `match_column` is the name of a column that is 1 in rows with a match and null in rows without.
+    - `rows` are the steps that compute the rows to join from the rows of the table.
     """
     return Join(
         table=join.table,
@@ -97,9 +98,9 @@ def _with(
 def _reads_key(node: exp.Expr, alias: str, aliases: Sequence[str], keys: Mapping[str, str]) -> bool:
     """Return whether `node`, outside of ON, is a key column of the table with the alias `alias`.
 
-    Such a reference to a table joined by LEFT JOIN is null in rows without a match. `keys` has the names of the table's
-    key columns, in lower case, as keys of the mapping; the values are not used. `aliases` are the aliases of this table
-    and all tables before it.
+    It matters for a table joined by LEFT JOIN, whose key columns are null in rows without a match. `keys` has the names
+    of the table's key columns, in lower case, as keys of the mapping; the values are not used. `aliases` are the
+    aliases of this table and all tables before it.
     """
     if type(node) is not exp.Column or node.name.lower() not in keys or node.find_ancestor(exp.Join) is not None:
         return False
@@ -109,8 +110,8 @@ def _reads_key(node: exp.Expr, alias: str, aliases: Sequence[str], keys: Mapping
 def private_first(select: exp.Expr, place: int) -> None:
     """Swap the public table in FROM of `select` with the private table of a JOIN, in place; the rows stay the same.
 
-    The private table must come first, because public tables are joined to it. `place` is the number of that JOIN,
-    counted from 1.
+    The private table must come first, because public tables are joined to it. `place` says which JOIN it is: 1 for the
+    first one.
     Raises: `InvalidParameter` if a LEFT JOIN makes the swap impossible.
     """
     joins = select.args["joins"]
@@ -153,7 +154,8 @@ def _join(
     - `earlier` maps the aliases of the tables before it to their names.
     - `read` converts conditions in ON of a LEFT JOIN that are no equalities into row expressions (values computed from
       each row).
-    - `moved` is a list to which conditions of an inner join that are no equalities are added, for WHERE.
+    - `moved` collects the conditions of an inner join that are no equalities: they are appended to it, and the caller
+      adds them to WHERE.
     Raises: `InvalidParameter` unless the join is an inner join or a LEFT JOIN, with a condition that is supported.
     """
     side, kind = str(join.args.get("side") or "").upper(), str(join.args.get("kind") or "").upper()
@@ -210,7 +212,7 @@ def all_of(conditions: Sequence[RowExpression]) -> RowExpression | None:
 
 
 def without_qualifiers(node: exp.Expr) -> exp.Expr:
-    """Return a copy of a syntax node, in parentheses, whose columns have no qualifiers."""
+    """Return a copy of `node`, in parentheses, in which column references such as t.x are written without t."""
     holder = exp.Paren(this=node.copy())
     for column in list(holder.find_all(exp.Column)):
         for part in ("table", "db", "catalog"):

@@ -44,7 +44,7 @@ def join_rows(
     user: str,
     read: Callable[[exp.Expr], RowExpression],
 ) -> SelectSource:
-    """Return the rows of `source`, each joined with the rows of the same user among `rows`.
+    """Return the rows of `source`, each joined with those of `rows` that belong to the same user.
 
     - `join` is the syntax node of the join in the SELECT `select`. Conditions of an inner join that are no equalities
       are moved to WHERE of `select`, in place.
@@ -110,8 +110,9 @@ def _left_conditions(
 ) -> tuple[Derivation, list[KeyPair]]:
     """Return (rows, keys) that express `conditions`, the conditions in ON of a LEFT JOIN that are not equalities.
 
-    A condition on the joined `rows` becomes a step that keeps only some of them. A condition on the earlier rows
-    becomes a key of the join, a pair of values that are equal only if the condition is true.
+    A condition on the joined `rows` becomes a step that keeps only some of these rows. A condition on the earlier rows
+    (those to which `rows` are joined) becomes a key of the join, a pair of values that are equal only if the condition
+    is true.
     - `is_joined` says whether a column belongs to the joined rows.
     - `scope` has the names of the earlier rows.
     - `read` converts a node into a row expression (a value computed from each row).
@@ -152,10 +153,10 @@ def _join_conditions(
 ) -> tuple[list[tuple[exp.Expr, exp.Expr]], list[exp.Expr]]:
     """Return (pairs, other conditions) of `join`, a join of each row with rows of the same user.
 
-    A pair (node over earlier tables, node over the joined rows) is compared for equality. The pair of user columns
+    Each pair (node over earlier tables, node over the joined rows) is compared for equality. The pair of user columns
     (`user`) is left out, because every such join compares the users.
     - `alias` is the alias of the joined rows, and `columns` are their columns, or None if they are not known.
-    - `scope` has the names of earlier tables.
+    - `scope` has the names of the earlier tables, to which the rows are joined.
     Raises: `InvalidParameter` if the join does not compare the users.
     """
     using, condition = join.args.get("using") or (), join.args.get("on")
@@ -185,8 +186,8 @@ def _join_conditions(
 def _is_joined(node: exp.Expr, alias: str, scope: Scope, columns: Sequence[str] | None) -> bool | None:
     """Return whether the column `node` belongs to the joined rows (True) or to earlier tables (False); None if unclear.
 
-    `alias` is the alias of the joined rows, `columns` are their columns, or None if they are not known, and `scope` has
-    the names of earlier tables.
+    - `alias` is the alias of the joined rows, and `columns` are their columns, or None if they are not known.
+    - `scope` has the names of the earlier tables, to which the rows are joined.
     """
     table = node.args.get("table")
     if table is not None:
@@ -199,10 +200,10 @@ def _is_joined(node: exp.Expr, alias: str, scope: Scope, columns: Sequence[str] 
 def _equal_sides(
     node: exp.Expr, is_inner: Callable[[exp.Expr], bool | None], kinds: tuple[type[exp.Expr], ...] = (exp.EQ,)
 ) -> tuple[exp.Expr, exp.Expr] | None:
-    """Return (outer side, inner side) of the comparison `node`, whose sides must read columns of different rows.
+    """Return (outer side, inner side) of the comparison `node`: one side reads only outer rows, the other inner rows.
 
-    `is_inner` says whether a column belongs to the inner rows (the subquery or joined table). `kinds` are the classes
-    of comparisons that are accepted, such as `exp.EQ`. Returns None if `node` is anything else.
+    The inner rows are those of a subquery or joined table. `is_inner` says whether a column belongs to them. `kinds`
+    are the classes of comparisons that are accepted, such as `exp.EQ`. Returns None if `node` is anything else.
     """
     if type(node) not in kinds:
         return None
@@ -242,15 +243,15 @@ def _used_columns(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserSubquery:
-    """A subquery about the user of each row, rewritten as a SELECT with one row per user and per value of its keys.
+    """A subquery about the user of each outer row, rewritten as a SELECT to which the outer rows can be joined.
 
-    The outer rows can be joined with this SELECT on the user column and the keys.
+    The SELECT has one row per user and per value of `keys`. The join compares the user column and the keys.
     - `select` is the rewritten SELECT.
     - `keys` are pairs (node over the outer rows, column of `select`) that the join compares for equality.
-    - `columns` are the columns of `select` that are joined to the outer rows.
+    - `columns` are the columns of `select` that the join adds to the outer rows.
+    - `replacement` takes the new names of these columns in the joined rows, by their names in `columns`, and returns
+      the syntax node that replaces the subquery.
     - `tests_existence` says that the subquery only asks whether `select` has a row with the user and the keys.
-    - `replacement` takes the names of these columns in the joined rows, and returns the syntax node that replaces the
-      subquery.
     """
 
     select: exp.Expr
@@ -374,7 +375,7 @@ def _own_aliases(select: exp.Expr) -> set[str]:
 def _in_pairs(node: exp.Expr, inner: exp.Expr) -> list[tuple[exp.Expr, exp.Expr]]:
     """Return the pairs (node on the left of IN, column of the subquery) that `left IN (SELECT ..)` compares.
 
-    `node` is the IN, and `inner` its SELECT.
+    `node` is the IN, and `inner` is the SELECT of its subquery.
     Raises: `InvalidParameter` if the two sides have different numbers of columns.
     """
     left = node.this.unnest() if not isinstance(node.this, exp.Tuple) else node.this
@@ -397,9 +398,10 @@ def _with_groups(inner: exp.Expr, keys: Sequence[tuple[exp.Expr, exp.Expr]], use
 
 
 def _key_selections(keys: Sequence[tuple[exp.Expr, exp.Expr]]) -> list[exp.Expr]:
-    """Return columns for the SELECT list of a subquery: the inner side of each of `keys`, named by `_key_name`.
+    """Return columns to add to the SELECT list of a subquery: the inner side of each of `keys`, named by `_key_name`.
 
-    A key is a pair (expression over the outer rows, expression over the subquery's rows) that must be equal.
+    A key is a pair (expression over the outer rows, expression over the subquery's rows) that must be equal. The
+    columns make the inner sides readable for the join that compares them.
     """
     return [exp.alias_(right.copy(), _key_name(place), quoted=True) for place, (_, right) in enumerate(keys)]
 
@@ -473,7 +475,8 @@ def _existence(
     """Return an EXISTS or IN about the user of a row, rewritten as a SELECT with one row per user and key values.
 
     - `inner` is the SELECT of the subquery, and `user` the user column.
-    - `keys` are the pairs (outer, inner) that its WHERE compares for equality, and `matched` those that IN compares.
+    - `keys` are the pairs (outer, inner) that WHERE of `inner` compares for equality, and `matched` those that IN
+      compares.
     - `inequality` is (class, outer side, inner side) of one further comparison in WHERE, or None.
     Raises: `InvalidParameter` for HAVING without GROUP BY, or an inequality together with GROUP BY or aggregates.
     """
@@ -541,9 +544,10 @@ def with_subquery(
     number: int,
     read: Callable[[exp.Expr], RowExpression],
 ) -> tuple[SelectSource, exp.Expr]:
-    """Return (rows of `source` joined with the result of `subquery`, syntax node that replaces the subquery).
+    """Return (the rows of `source` with added columns, the syntax node that replaces `subquery`).
 
-    - `subquery` is about the user of each row, and `rows` are the rows of its SELECT.
+    The columns hold the result of `subquery` for the user of each row, and the node reads them.
+    - `rows` are the rows of the SELECT of `subquery`.
     - `scope` has the names of the outer SELECT, to which the new columns are added.
     - `user` is the user column.
     - `number` makes the names of the new columns unique in the statement.

@@ -26,8 +26,8 @@ from setwise.analytics.sql.syntax import construct_of, unsupported
 def replacing_refused(node: exp.Expr, problems: Problems) -> Iterator[None]:
     """Return a context manager that adds an error raised inside its block to `problems`, and continues after the block.
 
-    The subquery `node`, which the block converts, is replaced by a constant if there was an error, so that only other
-    problems are found after this one.
+    `node` is the subquery that the block converts. After an error a constant replaces it, so that the conversion of the
+    statement goes on and finds its other problems.
     """
     known = len(problems.messages)
     with problems.collect(node):
@@ -56,9 +56,10 @@ def name_table(join: exp.Expr, rows: SelectSource) -> None:
 def join_subquery(
     subquery: UserSubquery, rows: SelectSource, tables: Mapping[str, str], user: str, number: int
 ) -> tuple[Join, exp.Expr]:
-    """Return (join, syntax node) that replace a subquery about the user of each row, over another private table.
+    """Return (join, syntax node) that together replace `subquery`, which reads a private table beside the outer one.
 
-    - The join adds columns with the result of `subquery`, from which the node computes its value.
+    The subquery is about the user of each outer row. The join adds columns with its result, from which the node
+    computes the subquery's value.
     - `rows` are the rows of the subquery, with at most one row per user and values of its keys.
     - `tables` maps the aliases of the outer SELECT to names of tables, and `user` is the user column.
     - `number` makes the names of the added columns unique in the statement.
@@ -89,9 +90,10 @@ def join_subquery(
 
 
 def beside(base: SelectSource, rows: SelectSource, user: str, number: int) -> tuple[SelectSource, SelectSource]:
-    """Return (`base`, `rows`), both computed from the table of `base` joined with the rows of another private table.
+    """Return (`base`, `rows`), changed so that both are computed from one table, the table of `base` with a join added.
 
-    - `base` are the rows of a subquery over one private table, and `rows` those of a subquery over another one.
+    - `base` are the rows of a subquery over one private table, and `rows` those of a subquery over another private
+      table, which is joined.
     - `user` is the user column, and `number` makes the names of the added columns unique in the statement.
 
     The rows of `base` stay the same, because the join adds columns only.
@@ -132,9 +134,10 @@ def beside(base: SelectSource, rows: SelectSource, user: str, number: int) -> tu
 
 
 def main_table(tree: exp.Expr, others: Collection[str]) -> str | None:
-    """Return the private table that the answer of the statement `tree` is about, if it is not among `others`.
+    """Return the private table that the answer of the statement `tree` is about: the first that is not in `others`.
 
-    `others` are the tables that were declared beside it. None if the statement names no other table.
+    `others` are the public and the further private tables that were declared beside it. None if the statement names no
+    other table.
     """
     common = {each.alias.lower() for each in tree.find_all(exp.CTE)}
     names = [".".join(part.name for part in table.parts) for table in tree.find_all(exp.Table)]
@@ -148,8 +151,8 @@ _OTHER = "other table"
 def schema_beside(schema_of: Callable[[str, tuple[Join, ...]], Schema], main: str, table: str, user: str) -> Schema:
     """Return the columns of the private table `table`, which was declared beside the private table `main`.
 
-    `schema_of` returns the columns of a private table together with the tables joined to it, and `user` is the user
-    column.
+    `schema_of(name, joins)` returns the columns of a private table together with the tables joined to it. The columns
+    are found as those that a join of `main` with `table` on the user column `user` adds.
     """
     join = Join(table=table, keys=(Key(column=user, joined=user),), alias=_OTHER)
     # A name that both tables have stands after the name of its table.
@@ -159,7 +162,7 @@ def schema_beside(schema_of: Callable[[str, tuple[Join, ...]], Schema], main: st
 
 
 def tables_read(node: exp.Expr) -> Iterator[exp.Expr]:
-    """Yield the nodes of all tables and common table expressions that `node`, a subquery or SELECT, names in FROM."""
+    """Yield the nodes of all tables and common table expressions in FROM and JOIN of `node`, a subquery or SELECT."""
     inner = node.unnest() if isinstance(node, exp.Subquery) else node
     if isinstance(inner, exp.Table):
         yield inner

@@ -45,8 +45,9 @@ _DEPENDS_ON_OTHERS = {
 
 
 class PerUserReader:
-    """Converts a SELECT in which each row comes from the rows of one user into a derived table of private rows.
+    """Converts a per-user SELECT into the derived table of private rows that it computes.
 
+    In a per-user SELECT, each row of the result is computed from the rows of one user.
     - `select` is its syntax node.
     - `source` are the private rows that it reads.
     - `settings` has the user column.
@@ -182,10 +183,9 @@ class PerUserReader:
         return self._rows.read(self._replace_windows(node.copy(), self._rows.read))
 
     def _replace_windows(self, node: exp.Expr, read: Callable[[exp.Expr], RowExpression]) -> exp.Expr:
-        """Return the node with each window function in it replaced by the column that holds the function's value.
+        """Return `node`, changed in place, with each window function in it replaced by the column that holds its value.
 
-        `read` converts the arguments of the window functions into row expressions (values computed from each row). The
-        node is changed in place.
+        `read` converts the arguments of the window functions into row expressions (values computed from each row).
         """
         if isinstance(node, exp.Window):
             return exp.column(self._window(node, read), quoted=True)
@@ -196,7 +196,7 @@ class PerUserReader:
         return node
 
     def _window(self, node: exp.Expr, read: Callable[[exp.Expr], RowExpression]) -> str:
-        """Return the name of the column of the derived table that has the values of the window function `node`.
+        """Return the name of the derived table's column that holds the values of the window function `node`.
 
         The column is added if there is none yet. `read` converts the function's arguments into row expressions (values
         computed from each row).
@@ -210,10 +210,10 @@ class PerUserReader:
         return name
 
     def _window_steps(self, read: Callable[[exp.Expr], RowExpression]) -> list[Step]:
-        """Return the steps that compute the window functions of the SELECT and keep the rows that satisfy its QUALIFY.
+        """Return the steps that compute the window functions of the SELECT, and then keep the rows as QUALIFY says.
 
         A step is an operation that an engine applies to private rows. `read` converts a condition into a row expression
-        (a value computed from each row). The columns of the SELECT must have been converted before, because their
+        (a value computed from each row). Must be called after the columns of the SELECT were converted, because their
         conversion collects their window functions.
         """
         qualify = self._select.args.get("qualify")
@@ -256,8 +256,8 @@ class PerUserReader:
     def _group_steps(self) -> list[Step]:
         """Return the steps that compute the rows of SELECT .. GROUP BY user, ..
 
-        A step is an operation that an engine applies to private rows. The steps compute the groups of each user,
-        HAVING, the window functions, and the columns, in this order.
+        A step is an operation that an engine applies to private rows. The steps are, in this order: group the rows of
+        each user, filter by HAVING, compute the window functions, and select the columns.
         """
         user = self._settings.user
         self._read_keys()
@@ -324,8 +324,8 @@ class PerUserReader:
     def _over_groups(self, node: exp.Expr) -> RowExpression:
         """Return the row expression for `node`, part of the SELECT list or HAVING of a SELECT with GROUP BY user.
 
-        A row expression is a value computed from each row. The rows here are those after grouping: each of them has the
-        keys and the aggregates of one group of one user.
+        A row expression is a value computed from each row. Here a row is one group of one user: it has the values of
+        the group columns, and the aggregates over the rows of this group.
         """
         return self._rows.read(self._rewrite_node(node.copy()))
 
@@ -352,9 +352,9 @@ class PerUserReader:
         return node
 
     def _aggregate(self, node: exp.Expr) -> str:
-        """Return the name of the column that holds the value of the aggregate call `node` over one user's rows.
+        """Return the name of the column with the value of the aggregate call `node` over one user's rows in a group.
 
-        Equal calls in this SELECT share a column; the first of them adds the aggregate to those to be computed.
+        Equal calls in this SELECT share a column, which the first of them adds.
         Raises: `InvalidParameter` for a call that is not supported.
         """
         condition: RowExpression | None = None
@@ -467,8 +467,8 @@ def _read_window(
 def _with_definition(node: exp.Expr, definitions: dict[str, exp.Expr]) -> exp.Expr:
     """Return the window function `node` with its OVER w replaced by the definition of w in the WINDOW clause.
 
-    `definitions` are the windows of the WINDOW clause by name, in lower case. A window without a name is returned
-    unchanged.
+    `definitions` maps the names of the WINDOW clause, in lower case, to their definitions. A function whose OVER names
+    no window is returned unchanged.
     Raises: `InvalidParameter` if the clause does not define the name.
     """
     alias = node.args.get("alias")
@@ -519,10 +519,10 @@ def _rows(node: exp.Expr | str | None, name: str) -> int:
 def _with_arguments(
     window: UserWindow, call: exp.Expr, condition: exp.Expr | None, read: Callable[[exp.Expr], RowExpression]
 ) -> UserWindow:
-    """Return `window` with the arguments of the function call `call`, so that only rows with `condition` count.
+    """Return `window` with the arguments of the function call `call`; only rows that satisfy `condition` count.
 
-    `condition` is that of FILTER (WHERE ..); None counts all rows. `read` converts a syntax node into a row expression
-    (a value computed from each row).
+    `condition` is the condition of FILTER (WHERE ..); None counts all rows. `read` converts a syntax node into a row
+    expression (a value computed from each row).
     Raises: `InvalidParameter` for the wrong number or kind of arguments.
     """
     function, arguments = window.function, call.expressions

@@ -152,7 +152,7 @@ def _with_known_calls(tree: exp.Expr) -> Iterator[str]:
 
 
 def with_other_aliases(text: str, columns_of: ColumnsOf) -> Iterator[str]:
-    """Yield the statement `text` with new names for aliases in the SELECT list that are also columns of a table.
+    """Yield the statement `text` with new names for the aliases of its SELECT list that are also columns of a table.
 
     For example, SELECT f(x) AS month .. GROUP BY month groups by the table's column month, if there is one, and not by
     f(x). So the alias is renamed to month_1, also in GROUP BY and ORDER BY. `columns_of` returns the columns of a table
@@ -185,7 +185,7 @@ def with_other_aliases(text: str, columns_of: ColumnsOf) -> Iterator[str]:
 
 
 def _with_known_names(tree: exp.Expr, columns_of: ColumnsOf) -> exp.Expr | None:
-    """Return a copy of the statement `tree` in which the most similar known name replaces each unknown column name.
+    """Return a copy of the statement `tree` in which the most similar known name replaces each misspelt column name.
 
     `columns_of` returns the known columns of a table by its name. Returns None if no unknown name is similar to a known
     one.
@@ -396,9 +396,9 @@ def _sql_text(tree: exp.Expr) -> Iterator[str]:
 
 
 def _rewrite_call(node: exp.Expr) -> None:
-    """Replace a refused function call, `node`, in place by a similar call that is supported.
+    """Replace the refused function call `node`, in place, by a similar call that is supported.
 
-    For example, MIN becomes a quantile, and BOOL_OR becomes COUNTIF. A call for which no similar call is known is left.
+    For example, MIN becomes a quantile, and BOOL_OR becomes COUNTIF. A call without a known replacement is not changed.
     """
     function = str(node.this).upper()
     arguments = node.expressions
@@ -541,8 +541,8 @@ def _keep_countable(select: exp.Expr) -> None:
 def _simplest(tree: exp.Expr, user: str) -> Iterator[str]:
     """Yield the simplest suggestions: SQL texts that count the distinct users of one table that the statement reads.
 
-    `tree` is the syntax tree of the statement, and `user` the user column. For each table, the count per group, if the
-    statement groups by columns, comes before the count of all users.
+    `tree` is the syntax tree of the statement, and `user` the user column. Every table gives a count of all its users.
+    If the statement groups by columns of the table, a count of users per group comes before it.
     """
     common = {each.alias.lower() for each in tree.find_all(exp.CTE)}
     tables = [each for each in tree.find_all(exp.Table) if each.name.lower() not in common]

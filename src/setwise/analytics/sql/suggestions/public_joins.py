@@ -75,10 +75,10 @@ def left_join_of_released(tree: exp.Expr) -> exp.Expr | None:
 
 
 def not_exists_for_not_in(tree: exp.Expr) -> exp.Expr | None:
-    """Return `tree` with x IS NOT NULL AND NOT EXISTS (..) in place of x NOT IN (SELECT y FROM t WHERE ..).
+    """Return `tree`, changed in place, with x IS NOT NULL AND NOT EXISTS (..) for x NOT IN (SELECT y FROM t WHERE ..).
 
-    `tree` is changed in place. The two conditions differ if a y is null, or if the SELECT has no rows and x is null.
-    Returns None if `tree` has no such NOT IN.
+    The two forms differ if a y is null, or if the SELECT has no rows and x is null. Returns None if `tree` has no such
+    NOT IN.
     """
     changed = False
     for node in [each for each in tree.find_all(exp.Not) if isinstance(each.this, exp.In)]:

@@ -22,7 +22,7 @@ _SPLITS = ("STRING_SPLIT", "STRING_TO_ARRAY", "STR_SPLIT", "SPLIT", "REGEXP_SPLI
 
 
 def close_statements(tree: exp.Expr) -> Iterator[exp.Expr]:
-    """Yield syntax trees of statements that ask nearly what `tree` asks, each without one construct that is refused.
+    """Yield syntax trees of statements that ask nearly what `tree` asks; each replaces one construct that is refused.
 
     `tree` itself is not changed.
     """
@@ -34,7 +34,7 @@ def close_statements(tree: exp.Expr) -> Iterator[exp.Expr]:
 
 
 def statements_about_values(tree: exp.Expr) -> Iterator[exp.Expr]:
-    """Yield syntax trees of statements to ask instead of `tree`, which selects values of single users.
+    """Yield syntax trees of statements to ask instead of `tree`, a statement that shows values of single users.
 
     - Instead of MIN and MAX of a time: the first and the last month among the released (noisy) counts by month.
     - Instead of values, as in ANY_VALUE(x) or STRING_AGG(x): the number of rows with each value.
@@ -82,10 +82,9 @@ def _group_keys(select: exp.Expr) -> list[exp.Expr]:
 
 
 def _without_split(tree: exp.Expr) -> exp.Expr | None:
-    """Return `tree` with x in place of UNNEST(STRING_SPLIT(x, ..)), in the SELECT list or in FROM.
+    """Return `tree`, changed in place, with x instead of UNNEST(STRING_SPLIT(x, ..)) in the SELECT list or in FROM.
 
-    The rewritten query counts each text as a whole instead of its parts. `tree` itself is changed. Returns None if
-    `tree` has no such call.
+    The rewritten query counts each text as a whole, and not its parts. Returns None if `tree` has no such call.
     """
     names: dict[str, exp.Expr] = {}
     for join in [each for each in tree.find_all(exp.Join) if isinstance(each.this, exp.Unnest)]:
@@ -145,10 +144,10 @@ def _unite(selects: Sequence[exp.Expr]) -> exp.Expr:
 
 
 def _united_aggregates(tree: exp.Expr) -> exp.Expr | None:
-    """Return `tree`, a SELECT over a UNION ALL of private rows, with COUNT and SUM computed in each part of the union.
+    """Return a statement that sums noisy numbers in place of `tree`, a SELECT with COUNT or SUM over a UNION ALL.
 
-    The outer SELECT then adds up the released (noisy) numbers of the parts. Returns None if `tree` has another form,
-    other aggregates, or a HAVING.
+    COUNT and SUM are computed over each side of the UNION ALL of private rows, and the outer SELECT adds up these
+    released (noisy) numbers. Returns None if `tree` has another form, other aggregates, or a HAVING.
     """
     source = tree.args.get("from_") if isinstance(tree, exp.Select) else None
     union = source.this.this if source is not None and isinstance(source.this, exp.Subquery) else None
@@ -187,11 +186,11 @@ def _united_aggregates(tree: exp.Expr) -> exp.Expr | None:
 
 
 def _grouped_subquery(tree: exp.Expr) -> exp.Expr | None:
-    """Return a statement that asks for all groups at once what a correlated subquery of `tree` asks for one group.
+    """Return a statement that asks for all groups at once what a correlated subquery of `tree` asks for each outer row.
 
-    For (SELECT COUNT(*) FROM t p WHERE p.g = o.g) it is SELECT g, COUNT(*) FROM t p GROUP BY g. Only the first scalar
-    subquery with an aggregate is used; the columns that it compares with the outer table become group columns. None if
-    there is no such subquery.
+    For (SELECT COUNT(*) FROM t p WHERE p.g = o.g) it is SELECT g, COUNT(*) FROM t p GROUP BY g. The first scalar
+    subquery with an aggregate that compares its columns with the outer table is used; these columns become the group
+    columns. None if there is no such subquery.
     """
     for subquery in [each for each in tree.find_all(exp.Subquery) if isinstance(each.parent, exp.Select | exp.Alias)]:
         inner = subquery.this
@@ -284,8 +283,8 @@ def _period_of_times(tree: exp.Expr) -> exp.Expr | None:
 def _counted_values(tree: exp.Expr) -> exp.Expr | None:
     """Return `tree` with x in place of an aggregate such as STRING_AGG(x) or ANY_VALUE(x), and grouped by x as well.
 
-    COUNT(*) is added if no other aggregate is left. `tree` itself is changed; its ORDER BY, LIMIT and HAVING are
-    removed. Returns None if it is not a SELECT with such an aggregate, or if it has window functions.
+    COUNT(*) is added if no other aggregate is left. `tree` itself is changed, and its ORDER BY, LIMIT and HAVING are
+    removed. Returns None if `tree` is not a SELECT with such an aggregate, or if it has window functions.
     """
     if not isinstance(tree, exp.Select):
         return None
