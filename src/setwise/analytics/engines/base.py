@@ -63,7 +63,7 @@ def without_driver_error(call: Callable[Arguments, Result]) -> Callable[Argument
 
 
 class EngineQuery(Protocol):
-    """A query of one open table: its methods compute the counts or statistics of one aggregation, without noise."""
+    """The query of one aggregation of one open table; its methods return exact counts or statistics, without noise."""
 
     def histogram(self, most: int | None) -> Histogram:
         """Return the exact count (no noise) of every group whose count is positive.
@@ -88,7 +88,7 @@ class EngineQuery(Protocol):
         """Return exact sums of users' weights per group, for the private search for groups.
 
         `found_labels` are the groups that the search has found so far; the result has all other groups. A user who
-        keeps n of these adds about 2^20/sqrt(n) to each, so that the l2 norm of what one user adds is at most 2^20.
+        keeps n other groups adds about 2^20/sqrt(n) to each, so that the l2 norm of what one user adds is at most 2^20.
         Raises: `EngineFailed` or `UnsuitableTable` with a fixed message, because the driver's may quote private rows.
         """
         # A query may store the (user, group) pairs in the first round instead of reading the table in each.
@@ -96,10 +96,10 @@ class EngineQuery(Protocol):
 
 
 class WeightReader:
-    """Context manager that reads sums of users' weights per group (no noise) for the private search for groups.
+    """Context manager that reads exact sums of users' weights per group, for the private search for groups.
 
-    A user with n groups gives each a weight of about 1/sqrt(n). All rounds of the search share one query. `aggregation`
-    names the user and group columns of the table that `engine` has open.
+    A user who keeps n groups gives each a weight of about 1/sqrt(n). All rounds of the search share one query.
+    `aggregation` names the user and group columns of the table that `engine` has open.
     """
 
     def __init__(self, engine: "Engine", aggregation: Aggregation) -> None:
@@ -123,9 +123,9 @@ class WeightReader:
 
     @without_driver_error
     def read(self, found_labels: Sequence[Label]) -> GroupWeights:
-        """Return sums of users' weights per group, without noise, for all groups that are not in `found_labels`.
+        """Return exact sums of users' weights per group, for all groups that are not in `found_labels`.
 
-        Earlier rounds found `found_labels`. A user who keeps n other groups adds about 2^20/sqrt(n) to each.
+        Earlier rounds found `found_labels`. A user who keeps n other groups adds about 2^20/sqrt(n) to each of them.
         """
         return self._query.group_weights(found_labels)
 
@@ -218,7 +218,7 @@ class Engine(ABC):
     def relations(self) -> tuple[str, ...]:
         """Return the schema-qualified names of the server's tables that this engine reads; empty for files.
 
-        A view gives its own name and the names of the tables below it. The names show whether two engines read the same
+        A view gives its own name and those of the tables below it. Equal names show that two engines read the same
         data.
         """
         return ()
@@ -267,7 +267,7 @@ class Engine(ABC):
     ) -> Manifest:
         """Rank each user's groups (items) at random, store the ranks as a prepared dataset, and return its description.
 
-        A later histogram of k groups per user reads only the ranks 1 to k.
+        A later histogram with at most k groups per user reads only the ranks 1 to k.
 
         - `user` and `item` name columns.
         - `value` names the column that is summed per user and item. None counts rows.
@@ -433,7 +433,7 @@ class SqlEngineQuery(ABC):
         return self._builder.kept_pairs(self._aggregation, pairs, self._salt())
 
     def _not_among(self, labels: Sequence[str], found_labels: Sequence[Label]) -> list[str]:
-        """Return [condition], a SQL condition that a row's group is not in `found_labels`; [] if no group was found.
+        """Return a list with one SQL condition, that a row's group is not in `found_labels`; [] if no group was found.
 
         `labels` are the SQL expressions of the row's labels.
         """
@@ -530,7 +530,7 @@ class SqlEngineQuery(ABC):
 
     @cached_property
     def _in_domain(self) -> list[str]:
-        """[condition], a SQL condition that a row's labels are one of the public labels; [] if no labels are public."""
+        """A list with one SQL condition, that a row's label is among the public labels; [] if labels are not public."""
         if self._aggregation.domain is None:
             return []
         if self._manifest is None:

@@ -210,8 +210,8 @@ class StatementBuilder:
     def keep_items(self, aggregation: Aggregation, ranked: str, columns: str = "n") -> str:
         """Return SQL for the labels and `columns` of the groups (items) that users keep, one row per user and group.
 
-        `ranked` is the SQL statement of all users' groups with a random rank each. A user keeps the groups whose rank
-        is at most `aggregation.contributions`. `columns` are comma-separated names of columns of `ranked`.
+        `ranked` is the SQL of all groups of each user, numbered in random order by the column rank. A user keeps the
+        groups of rank `aggregation.contributions` or less. `columns` are comma-separated names of columns of `ranked`.
         """
         labels = label_columns(aggregation)
         return f"SELECT {labels}, {columns} FROM ({ranked}) AS ranked WHERE rank <= {aggregation.contributions}"
@@ -248,7 +248,7 @@ class StatementBuilder:
 
         `pairs` is SQL for one row (labels, u) per user u and group. A user with k groups adds to each about
         2^20/sqrt(k) as weight, 2^14/sqrt(k) as root and 2^14/k as share, rounded down. The search finds groups by their
-        weights. A survey before the search estimates the number of users from roots and shares.
+        weights. Before it, the noisy sums of roots and shares estimate the number of users and their groups.
         """
         labels = label_columns(aggregation)
         counted = f"SELECT {labels}, COUNT(*) OVER (PARTITION BY u) AS n FROM ({pairs}) AS pairs"
@@ -272,8 +272,8 @@ class StatementBuilder:
         Its columns are (labels, cell, measure, users, s0, n0, s1, ...).
 
         - A row with measure = -1 is about a whole group: users is its number of users, s<i> the sum of measure i, and
-          n<i> the number of users who add to the sum (with `Measure.rows`, of their values).
-        - A row with measure = i >= 0 is about an integer (cell) in a group: users is the number of users who add it by
+          n<i> the number of users who add to that sum (with `Measure.rows`, the number of their values).
+        - A row with measure = i >= 0 is about one integer (cell) in a group: users is the number of users who add it by
           measure i, its votes (with `Measure.weight`), or the group's distinct values (with `Measure.distinct`).
 
         `rows` is the SQL of the rows. `salt` is the SQL expression for random choices, or None if there are none. If
@@ -420,11 +420,11 @@ class StatementBuilder:
     def _one_number_parts(
         self, kept: str, labels: str, sums: Mapping[str, str], celled: Sequence[str]
     ) -> tuple[dict[str, str], list[str]]:
-        """Return (tables, selects): SQL for the measures by which a user adds one number to a group.
+        """Return (common tables, selects): SQL for the measures by which a user adds one number to a group.
 
-        `tables` are common table expressions by name, `selects` are for UNION ALL. `kept` is SQL with one row per user
+        The results are common table expressions by name, and SELECTs for UNION ALL. `kept` is SQL with one row per user
         and group, `labels` its label columns, and `sums` maps result columns to SQL sums over users. `celled` names
-        columns of `kept`; for each value of such a column, the users who have the value are counted.
+        columns of `kept`; for each value in one of them, the users who have the value are counted.
         """
         added = "".join(f", {value} AS {name}" for name, value in sums.items())
         users = self.dialect.int64("COUNT(*)")
@@ -539,8 +539,8 @@ def label_columns(aggregation: Aggregation) -> str:
 def _counted_groups(aggregation: Aggregation, columns: Iterable[str]) -> list[str]:
     """Return the SQL text of each of `columns` for a SELECT that has one row per user and group.
 
-    Column w<i> is the number that a user adds to the group by measure i of `aggregation`. If it depends on all groups
-    of the user, as their number does, its text is a window function. Any other text is just the column's name.
+    Column w<i> is the number that a user adds to the group by measure i of `aggregation`. If that number depends on all
+    groups of the user, as a number of groups does, the text is a window function. Any other text is the column's name.
     """
     spanning = {}
     for place, measure in enumerate(aggregation.measures):

@@ -39,7 +39,8 @@ class JoinableTables:
     """The tables that may be joined to a private table, as the data holder declares them: sources by table name.
 
     A table in `public` may be joined on any column. A table in `private` must have a user column of the same name as
-    the private table, and is joined on this column alone, because on another one a row would belong to two users.
+    the private table. It is joined on that column, and on others only beside it, because otherwise a row would belong
+    to two users.
     """
 
     public: Mapping[str, Source] = field(default_factory=dict)
@@ -82,7 +83,7 @@ class Joined:
     - `joins` has one join for each joined table.
     - `name` is the name by which `joins` refer to the private table, or "".
     - `user` is the user column of the private table. It may be "" if nothing is joined.
-    - `joinable` has the tables that can be joined.
+    - `joinable` has the tables that may be joined.
     - `derivation` has the steps that compute columns, filter rows or group the rows of each user.
     """
 

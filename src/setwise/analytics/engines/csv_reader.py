@@ -258,8 +258,8 @@ class CsvFile:
     def batches(self, columns: Sequence[str], layout: Layout | None = None) -> Iterator[pa.RecordBatch]:
         """Yield Arrow batches of the columns named `columns` as text, with records in the order of the file.
 
-        Malformed records are left out. `layout` (number of cells, separator, block sizes) is for tests; None means the
-        layout that follows from the header and the CSV format.
+        Malformed records are left out. `layout` (number of cells, separator, block sizes) is for tests; None takes it
+        from the header and the CSV format.
         """
         if not self.names:
             return
@@ -278,7 +278,8 @@ class CsvFile:
     def _records(self, layout: Layout | None = None) -> Records:
         """Return the records of the file.
 
-        `layout` is for tests; None means the layout that follows from the header and the CSV format.
+        `layout` (number of cells, separator, block sizes) is for tests; None takes it from the header and the CSV
+        format.
         """
         layout = layout or Layout(width=len(self.names), separator=ord(self._format.mark), crlf=self._header.crlf)
         return Records(self._open, self._header.start, layout)

@@ -46,7 +46,7 @@ _LARGEST_SUMMED = 2**42
 
 @dataclass(frozen=True, slots=True)
 class DerivedTable:
-    """The SQL of the table that results if the steps of `derivation` (such as filters) are applied to a source table.
+    """The SQL of a derived table: the result of the steps of `derivation` (such as filters) applied to a source table.
 
     - `source` has the columns of the source table.
     - `dialect` writes the SQL.
@@ -80,10 +80,10 @@ class DerivedTable:
         return schema
 
     def _schema_after(self, step: Step, observed: set[str], schema: Schema, source: Schema) -> Schema:
-        """Return the columns that the table has after `step` (such as a filter), one of the steps that derive it.
+        """Return the columns that the table has after `step`, one of the steps (such as filters) of its derivation.
 
-        `schema` has all columns before `step`, and `observed` the names of those that `step` or a later step reads (see
-        `_visible`). `source` has the columns of the source table, to which the first step was applied.
+        `schema` has all columns before `step`, `observed` the names of those that `step` or a later step reads, and
+        `source` the columns of the source table, before the first step.
         """
         joined = self._second_table(step)._schema_from(source) if isinstance(step, JoinUserRows) else None
         return _step_schema(step, _visible(step, observed, schema), joined, self.dialect)
@@ -94,10 +94,10 @@ class DerivedTable:
         return replace(self, derivation=step.rows, outputs=frozenset({step.user, *outputs}))
 
     def _observed_columns(self) -> list[set[str]]:
-        """Return, for each derivation step, the names of the columns before it that this step or a later one reads.
+        """Return, for each step, the names of the columns of its input that this step or a later one reads.
 
-        They include the columns that a query reads at the end: `outputs` or, if that is None, those that the analyst's
-        statement names. A set may have names that its table lacks.
+        The columns that a query reads at the end count too: `outputs`, or those that the analyst's statement names if
+        `outputs` is None. A set may have names that its table lacks.
         """
         observed = set(self.outputs) if self.outputs is not None else self._named_columns()
         before = []
@@ -107,9 +107,9 @@ class DerivedTable:
         return before[::-1]
 
     def _named_columns(self) -> set[str]:
-        """Return the names of the columns, of the source table or computed, that occur in the analyst's SQL statement.
+        """Return the names of all columns, of the source table or computed, that the analyst's SQL statement mentions.
 
-        A statement may name the column "t.c" of a joined table t as c alone, so the name c includes every such column.
+        A statement may write the column "t.c" of a joined table t as c alone, so the name c includes every such column.
         """
         names = {*self.source.names, *(name for step in self.derivation.steps for name in names_added(step))}
         ties = {name for step in self.derivation.steps if isinstance(step, AddWindows) for name in step.ties}
@@ -187,7 +187,7 @@ class DerivedTable:
 def _expanded_lengths(step: Step, lengths: dict[str, int], schema: Schema, dialect: Dialect) -> dict[str, int]:
     """Return, for each computed column after `step`, how many characters its SQL has once an engine has expanded it.
 
-    Engines replace the name of a computed column by its SQL, but not after an aggregation, window or join: then the
+    Engines replace the name of a computed column by its SQL, except after an aggregation, window or join; then the
     result is {}. `lengths` has the expanded lengths before `step`, and `schema` all columns before it.
     Raises: `InvalidParameter` if a text becomes too long for engines.
     """
@@ -220,11 +220,11 @@ _SOURCE_ROWS = "source_rows"
 
 
 def _visible(step: Step, observed: set[str], schema: Schema) -> Schema:
-    """Return the columns of `schema`, the table before `step`, that the step passes on: all, or those in `observed`.
+    """Return the columns of `schema`, the input of `step`, that the step can use and passes on.
 
-    All are passed on unless `step` breaks ties: it sorts rows that are equal in an ORDER BY by all other columns that
-    are passed on. Then only `observed` columns (read by this step or a later one) are passed on, so that rows which tie
-    in them can stand in any order without changing a result.
+    These are all columns, unless the values of `step` depend on the order of ties, rows that are equal in an ORDER BY.
+    Such a step sorts ties by all columns that it can use. So it gets only `observed`, the columns that it or a later
+    step reads: rows that are equal in these can stand in any order without changing a result.
     """
     if not _sorts_ties(step):
         return schema
@@ -238,7 +238,7 @@ def _sorts_ties(step: Step) -> bool:
 
 
 def _columns_before(step: Step, wanted: set[str]) -> set[str]:
-    """Return the names of the columns that are read before `step` (such as a filter) if `wanted` are read after it.
+    """Return which columns of the input of `step` (such as a filter) are read if `wanted` are read of its output.
 
     They are the columns that the step itself reads, and those of `wanted` that it does not compute.
     """
@@ -316,9 +316,9 @@ def _step_sql(
     schema: Schema,
     dialect: Dialect,
 ) -> str:
-    """Return the SELECT statement, as SQL text of `dialect`, of `step`, such as a filter or computed columns.
+    """Return `step` (a filter, computed columns, ...) as a SELECT statement in `dialect`.
 
-    `relation` is the SQL text after FROM of the table before the step, and `schema` its columns.
+    The SELECT reads FROM `relation`, the SQL of the step's input, which has the columns `schema`.
     """
 
     def select_list(columns: Sequence[NamedExpression]) -> str:
@@ -351,10 +351,10 @@ def _step_sql(
 
 
 def _windows_sql(step: AddWindows, relation: str, schema: Schema, dialect: Dialect) -> str:
-    """Return the SQL statement, in `dialect`, that adds the window functions of `step` to the rows of `relation`.
+    """Return the SELECT, in `dialect`, that adds the window functions of `step` to the rows of `relation`.
 
-    `relation` is the SQL text after FROM, with the columns of `schema`. Rows that are equal in a window's ORDER BY are
-    sorted by all columns, in order of their names. So the result does not depend on how an engine sorts them.
+    `relation` is the SQL of the step's input, to stand after FROM, with the columns of `schema`. Rows that are equal in
+    a window's ORDER BY are sorted by all columns, in order of their names, so that all engines agree.
     """
     user = schema.column(step.user)
     by_content = {(each.keys, each.order) for each in step.windows if _depends_on_ties(each)}

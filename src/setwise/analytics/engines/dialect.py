@@ -20,7 +20,8 @@ EPOCH_DAYS = date(1970, 1, 1).toordinal() - 1
 class Dialect(ABC):
     """How one engine writes SQL. Methods take and return SQL text, unless their descriptions say otherwise.
 
-    - `types` has the engine's type names of each kind; constants are cast to the first.
+    A `Kind` is Setwise's own name of a type, such as TEXT or DATE, which is the same for all engines.
+    - `types` has the engine's type names for each kind; constants are cast to the first.
     - `materializes` says that the engine can materialise a common table expression.
     - `hashes_integers_apart` says that `rank_hash` never gives two integer labels of one user equal hashes, so that no
       label need be compared after the hash.
@@ -152,7 +153,7 @@ class Dialect(ABC):
         return self.int64(f"EXTRACT({self.iso_weekday if unit is TimeUnit.WEEKDAY else unit.upper()} FROM {day})")
 
     def days_before(self, day: str, days: str) -> str:
-        """Return a SQL expression for the date that is `days` days before the date `day`, both SQL expressions."""
+        """Return a SQL expression for a date `days` days earlier; `day`, the date, and `days` are SQL expressions."""
         return f"{day} - CAST({days} AS INTEGER)"
 
     def date_constant(self, day: date) -> str:
@@ -320,7 +321,7 @@ class Dialect(ABC):
         """
 
     def smallest_rows(self, columns: Sequence[str], order: str, number: int) -> str | None:
-        """Return a SELECT list that, with GROUP BY, gives the `number` rows of each group with the smallest `order`.
+        """Return a SELECT list that, with GROUP BY, gives each SQL group's `number` rows with the smallest `order`.
 
         The result rows have the columns named in `columns`; `order` is a SQL expression. None, the default, means that
         a window function must rank the rows instead.
@@ -400,9 +401,10 @@ and 5.8 GB, whatever the rows are.
 
 
 def expanded_length(text: str, lengths: Mapping[str, int], dialect: Dialect) -> int:
-    """Return the number of characters of the SQL `text` after column names in it are replaced by the columns' SQL.
+    """Return how many characters the SQL `text` has once each column name in it is replaced by that column's SQL.
 
-    `lengths` maps a column's name to the number of characters of its SQL. `dialect` quotes the names.
+    DuckDB and Spark expand subqueries in this way. `lengths` maps a column's name to the number of characters of its
+    SQL. `dialect` quotes the names.
 
     Raises: `InvalidParameter` if the number exceeds `LONGEST_EXPANDED`.
     """

@@ -122,10 +122,10 @@ class Measures:
     dialect: Dialect
 
     def row_values(self) -> list[str]:
-        """Return the SQL expressions of the columns v0, v1, ...: the numbers of a row from which measures are computed.
+        """Return the SQL expressions of the columns v0, v1, ..., which hold the numbers of a row that measures need.
 
-        A measure is a number that each user adds to a group. The expressions give integers or null, except for a
-        measure of distinct values, which needs the table's own values.
+        A measure is a number that each user adds to a group; it is computed from one such number of each row. The
+        expressions give integers or null, except for a measure of distinct values, which needs the table's own values.
         """
         sources = list(self._sources().values())
         values = [self._row_value(measures) for measures in sources]
@@ -162,7 +162,7 @@ class Measures:
         return sums
 
     def user_values(self) -> dict[int, str]:
-        """Return SQL expressions of the integers that a user adds to a group, as a dict by the measure's position.
+        """Return SQL expressions of the integers that a user adds to a group, as a dict by the position of the measure.
 
         The expressions refer to the columns of `user_sums`, and are null for a user who adds nothing. Measures by which
         one user adds several integers to a group are left out.
@@ -170,17 +170,16 @@ class Measures:
         return {place: self._user_value(each) for place, each in enumerate(self.measures) if not each.is_spread}
 
     def row_name(self, measure: Measure) -> str:
-        """Return the name of the SQL column (v0, v1, ...) that holds, for each row, the number that `measure` reads.
+        """Return the name (v0, v1, ...) of the SQL column that holds, for each row, the number that `measure` reads.
 
         A measure is a number that each user adds to a group, such as a sum of a column.
         """
         return f"v{self._place(measure)}"
 
     def user_rows(self, measure: Measure) -> str:
-        """Return a SQL expression for the number of values that one user has in one group, clipped to `measure.rows`.
+        """Return a SQL expression for how many non-null values of the measure's column one user has in one group.
 
-        A measure is a number that each user adds to a group, such as a sum of a column. Values that are null are not
-        counted.
+        The number is at most `measure.rows`, the limit on a user's rows in a group.
         """
         return self.dialect.int64(f"LEAST(c{self._place(measure)}, {measure.rows})")
 
@@ -198,16 +197,16 @@ class Measures:
         return sources
 
     def _excess_places(self) -> list[int]:
-        """Return the i of each SQL column v<i> that has a second column, which holds the excess of the row's number.
+        """Return the i of each SQL column v<i> that has a second column for the excess of the row's number.
 
-        The excess is the part of the number beyond -2^40 or 2^40, and would overflow the fine units of v<i>. Only a
+        The excess is the part of the number beyond -2^40 or 2^40, which would overflow the fine units of v<i>. Only a
         search for clipping bounds sums such large numbers. Integer columns of the table need no second column.
         """
         sources = [measures[0] for measures in self._sources().values()]
         return [place for place, first in enumerate(sources) if first.doubling and not self._is_whole(first)]
 
     def _excess_column(self, place: int) -> list[int]:
-        """Return [j] if column v<j> holds the excess of v<place> (the part of its numbers beyond 2^40), else []."""
+        """Return [j] if column v<j> holds the excess of v<place> (its numbers' part beyond -2^40 or 2^40), else []."""
         places = self._excess_places()
         return [len(self._sources()) + places.index(place)] if place in places else []
 
@@ -350,7 +349,7 @@ def _source(measure: Measure) -> Hashable:
 def _units(measures: Sequence[Measure]) -> tuple[Fraction, Fraction]:
     """Return (origin, unit): a number x of the table is summed as the integer (x - origin) / unit, rounded.
 
-    `measures` are all measures (numbers that a user adds to a group) that are computed from the sum of this integer.
+    `measures` are all measures (numbers that a user adds to a group) that are computed from the sum of these integers.
     """
     # integers have exact sums
     origin = measures[0].origin if all(each.averaged for each in measures) else Fraction(0)

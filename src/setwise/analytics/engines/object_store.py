@@ -68,7 +68,7 @@ class StoredObject:
     - `etag` is the text by which the store marks the content.
     - `version_id` and `modified` (the time of the last modification) are texts of the store, or empty.
 
-    It has those methods of a `Path` that readers of files call.
+    It has the methods of `Path` that readers of files call.
     """
 
     bucket: str
@@ -128,8 +128,7 @@ class StoredObject:
     def _check(self, current: "StoredObject") -> None:
         """Raise `UnsuitableTable` if the object was written again; `current` is the same object, looked up just now.
 
-        The object was written again if its `identity` (of the content) or its time of modification differs from that of
-        `current`.
+        The object was written again if the content's `identity` or the time of modification differs in `current`.
         """
         if (current.identity, current.modified) != (self.identity, self.modified):
             raise UnsuitableTable(f"the object {self} was written while the table was being read: ask again")

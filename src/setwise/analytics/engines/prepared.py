@@ -43,7 +43,7 @@ TAKES_NO_FILTER = (
 class Manifest:
     """Description of a prepared dataset, which stores a random ranking of each user's items (groups) for later queries.
 
-    - `user` and `item` are the columns of the source that were read.
+    - `user` and `item` are the columns of the source table that were read.
     - `value` is the column that is summed, or None if the dataset counts rows.
     - `where` is the text of the filter, or None.
     - `null_item` is the label of rows without an item. None means that they were left out.
@@ -64,7 +64,7 @@ class Manifest:
     def schema(self) -> Schema:
         """Return the columns that queries of the prepared dataset may name: user, item and, if it stores sums, value.
 
-        The schema's `version` is that of the source.
+        The schema's `version` is the version of the source table.
         """
         columns = (self.user, self.item) if self.value is None else (self.user, self.item, self.value)
         return Schema(columns, version=self.source_version, prepared=True)
@@ -150,7 +150,7 @@ def check_destination(path: Path) -> None:
 
 
 def not_replaceable(destination: str | Path) -> InvalidParameter:
-    """Return the error for a `destination` that must not be overwritten, because it exists and is no prepared dataset.
+    """Return the error for a `destination` that exists and must not be overwritten, because it is no prepared dataset.
 
     A prepared dataset stores a random ranking of each user's groups.
     """
@@ -158,10 +158,11 @@ def not_replaceable(destination: str | Path) -> InvalidParameter:
 
 
 def write_prepared(destination: Path, parts: "Iterable[pa.RecordBatchReader]", manifest: Manifest) -> None:
-    """Write `parts`, the rows of a prepared dataset, and its `manifest` to the directory `destination`.
+    """Write a prepared dataset, its rows and its `manifest`, to the directory `destination`.
 
-    A prepared dataset stores a random ranking of each user's groups, one Arrow reader per part of the users. Only the
-    operating system's current user can read the directory.
+    A prepared dataset stores a random ranking of each user's groups. `parts` has its rows as Arrow readers; there are
+    several if the users were split into parts to save memory. Only the operating system's current user can read the
+    directory.
 
     Raises: `EngineFailed` if the files cannot be written, `InvalidParameter` if `destination` exists and is not a
     prepared dataset.
@@ -187,7 +188,7 @@ def write_prepared(destination: Path, parts: "Iterable[pa.RecordBatchReader]", m
 
 
 def _write(file: Path, parts: "Iterable[pa.RecordBatchReader]") -> None:
-    """Write all batches of the Arrow readers `parts`, rows of a prepared dataset, to one new Parquet file `file`."""
+    """Write all rows of a prepared dataset, which the Arrow readers `parts` yield, to one new Parquet file `file`."""
     import pyarrow.parquet as pq
 
     writer: pq.ParquetWriter | None = None

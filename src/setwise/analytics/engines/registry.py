@@ -44,7 +44,7 @@ class OpenRequest:
     - `user` is the user column.
     - `derivation` has the computed columns, filters and groups per user that are applied to the joined rows.
     - `memory` is DuckDB's memory limit, as in "4GiB". None means DuckDB's default.
-    - `progress` is called with the share of work done, from 0 to 1, while a query runs.
+    - `progress` is called with the fraction of work done, from 0 to 1, while a query runs.
     """
 
     address: str

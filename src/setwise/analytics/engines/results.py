@@ -42,7 +42,7 @@ def measure_names(aggregation: Aggregation) -> list[str]:
     """Return the names of the columns of numbers in a result of `StatementBuilder.statistics`.
 
     They are cell, measure and users, and then s<i> and n<i> for each measure i of `aggregation` (a number that each
-    user adds to a group) that is summed. s<i> is its sum over users, and n<i> the number of users who add to the sum,
+    user adds to a group) that is summed. s<i> is the sum over users. n<i> is the number of users who add to that sum
     or, with `Measure.rows`, the number of their values.
     """
     summed = [place for place, measure in enumerate(aggregation.measures) if not measure.in_cells]
@@ -99,7 +99,7 @@ class CellCounts(Mapping[Label, NDArray[np.int64]]):
     """A mapping from a group's label to an array: how many users of the group add each integer by one measure.
 
     A measure is a number that each user adds to a group. Entry c of an array counts the users who add c plus the
-    measure's least integer, or the votes for that integer if the measure has a `weight`. An array is computed from a
+    measure's least integer, or, if the measure has a `weight`, the votes for that integer. An array is computed from a
     query's result when its group is looked up.
 
     - `groups` maps each label to the number of its group.
@@ -167,10 +167,11 @@ def _group_table(
     columns: Mapping[str, NDArray[np.int64]],
     aggregation: Aggregation,
 ) -> GroupTable:
-    """Return the users, sums and cell counts (users or votes per integer) of every group, from the numbers of a result.
+    """Return the users, sums and cell counts (users or votes per integer) of every group.
 
-    `columns` are the columns of numbers, by name, in a result of `StatementBuilder.statistics` for `aggregation`.
-    `groups` maps each label to the number of its group. `places` has the number of the group of each row.
+    - `columns` are the columns of numbers, by name, in a result of `StatementBuilder.statistics` for `aggregation`.
+    - `groups` maps each label to the number of its group.
+    - `places` has, for each row of the result, the number of its group.
     """
     labels = list(groups)
     of_groups = np.flatnonzero(columns["measure"] == -1)

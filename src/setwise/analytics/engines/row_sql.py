@@ -69,7 +69,7 @@ _UPPER, _LOWER = "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz"
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A row expression (a value computed from one row) as SQL: its SQL text (`sql`) and the type of the value (`kind`).
+    """The SQL of a row expression (a value computed from one row): its text `sql`, and the type of the value, `kind`.
 
     `tiny` says that a value may be nearer to 0 than `SMALLEST` without being 0. Computing with it could underflow.
     """
@@ -80,7 +80,7 @@ class Value:
 
 
 def compile_expression(expression: RowExpression, schema: Schema, dialect: Dialect) -> Value:
-    """Return the SQL, in `dialect`, and the type of the row `expression` over a table with the columns of `schema`.
+    """Return the SQL of a row expression in `dialect`, and its type; `schema` has the columns that it may read.
 
     A row expression is a value that an analyst's SQL computes from the columns of one row.
 
@@ -160,7 +160,7 @@ class _Compiler:
         """Return the SQL of a text that identifies a unit of privacy, such as one day of one user.
 
         The text is made of the value of `part`, such as the day, and of the column `user`. Two texts are equal only if
-        both the values and the users are.
+        both the values and the users are equal.
         """
         value = self.value(part)
         if value.kind not in (Kind.TEXT, Kind.INTEGER, Kind.DATE, Kind.BOOLEAN):
@@ -326,7 +326,7 @@ class _Compiler:
         """Return the SQL condition of `expression` if it compares a date or time with a date, time or text constant.
 
         Both sides are converted to one form, dates or microseconds. Returns None for all other comparisons, and for two
-        columns of one type, which are compared without a conversion.
+        columns of one type, which need no conversion.
         """
         sides = (expression.left, expression.right)
         kinds = [self._times.kind(side) for side in sides]

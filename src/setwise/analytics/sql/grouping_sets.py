@@ -108,9 +108,10 @@ def split_grouping_sets(select: exp.Expr) -> GroupedSelects:
 
 
 def _with_name(written: exp.Expr, node: exp.Expr) -> exp.Expr:
-    """Return `node`, a column of a SELECT rewritten for one grouping set, with the name of the column in the statement.
+    """Return `node`, a column of a SELECT rewritten for one grouping set, with the name that the result shows for it.
 
-    `written` is the same column as the statement has it. The name is added as an alias, unless `node` has it already.
+    `written` is the column before the rewriting, which gives the name. The name is added as an alias, unless `node` has
+    it already.
     """
     if isinstance(written, exp.Alias) or node == written:
         return node

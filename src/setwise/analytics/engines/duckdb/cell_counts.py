@@ -94,7 +94,8 @@ def count_repeated_headers(table: DuckDBTable) -> int:
 def typical_numbers(table: DuckDBTable, names: Collection[str]) -> dict[str, int]:
     """Return, by name, the median of each integer column of `table` among `names`, over its first 20,000 rows.
 
-    A column without values is left out.
+    The median shows the data holder whether a column is, for example, in seconds or milliseconds. A column without
+    values is left out.
     """
     import duckdb
 

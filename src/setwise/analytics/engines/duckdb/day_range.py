@@ -21,7 +21,7 @@ class DayRange:
     end: date
 
     def excludes(self, least: object, greatest: object) -> bool:
-        """Return whether no time from `least` to `greatest` is in the range.
+        """Return whether no time between `least` and `greatest` is in the range; both ends are included.
 
         A time without a zone is in UTC. False if `least` or `greatest` is neither a date nor a time.
         """

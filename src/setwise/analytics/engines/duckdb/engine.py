@@ -84,7 +84,7 @@ class DuckDBEngine(Engine):
     - `memory` is DuckDB's memory limit, as in "4GiB", and `threads` its number of threads. None means DuckDB's default.
     - `scratch` is the folder for a private directory with data that does not fit into memory, and `spill` the number of
       bytes that may be written there (None: half of the free space).
-    - `progress` is called with the share of work done, from 0 to 1, while a query runs.
+    - `progress` is called with the fraction of work done, from 0 to 1, while a query runs.
     - `salts` returns the secret numbers by which users' groups are chosen at random.
     - `manifest` describes a prepared dataset (a stored random ranking of each user's groups). None for other tables.
     """
@@ -211,7 +211,7 @@ class DuckDBEngine(Engine):
             cursor.close()
 
     def _set_threads(self, cursor: duckdb.DuckDBPyConnection, threads: int) -> None:
-        """Set DuckDB's number of threads, through `cursor`, to `threads`, if it differs."""
+        """Set DuckDB's number of threads to `threads`, through `cursor`, unless it is that number already."""
         if threads != self._threads:
             cursor.execute(f"SET threads = {threads}")
             self._threads = threads

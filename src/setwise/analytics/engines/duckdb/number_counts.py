@@ -30,8 +30,9 @@ class FarNumber:
     """A number of the column `name` that repeats often and lies far from all others, such as -999.
 
     - `words` are the ways in which cells write the number.
-    - `cells` is the exact number of cells that have it, of the `filled` cells that were looked at.
-    - `low` and `high` are the least and the greatest other number.
+    - `cells` is the exact number of cells with this number, among the `filled` cells with any number that were looked
+      at.
+    - `low` and `high` are the least and the greatest of the other numbers.
     """
 
     name: str
@@ -48,11 +49,12 @@ def far_numbers(
     """Return the numbers of some columns of `table` that repeat often and lie far from all others of their column.
 
     - `names` are the columns. A name that is no column, and a column without numbers, is ignored.
-    - `kinds` has the kinds as which columns of text are read, by name, and `grammar` says how their cells are written.
+    - `kinds` has the types as which columns of text are read, by name, and `grammar` says how their cells are written.
 
-    A number lies far from the others if no other number is within the whole range of the others. Numbers of nines, such
-    as -999 and 99, are codes that people choose because nothing else has them, so they need to be the least or greatest
-    number only, and to be far more frequent than the others. Only the first 200,000 rows are read.
+    A number repeats often if it is in at least 0.2% of the cells, and in at least 5. It lies far from the others if its
+    distance from the nearest of them is greater than the width of their range. For a number of nines, such as -999 and
+    99, a twentieth of the width suffices if it is three times as frequent as an average other number, because people
+    choose such codes. Frequent numbers of nines do not count as others. Only the first 200,000 rows are read.
     """
     import duckdb
 
@@ -80,9 +82,10 @@ def far_numbers(
 
 
 def _far_among(cursor: "duckdb.DuckDBPyConnection", name: str) -> list[FarNumber]:
-    """Return the numbers that repeat often and lie far from all others in the DuckDB table `numbers` of `cursor`.
+    """Return the numbers that repeat often and lie far from all others in the table `numbers` of the DuckDB `cursor`.
 
-    The table has a row for each cell of the column `name`: its `number`, and the `word` that the cell has for it.
+    That table has a row for each cell of the column `name`: the `number`, and the `word` by which the cell writes it.
+    `far_numbers` says what far means.
     """
     frequent = cursor.execute(
         f"SELECT number FROM numbers WHERE number <> 0 GROUP BY number HAVING COUNT(*) >= {_LEAST_CELLS} "

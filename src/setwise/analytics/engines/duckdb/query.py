@@ -74,7 +74,7 @@ class DuckDBEngineQuery(SqlEngineQuery):
     - `manifest` describes a prepared dataset (a stored random ranking of each user's groups). None for other tables.
     - `parts` is the number of parts into which the users are split, so that the statement of each part fits in memory.
     - `salt` is the secret number by which users' groups are chosen at random.
-    - `hashes` remembers which text columns have no hash collisions.
+    - `hashes` remembers which text columns have no hash collisions (two texts with one hash).
     - `errors` returns a context manager that replaces DuckDB's errors by Setwise's own.
     """
 
@@ -208,10 +208,10 @@ class DuckDBEngineQuery(SqlEngineQuery):
         return statement if self._codes is None else self._codes.decode(statement)
 
     def _choose_form(self, *, summed: bool) -> None:
-        """Set, for this query, whether SQL numbers rows or groups them, and whether it replaces texts by hashes.
+        """Choose the faster SQL for this query: it numbers rows or groups them, and hashes may replace texts.
 
-        Both change the speed of the query but not its result. A sample of the users decides whether rows are numbered.
-        `summed` says that the query also sums values of rows, which makes numbering slower.
+        Both choices change the speed of the query but not its result. A sample of the users decides whether rows are
+        numbered. `summed` says that the query also sums values of rows, which makes numbering slower.
         """
         # Numbering (window functions) is faster if few rows repeat a pair of user and item.
         self._numbers_rows = self._sample_rarely_repeats(summed=summed)

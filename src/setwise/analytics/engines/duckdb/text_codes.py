@@ -42,10 +42,12 @@ class DistinctHashes:
 
 
 class TextCodes:
-    """Hashes of 64 bits in place of the text columns of one DuckDB query, because integers sort faster.
+    """Hashes of 64 bits in place of the text columns of one DuckDB query, because integers sort faster than texts.
 
-    `columns` are the names of these columns: u for the user, g0, g1, ... for labels. `decode` turns hashes of labels
-    back into texts. `cursor` is the query's DuckDB cursor.
+    - `columns` are the names of the text columns: u for the user, g0, g1, ... for labels.
+    - `cursor` is the query's DuckDB cursor.
+
+    `encode` replaces texts by hashes, and `decode` turns hashes of labels back into texts.
     """
 
     def __init__(self, columns: Sequence[str], cursor: "duckdb.DuckDBPyConnection") -> None:

@@ -14,10 +14,11 @@ _NUMBER = "[+]?[0-9]+([.]0*)?"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserCount:
-    """Exact counts (no noise) of a table's rows: of all rows, and of those that may not name a real user.
+    """Exact counts (no noise) of the rows of a table that may belong to no real user.
 
-    `rows` is the number of all rows, and `missing` the number of rows without a user. `texts` maps each text that may
-    stand for an unknown user, such as "" or N/A, to its number of rows.
+    - `rows` is the number of all rows.
+    - `missing` is the number of rows whose user is null.
+    - `texts` maps each text that may stand for an unknown user, such as "" or N/A, to its number of rows.
     """
 
     rows: int
@@ -28,7 +29,7 @@ class UserCount:
 def count_users(
     table: DuckDBTable, user: str, grammar: CellGrammar, words: Collection[str], *, is_csv: bool
 ) -> UserCount:
-    """Return how many rows of `table` have no user, or a text in the column `user` that may mean no real user.
+    """Return how many rows `table` has, and how many of them have no user, or a text that may mean no real user.
 
     - `grammar` lists words that mean an empty cell, so that rows with these words have no user.
     - `words` are further texts that may mean no real user, such as N/A and Total. The empty text is one of them, too.
@@ -63,11 +64,12 @@ def count_users(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spellings:
-    """Users that a text column writes in several ways, as 7 and 007, ada and Ada, or "x" and "x " with a blank.
+    """Users that a text column writes in several ways, such as 7 and 007, ada and Ada, or "x" and "x " with a blank.
 
-    - `users` is the exact number of such users.
-    - `first` and `second` are two ways to write one of them.
-    - `are_numbers` says whether every cell that is not empty is a whole number, so that the type integer settles it.
+    - `users` is the exact number of users with several spellings.
+    - `first` and `second` are two spellings of one of them.
+    - `are_numbers` says whether every cell that is not empty is a whole number, so that reading the column as integers
+      makes the spellings equal.
     """
 
     users: int

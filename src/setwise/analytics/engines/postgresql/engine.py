@@ -193,8 +193,9 @@ def open_tables(request: OpenRequest) -> PostgresqlEngine:
 class PostgresqlEngineQuery(SqlEngineQuery):
     """One `aggregation` of `relation`, a PostgreSQL table or join, as SQL statements on a `connection` of its own.
 
-    `salts`, for tests, returns the secret numbers for random choices. None lets the server draw them. `repetition`
-    caches, for all queries of the engine, the numbers of rows and of (user, group) pairs in a sample of the users.
+    - `salts`, for tests, returns the secret numbers for random choices. None lets the server draw them.
+    - `repetition` is a cache that all queries of the engine share: for a sample of the users, the number of rows and
+      the number of distinct (user, group) pairs in them.
     """
 
     def __init__(
@@ -215,7 +216,7 @@ class PostgresqlEngineQuery(SqlEngineQuery):
         self._secret = f"WITH secret AS MATERIALIZED (SELECT {salt} AS salt)"
 
     def prepared_statement(self) -> tuple[str, dict[str, object]]:
-        """Return the SQL statement for a prepared dataset's rows (item, n, rank, users), and its parameters by name.
+        """Return (SQL, parameters): the statement for the rows (item, n, rank, users) of a prepared dataset.
 
         A row says that `users` users have the group `item` at position `rank` of their random order, and each add n to
         it. The statement draws its secret salt itself, unless the salt is given for tests.

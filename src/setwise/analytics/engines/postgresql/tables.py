@@ -168,7 +168,7 @@ _COLUMNS = """
 def find_table(connection: psycopg.Connection[Any], table: str) -> Relation:
     """Return the `Relation` (SQL text and columns) of a table or view, looked up through `connection`.
 
-    `table` is its name, in upper and lower case as the server stores it, with or without a schema. Virtual columns are
+    `table` is the name, in upper and lower case as the server stores it, with or without a schema. Virtual columns are
     left out, because the server computes them while it reads rows and could fail on a row.
 
     Raises: `UnsuitableTable` if there is no such table, or if one row could make reading it fail (definitions.py).

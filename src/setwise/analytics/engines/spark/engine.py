@@ -65,7 +65,7 @@ _GROUP_PROPERTIES = ("spark.jobGroup.id", "spark.job.description", "spark.job.in
 class SparkEngine(Engine):
     """Engine for `table`, a table of a Spark session, which is read where the session runs.
 
-    - `progress` is called with the share of work done, from 0 to 1, while a query runs.
+    - `progress` is called with the fraction of work done, from 0 to 1, while a query runs.
     - `salts` returns the secret numbers by which users' groups are chosen at random.
     - `leave` is called when the engine is closed, to release the session. None if the session belongs to the caller.
     """
@@ -139,7 +139,7 @@ class SparkEngine(Engine):
         views = Views(session, group.replace("-", "_"))
 
         def look() -> bool:
-            """Report the share of completed tasks in Spark's active stages; return False, so that polling goes on."""
+            """Report the fraction of tasks completed in Spark's active stages; return False, so polling goes on."""
             tracker = context.statusTracker()
             stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
             total = sum(stage.numTasks for stage in stages if stage is not None)
@@ -338,8 +338,8 @@ def open_tables(request: OpenRequest) -> SparkEngine:
 def _spark_source(table: TableSource) -> SparkSource:
     """Return `table` as a `SparkSource`, with the types and CSV options of the description file beside its files.
 
-    Types that `table` states override those of the file. The file is ignored if `table` states a CSV option, and may be
-    missing; then the source has only the types and options of `table`.
+    Types that `table` states override those of the file. The file is ignored if `table` states a CSV option. Without a
+    file, the source has only the types and options of `table`.
     """
     types, csv = apply_description(table.source, table.types, table.csv)
     return SparkSource(source=table.source, types=types, csv=csv)

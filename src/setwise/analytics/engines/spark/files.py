@@ -91,7 +91,8 @@ def csv_frame(session: SparkSession, source: str, form: CsvFormat, columns: Sequ
     def parse_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the CSV records of whole files as Arrow batches; `batches` gives the files as rows (path, content).
 
-        Runs on Spark's executors. The outer `form` and `chosen` are the CSV format and the columns to read.
+        Runs on Spark's executors. `form` and `chosen` of the enclosing function are the CSV format and the columns to
+        read.
         """
         for batch in batches:
             for path, content in zip(batch.column(0).to_pylist(), batch.column(1), strict=True):

@@ -49,7 +49,7 @@ from setwise.errors import UnsuitableTable
 class SparkTable:
     """A table as Spark reads it: its data frame `frame`, and in `from_text` the columns converted from text.
 
-    - `narrowed` returns the frame with only the columns whose names it is given. None if Spark itself skips unused
+    - `narrowed` takes names of columns and returns the frame with these columns only. None if Spark itself skips unused
       columns.
     - `named` is the path or table name under which the session finds the source again. None for a frame, a join or a
       derived table.
@@ -280,9 +280,9 @@ PROPERTY = "setwise.prepared"
 
 
 def source_frame(session: SparkSession, source: str) -> DataFrame:
-    """Return the data frame in `session` of `source`: a path of Parquet or CSV files, or the name of a catalogue table.
+    """Return a data frame in `session` for `source`: a path of Parquet or CSV files, or the name of a catalogue table.
 
-    For CSV files the frame has one row per file, with its path, length and content.
+    For CSV files the frame has one row per file, with its path, length and content, which suffices for a fingerprint.
     """
     if is_csv(source):
         return csv_files(session, source)
