@@ -85,10 +85,10 @@ class EngineQuery(Protocol):
         ...
 
     def group_weights(self, found_labels: Sequence[Label]) -> GroupWeights:
-        """Return exact sums of users' weights per group, for the private search for groups.
+        """Return the exact weight of each group: a sum over users, to which the private search for groups adds noise.
 
-        `found_labels` are the groups that the search has found so far; the result has all other groups. A user who
-        keeps n other groups adds about 2^20/sqrt(n) to each, so that the l2 norm of what one user adds is at most 2^20.
+        `found_labels` are the groups that the search found before; the result has all other groups. A user who keeps n
+        of the others adds about 2^20/sqrt(n) to each, so that the l2 norm of what one user adds is at most 2^20.
         Raises: `EngineFailed` or `UnsuitableTable` with a fixed message, because the driver's may quote private rows.
         """
         # A query may store the (user, group) pairs in the first round instead of reading the table in each.
@@ -96,10 +96,10 @@ class EngineQuery(Protocol):
 
 
 class WeightReader:
-    """Context manager that reads exact sums of users' weights per group, for the private search for groups.
+    """Context manager that reads the weights of groups, to which the private search for groups then adds noise.
 
-    A user who keeps n groups gives each a weight of about 1/sqrt(n). All rounds of the search share one query.
-    `aggregation` names the user and group columns of the table that `engine` has open.
+    A weight is a sum over users: a user who keeps n groups adds about 2^20/sqrt(n) to each. All rounds of the search
+    share one query. `aggregation` names the user and group columns of the table that `engine` has open.
     """
 
     def __init__(self, engine: "Engine", aggregation: Aggregation) -> None:
@@ -123,7 +123,7 @@ class WeightReader:
 
     @without_driver_error
     def read(self, found_labels: Sequence[Label]) -> GroupWeights:
-        """Return exact sums of users' weights per group, for all groups that are not in `found_labels`.
+        """Return the exact weights (see `EngineQuery.group_weights`) of all groups that are not in `found_labels`.
 
         Earlier rounds found `found_labels`. A user who keeps n other groups adds about 2^20/sqrt(n) to each of them.
         """
@@ -207,9 +207,9 @@ class Engine(ABC):
             return query.statistics()
 
     def group_weights(self, aggregation: Aggregation) -> WeightReader:
-        """Return a context manager whose `read` returns exact sums (no noise) of users' weights per group.
+        """Return a context manager whose `read` returns the exact weights of groups, for the private search for groups.
 
-        A user with n groups gives a weight of about 1/sqrt(n) to each. `aggregation`, made by
+        A weight is a sum over users: a user who keeps n groups adds about 2^20/sqrt(n) to each. `aggregation`, made by
         `Aggregation.for_discovery`, names the user and group columns.
         Raises: on entering, `UnsuitableTable` for a prepared dataset, whose stored ranks do not distinguish users.
         """
@@ -404,10 +404,9 @@ class SqlEngineQuery(ABC):
         return self._fetch(self._builder.user_groups(self._aggregation, self._rows()), ["u"])
 
     def group_weights(self, found_labels: Sequence[Label]) -> GroupWeights:
-        """Return, for each group not in `found_labels`, the exact sum of the weights of the users who have the group.
+        """Return the exact weight (see `EngineQuery.group_weights`) of each group that is not in `found_labels`.
 
-        `found_labels` are the groups that the private search for groups has found so far. A user who keeps n other
-        groups adds about 2^20/sqrt(n) to each of them.
+        `found_labels` are the groups that the private search for groups has found so far.
         """
         with self._fixed_errors():
             columns = label_columns(self._aggregation)
@@ -540,7 +539,7 @@ class SqlEngineQuery(ABC):
         return [self._membership(labels, *domain_rows(self._aggregation, schema))]
 
     def _hint(self) -> str:
-        """Return text for the query optimizer, placed in the SELECT of rows that are then ranked; "" for no hint."""
+        """Return text for the query optimizer, to be placed in a SELECT whose rows are ranked per user; "" for none."""
         return ""
 
     def _rows_rarely_repeat(self) -> bool:

@@ -397,7 +397,7 @@ class StatementBuilder:
         )
 
     def _divide_units(self, labels: str, cells: str, measure: Measure) -> str:
-        """Return SQL for (labels, cell, users), where the column users holds the votes that all users give to the cell.
+        """Return SQL for (labels, cell, users): the votes that all users give to each integer (cell) in a group.
 
         `labels` names the label columns. `cells` is SQL of rows (u, labels, cell, c): user u has c rows in that cell. A
         user divides `measure.weight` votes among the cells of a group in proportion to c, rounded by largest
@@ -470,11 +470,11 @@ class StatementBuilder:
         return f"SELECT {labels}, COUNT(*) AS count FROM ({numbered}) AS numbered WHERE {kept} GROUP BY {labels}"
 
     def _rank_rows(self, aggregation: Aggregation, rows: str, salt: str, sums: Mapping[str, str] | None = None) -> str:
-        """Return SQL that adds the columns rank, earlier and those in `sums` to each row of the SQL statement `rows`.
+        """Return SQL for the labels, rank, earlier and the columns in `sums` of each row of the SQL statement `rows`.
 
         rank numbers the user's groups from 1, in an order that the SQL expression `salt` makes random. earlier is the
         number of earlier rows of the same user and group. `sums` maps names of columns to SQL aggregates over all rows
-        of the same user and group. Only the labels of the row are kept beside these columns.
+        of the same user and group.
         """
         labels = label_columns(aggregation)
         # In the window's order, rows of one user and item are adjacent. So DENSE_RANK numbers the distinct items, and
@@ -555,8 +555,8 @@ def _cell_columns(celled: Sequence[str]) -> str:
     """Return the SQL text of the columns cell and measure, which say what a result row of GROUPING SETS counts.
 
     `celled` names columns w<i>, the integer that a user adds by measure i. A row about a whole group has measure -1 and
-    cell 0. A row about one integer has measure i and the integer as cell. A row about users who add nothing by measure
-    i has measure -2.
+    cell 0. A row about one integer has that integer as cell, and measure i. A row about the users who add nothing by
+    measure i has measure -2.
     """
     cell = " ".join(f"WHEN GROUPING({name}) = 0 THEN COALESCE({name}, 0)" for name in celled)
     places = [(name, f"CASE WHEN {name} IS NULL THEN -2 ELSE {name[1:]} END") for name in celled]

@@ -150,10 +150,11 @@ class Records:
         return b"".join(pieces), None if opened is None else int(starts[opened])
 
     def _is_regular(self, block: bytes) -> bool:
-        """Return whether lines of `block` can only be malformed by their number of cells, which Arrow's parser detects.
+        """Return whether the lines of `block` are well-formed, except perhaps in their numbers of cells.
 
-        False if a quote in `block` is misplaced, a quoted cell goes on after the block, a carriage return does not end
-        a line, or the block is longer than a record may be.
+        Arrow's parser detects a wrong number of cells. The result is False if a quote in `block` is misplaced, a quoted
+        cell goes on after the block, a carriage return does not end a line, or the block is longer than a record may
+        be.
         """
         if len(block) > self._layout.longest:
             return False

@@ -456,7 +456,7 @@ def _window(window: UserWindow, user: Column, ties: Sequence[str], schema: Schem
 
 
 def _sort_sql(key: SortKey, schema: Schema, dialect: Dialect) -> tuple[str, str]:
-    """Return two SQL sort keys of `dialect` for `key` over `schema`: one to place nulls, and one to sort the values."""
+    """Return two SQL sort keys for `key`, over columns of `schema`: one places nulls, the other sorts the values."""
     value = compile_expression(key.expression, schema, dialect)
     null, other = (0, 1) if key.nulls_first else (1, 0)
     direction = " DESC" if key.descending else ""
@@ -534,7 +534,7 @@ def _exact_column(column: Column, dialect: Dialect) -> Column:
 
 
 def _aggregate_column(aggregate: UserAggregate, schema: Schema, dialect: Dialect) -> Column:
-    """Return the `Column` (name and `dialect`'s type) of `aggregate`, an aggregate over one user's rows of `schema`."""
+    """Return the `Column` (name and type in `dialect`) of `aggregate`, which is computed from columns of `schema`."""
     value = _aggregate(aggregate, schema, dialect)
     return _value_column(aggregate.name, aggregate.argument, value, schema, dialect)
 

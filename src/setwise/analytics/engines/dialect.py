@@ -153,7 +153,7 @@ class Dialect(ABC):
         return self.int64(f"EXTRACT({self.iso_weekday if unit is TimeUnit.WEEKDAY else unit.upper()} FROM {day})")
 
     def days_before(self, day: str, days: str) -> str:
-        """Return a SQL expression for a date `days` days earlier; `day`, the date, and `days` are SQL expressions."""
+        """Return a SQL expression for the date that is `days` days before the date `day`; both are SQL expressions."""
         return f"{day} - CAST({days} AS INTEGER)"
 
     def date_constant(self, day: date) -> str:
@@ -222,7 +222,7 @@ class Dialect(ABC):
         return self._cast(placeholder, column.kind)
 
     def pattern(self, written: str) -> str:
-        """Return the LIKE pattern `written` in the form in which it is sent as a parameter of the condition of `like`.
+        """Return the LIKE pattern `written` in the form that the condition of `Dialect.like` takes as its parameter.
 
         In `written`, as in SQL, % matches any text and _ any character, unless a backslash stands before them.
         """

@@ -184,7 +184,7 @@ class Measures:
         return self.dialect.int64(f"LEAST(c{self._place(measure)}, {measure.rows})")
 
     def _sources(self) -> dict[Hashable, list[Measure]]:
-        """Return, for each SQL column v<i> of numbers of a row, the measures that are computed from this column.
+        """Return, for each SQL column v<i>, which holds one number of each row, the measures that are computed from it.
 
         A measure is the number that each user adds to a group. The lists of measures are in the order of v0, v1, ...,
         and their keys are arbitrary. A measure that reads no column of the table (a number of rows or of groups) is
@@ -349,7 +349,8 @@ def _source(measure: Measure) -> Hashable:
 def _units(measures: Sequence[Measure]) -> tuple[Fraction, Fraction]:
     """Return (origin, unit): a number x of the table is summed as the integer (x - origin) / unit, rounded.
 
-    `measures` are all measures (numbers that a user adds to a group) that are computed from the sum of these integers.
+    Sums of integers are exact, so they do not depend on the order of rows. `measures` are all measures (numbers that a
+    user adds to a group) that are computed from the sum of these integers.
     """
     # integers have exact sums
     origin = measures[0].origin if all(each.averaged for each in measures) else Fraction(0)

@@ -428,9 +428,9 @@ def _key_sql(column: Column, dialect: Dialect, by_user: bool) -> str:
 def types_of_keys(join: Join, earlier: Sequence[JoinInput], schema: Schema) -> dict[str, Kind]:
     """Return the types to which text key columns of `join`'s public table are converted, as a dict by column name.
 
-    All columns of a CSV file are text, so its keys could not be compared otherwise. The type (integer, date or
-    timestamp) is that of the earlier column with which the key is compared. `earlier` are the tables before the joined
-    one, and `schema` has the columns of the joined table.
+    All columns of a CSV file are text, so its keys could not be compared otherwise. A key gets the type (integer, date
+    or timestamp) of the earlier column with which it is compared. `earlier` are the tables before the joined one, and
+    `schema` has the columns of the joined table.
     """
     types: dict[str, Kind] = {}
     for key in join.keys:

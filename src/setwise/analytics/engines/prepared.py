@@ -96,7 +96,7 @@ class Manifest:
     def check_fresh(self, fingerprint: str) -> None:
         """Raise `UnsuitableTable` if the source has changed since the dataset was prepared from it.
 
-        `fingerprint` is the current digest of the source, which is compared with the manifest's.
+        `fingerprint` is the current digest of the source, which is compared with the digest in the manifest.
         """
         if fingerprint != self.fingerprint:
             raise UnsuitableTable(f"{self.origin} has changed since the dataset was prepared: prepare it again")

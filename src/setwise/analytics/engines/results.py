@@ -86,9 +86,9 @@ WEIGHT_COLUMNS = ("weight", "root", "share")
 
 
 def arrow_group_weights(result: "pa.Table", aggregation: Aggregation) -> GroupWeights:
-    """Return the exact sums of users' weights per group, for one round of the private search for groups.
+    """Return the exact weights of groups (sums over users), for one round of the private search for groups.
 
-    A user with n groups gives about 1/sqrt(n) to each. `result` is the Arrow result of the SQL statement of
+    A user who keeps n groups adds about 2^20/sqrt(n) to each. `result` is the Arrow result of the SQL statement of
     `StatementBuilder.weights` for `aggregation`.
     """
     weights, roots, shares = (result.column(name).to_numpy() for name in WEIGHT_COLUMNS)

@@ -114,10 +114,11 @@ class Core:
 
 
 def unique_after(unique_by: frozenset[str] | None, condition: RowExpression) -> frozenset[str] | None:
-    """Return columns that together tell any two rows of one user apart, after only the rows with `condition` are kept.
+    """Return columns that together tell any two rows of one user apart, among the rows that `condition` keeps.
 
-    `unique_by` are such columns before that. A column that the condition makes constant, such as x for the condition x
-    = 1, no longer tells rows apart and is dropped. The result is None (not known) if `unique_by` is None.
+    `unique_by` are such columns for the rows before `condition` is applied. A column that the condition makes constant,
+    such as x for the condition x = 1, no longer tells rows apart and is dropped. The result is None (not known) if
+    `unique_by` is None.
     """
     if unique_by is None:
         return None

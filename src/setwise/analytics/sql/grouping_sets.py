@@ -68,9 +68,9 @@ def has_grouping_sets(select: exp.Expr) -> bool:
 
 
 def split_grouping_sets(select: exp.Expr) -> GroupedSelects:
-    """Return one SELECT for each grouping set of `select`, a SELECT with ROLLUP, CUBE or GROUPING SETS.
+    """Return the SELECTs, one for each grouping set, that together answer `select`, and how to unite them.
 
-    The sets with the most columns come first.
+    `select` has ROLLUP, CUBE or GROUPING SETS. The sets with the most columns come first.
     Raises: `InvalidParameter` for more than `MOST_SETS` sets, and for window functions, which would have to read the
     rows of all sets.
     """

@@ -113,7 +113,7 @@ def _cuts_users(statistic: Statistic, *, has_one_row: bool) -> bool:
 
     True for sums, and for counts of rows or of distinct values, but not for counts of users. If every user has at most
     one row in a group (`has_one_row`), it is False for distinct values, and for a sum whose bounds are found by a
-    private search: such bounds clip only the few largest values, and the answer states how many that may be.
+    private search: such bounds clip only the few largest values, and the answer states which fraction they are.
     """
     if isinstance(statistic, Sum):
         return not (has_one_row and statistic.is_auto)

@@ -147,8 +147,8 @@ def _div(node: exp.Expr) -> exp.Expr:
 def _width_bucket(node: exp.Expr) -> exp.Expr:
     """Return a CASE expression that equals `node`, WIDTH_BUCKET(x, low, high, n), the number of the bucket of x.
 
-    The number is 0 for x below low, n + 1 from high on, and 1 to n in between. A call with other arguments, or whose n
-    is not a constant, is returned unchanged.
+    The number is 0 for x below low, n + 1 for x at or above high, and 1 to n in between. A call with other arguments,
+    or whose n is not a constant, is returned unchanged.
     """
     if len(node.expressions) != 4:
         return node

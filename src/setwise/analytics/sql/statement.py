@@ -67,7 +67,7 @@ class Statement:
 
     @property
     def query(self) -> Query:
-        """The private query of the statement; with several SELECTs over private rows, that of the last one to run."""
+        """The statement's private query; if several SELECTs read private rows, the query of the last one to run."""
         return self.cores[-1].query
 
     @property
@@ -140,7 +140,8 @@ class Statement:
 
         - Rows in which a group key is null get the label NULL, if they form groups.
         - If `finds_bounds`, a query with private groups that does not state the most groups in which one user counts
-          gets `contributions="auto"`, so that a private search finds this number.
+          gets `contributions="auto"`, so that a private search finds this number. `finds_bounds` is False for an
+          account of single guarantees, which leaves no budget for a search.
         """
         cores = []
         for core in self.cores:

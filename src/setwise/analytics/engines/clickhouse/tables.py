@@ -314,8 +314,8 @@ def table_fingerprint(ask: Ask, table: str) -> str:
 def store_table(ask: Ask, table: str, prepared: str, parameters: dict[str, object], manifest: Manifest) -> None:
     """Create the prepared dataset `table` (a random ranking of each user's groups) from the SQL statement `prepared`.
 
-    An earlier prepared dataset of that name is replaced. `ask` runs a SQL statement, `parameters` are those of
-    `prepared`, and `manifest`, the description of the dataset, becomes the table's comment.
+    An earlier prepared dataset of that name is replaced. `ask` runs a SQL statement, `parameters` are the parameters of
+    the statement `prepared`, and `manifest`, the description of the dataset, becomes the table's comment.
 
     Raises: `InvalidParameter` if `table` exists and is not a prepared dataset.
     """

@@ -60,7 +60,10 @@ def column_names(table: DuckDBTable) -> tuple[str, ...]:
 
 
 def text_samples(table: DuckDBTable, most: int = _SAMPLE_CELLS) -> dict[str, list[str]]:
-    """Return at most `most` distinct non-null cells for each text column of `table`, from its first 20,000 rows."""
+    """Return at most `most` distinct non-null cells for each text column of `table`, from its first 20,000 rows.
+
+    They show how the cells are written, for example with a decimal comma.
+    """
     import duckdb
 
     with duckdb.connect(":memory:") as connection:

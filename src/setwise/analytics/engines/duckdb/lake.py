@@ -530,7 +530,7 @@ def _iceberg_constants(
 
 
 def _scalar(value: object, kind: pa.DataType) -> pa.Scalar:
-    """Return a partition's `value` in Iceberg's metadata, where dates and times are integers, as a scalar of `kind`."""
+    """Return a partition's `value`, an integer if Iceberg states a date or time, as an Arrow scalar of type `kind`."""
     if (
         isinstance(value, int)
         and not isinstance(value, bool)

@@ -246,7 +246,7 @@ class TypedTable(DuckDBTable):
             self._texts = tuple(each.name for each in schema if each.kind is Kind.TEXT and each.name not in kinds)
 
     def describe(self, cursor: "duckdb.DuckDBPyConnection") -> Schema:
-        """Return the columns with the types as which they are read, found by `cursor` from metadata.
+        """Return the columns of the table, each with the type as which it is read; `cursor` reads metadata alone.
 
         `from_text` marks the columns that are converted from text.
         """
@@ -342,7 +342,7 @@ class JoinedTable(DuckDBTable):
     def describe(self, cursor: "duckdb.DuckDBPyConnection") -> Schema:
         """Return the columns of the join's result, with `from_text` set for the columns that are converted from text.
 
-        The schema's `version` is that of the private table. `cursor` is not used.
+        The schema's `version` is the version of the private table. `cursor` is not used.
         """
         del cursor
         return replace(self._checked_join.schema, version=self._version)

@@ -113,8 +113,8 @@ def store_table(
 ) -> None:
     """Create the prepared dataset `name` (a stored random ranking of each user's groups) from the SQL text `prepared`.
 
-    An earlier prepared dataset of that name is replaced. `name` is quoted, `parameters` are those of `prepared`, and
-    `manifest`, the description of the dataset, becomes the table's comment.
+    An earlier prepared dataset of that name is replaced. `name` is quoted, `parameters` are the parameters of the
+    statement `prepared`, and `manifest`, the description of the dataset, becomes the table's comment.
 
     Raises: `InvalidParameter` if `name` exists and is not a prepared dataset.
     """

@@ -24,8 +24,8 @@ four products. Without a limit the SQL of a product of six counts would have 700
 class HiddenColumns:
     """The names of the hidden columns that say how precise a released (noisy) column c is.
 
-    - `lower` and `upper` have the ends of the interval of c; both are None if c has no interval.
-    - `unreliable` is true in rows where noise may dominate c.
+    - `lower` and `upper` name the columns with the ends of the interval of c; both are None if c has no interval.
+    - `unreliable` names the column that is true in rows where noise may dominate c.
     - `sources` is the number of released statistics from which c is computed.
     - `table` is the table in FROM that has these columns; None if FROM has only one table.
     """

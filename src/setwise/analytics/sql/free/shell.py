@@ -111,10 +111,10 @@ def unique_names(names: Sequence[str]) -> list[str]:
 def _chooses_by_noise(tree: exp.Expr, most_keys: int) -> bool:
     """Return whether a WHERE, HAVING, QUALIFY, LIMIT or JOIN of `tree` may choose rows by released (noisy) numbers.
 
-    - A condition does so unless it reads only group keys.
-    - A join does so unless it compares only columns without noise.
-    - A LIMIT or OFFSET does so unless ORDER BY has only group keys, and at least `most_keys` of them. With fewer keys,
-      the order of rows with equal keys could depend on noise.
+    - A condition may choose by noise unless it reads only group keys.
+    - A join may choose by noise unless it compares only columns without noise.
+    - A LIMIT or OFFSET may choose by noise unless ORDER BY has only group keys, and at least `most_keys` of them. With
+      fewer keys, the order of rows with equal keys could depend on noise.
     """
     for node in tree.find_all(exp.Where, exp.Having, exp.Qualify, exp.Limit, exp.Offset):
         select = node.parent
@@ -299,8 +299,9 @@ def _names_columns(read: exp.Expr) -> bool:
 def _expand_stars(select: exp.Expr, tree: exp.Expr) -> None:
     """Replace each plain * of `select`, in place, by the columns of the subquery or common table expression in FROM.
 
-    Each * of that inner query is replaced first. A * of `select` is left if the columns of the inner query are not
-    known, or if rows of `select` and of the inner query do not correspond one to one. `tree` is the whole statement.
+    Each * of that inner query is replaced first. A * of `select` is not replaced if the columns of the inner query are
+    not known, or if rows of `select` and of the inner query do not correspond one to one. `tree` is the whole
+    statement.
     """
     passed = _passed_selects(select, tree)
     for inner in passed:

@@ -249,8 +249,8 @@ class UserSubquery:
     - `select` is the rewritten SELECT.
     - `keys` are pairs (node over the outer rows, column of `select`) that the join compares for equality.
     - `columns` are the columns of `select` that the join adds to the outer rows.
-    - `replacement` takes the new names of these columns in the joined rows, by their names in `columns`, and returns
-      the syntax node that replaces the subquery.
+    - `replacement` takes a mapping from these columns to their names in the joined rows, and returns the syntax node
+      that replaces the subquery.
     - `tests_existence` says that the subquery only asks whether `select` has a row with the user and the keys.
     """
 
@@ -475,8 +475,8 @@ def _existence(
     """Return an EXISTS or IN about the user of a row, rewritten as a SELECT with one row per user and key values.
 
     - `inner` is the SELECT of the subquery, and `user` the user column.
-    - `keys` are the pairs (outer, inner) that WHERE of `inner` compares for equality, and `matched` those that IN
-      compares.
+    - `keys` are the pairs (outer, inner) that WHERE of `inner` compares for equality.
+    - `matched` are the pairs (outer, inner) that IN compares; empty for EXISTS.
     - `inequality` is (class, outer side, inner side) of one further comparison in WHERE, or None.
     Raises: `InvalidParameter` for HAVING without GROUP BY, or an inequality together with GROUP BY or aggregates.
     """

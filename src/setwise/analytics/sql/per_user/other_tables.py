@@ -37,7 +37,7 @@ def replacing_refused(node: exp.Expr, problems: Problems) -> Iterator[None]:
 
 
 def name_table(join: exp.Expr, rows: SelectSource) -> None:
-    """Replace the subquery or common table expression that `join` joins, in place, by the private table that it reads.
+    """Replace the subquery or common table expression in `join`, in place, by the private table from which it comes.
 
     `rows` are the rows of that subquery. The steps that compute them from the table are kept in the metadata of the new
     node, where `read_tables` finds them.
@@ -90,11 +90,12 @@ def join_subquery(
 
 
 def beside(base: SelectSource, rows: SelectSource, user: str, number: int) -> tuple[SelectSource, SelectSource]:
-    """Return (`base`, `rows`), changed so that both are computed from one table, the table of `base` with a join added.
+    """Return (`base`, `rows`), rewritten so that both are computed from one table and can be joined.
 
-    - `base` are the rows of a subquery over one private table, and `rows` those of a subquery over another private
-      table, which is joined.
-    - `user` is the user column, and `number` makes the names of the added columns unique in the statement.
+    - `base` are the rows of a subquery over one private table, and `rows` the rows of a subquery over another private
+      table.
+    - The one table is that of `base`, with the rows of the other table joined on the user column `user`.
+    - `number` makes the names of the added columns unique in the statement.
 
     The rows of `base` stay the same, because the join adds columns only.
     Raises: `InvalidParameter` if a user may have several of `rows`, which would repeat the rows of `base`, or if `rows`
@@ -151,8 +152,8 @@ _OTHER = "other table"
 def schema_beside(schema_of: Callable[[str, tuple[Join, ...]], Schema], main: str, table: str, user: str) -> Schema:
     """Return the columns of the private table `table`, which was declared beside the private table `main`.
 
-    `schema_of(name, joins)` returns the columns of a private table together with the tables joined to it. The columns
-    are found as those that a join of `main` with `table` on the user column `user` adds.
+    `schema_of(name, joins)` returns the columns of a private table together with the tables joined to it. To find the
+    columns of `table`, it is joined to `main` on the user column `user`, and the added columns are taken.
     """
     join = Join(table=table, keys=(Key(column=user, joined=user),), alias=_OTHER)
     # A name that both tables have stands after the name of its table.

@@ -213,8 +213,9 @@ class PerUserReader:
         """Return the steps that compute the window functions of the SELECT, and then keep the rows as QUALIFY says.
 
         A step is an operation that an engine applies to private rows. `read` converts a condition into a row expression
-        (a value computed from each row). Must be called after the columns of the SELECT were converted, because their
-        conversion collects their window functions.
+        (a value computed from each row).
+        Requires: the columns of the SELECT were converted before, because their conversion collects their window
+        functions.
         """
         qualify = self._select.args.get("qualify")
         condition = None
