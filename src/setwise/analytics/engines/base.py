@@ -218,7 +218,7 @@ class Engine(ABC):
     def relations(self) -> tuple[str, ...]:
         """Return the schema-qualified names of the server's tables that this engine reads; empty for files.
 
-        A view gives its own name and those of the tables below it. Equal names show that two engines read the same
+        A view gives its own name and the names of the tables below it. Two engines with a name in common read the same
         data.
         """
         return ()
@@ -543,9 +543,10 @@ class SqlEngineQuery(ABC):
         return ""
 
     def _rows_rarely_repeat(self) -> bool:
-        """Return whether few users have several rows of one group, so that numbering rows is faster than grouping them.
+        """Return whether numbering rows by window functions is faster than grouping them by user and group.
 
-        By default False. An engine that can estimate how often rows repeat a (user, group) pair overrides this method.
+        It is if few users have several rows of one group. By default False; an engine that can estimate how often rows
+        repeat a (user, group) pair overrides this method.
         """
         return False
 

@@ -331,12 +331,12 @@ class StatementBuilder:
         return (f"WITH {', '.join(parts)} " if parts else "") + " UNION ALL ".join(lines)
 
     def _spread_measure(self, aggregation: Aggregation, place: int, salt: str | None, sums: Sequence[str]) -> str:
-        """Return a SELECT for measure number `place` of `aggregation`, which has a `weight` or counts distinct values.
+        """Return a SELECT for measure number `place`, by which one user adds to several cells (integers) of a group.
 
-        With a `weight`, each user divides that many votes among the values (cells) of their rows, and a result row has
-        the votes for one cell. Otherwise a result row has the number of distinct cells of a group. `salt` is the SQL
-        expression for random choices. `sums` names the result columns of other measures, which are 0 here, so that
-        UNION ALL can join the SELECTs of all measures.
+        With a `weight`, each user divides that many votes among the cells of their rows, and a result row has the votes
+        for one cell. Otherwise a result row has the number of distinct cells of a group. `salt` is the SQL expression
+        for random choices. `sums` names the result columns of other measures, which are 0 here, so that UNION ALL can
+        join the SELECTs of all measures.
         """
         measure = aggregation.measures[place]
         labels, value = label_columns(aggregation), self._measures(aggregation).row_name(measure)
@@ -470,7 +470,7 @@ class StatementBuilder:
         return f"SELECT {labels}, COUNT(*) AS count FROM ({numbered}) AS numbered WHERE {kept} GROUP BY {labels}"
 
     def _rank_rows(self, aggregation: Aggregation, rows: str, salt: str, sums: Mapping[str, str] | None = None) -> str:
-        """Return SQL for the labels, rank, earlier and the columns in `sums` of each row of the SQL statement `rows`.
+        """Return SQL that numbers the rows of the statement `rows`: labels, rank, earlier and the columns in `sums`.
 
         rank numbers the user's groups from 1, in an order that the SQL expression `salt` makes random. earlier is the
         number of earlier rows of the same user and group. `sums` maps names of columns to SQL aggregates over all rows
@@ -499,7 +499,7 @@ class StatementBuilder:
         """Return SQL for (label, count) of every group of `aggregation`, from the rows of a prepared dataset.
 
         A stored row (item, n, rank, users) says that `users` users have the group `item` at this rank and add n to it.
-        The counts equal those of `counts` over the original table. `conditions` are further SQL conditions on rows.
+        The counts equal the result of `counts` over the original table. `conditions` are SQL conditions on rows.
         """
         all_conditions = list(conditions)
         if aggregation.contributions is not None:
@@ -592,9 +592,9 @@ def probe(builder: StatementBuilder, aggregation: Aggregation, sample_rows: str)
 
 
 def rows_rarely_repeat(row_count: int | None, pairs: int, added: bool = False) -> bool:
-    """Return whether a query should number rows instead of grouping them, because few rows repeat a (user, group) pair.
+    """Return whether numbering rows is faster than grouping them, because few rows repeat a (user, group) pair.
 
-    `row_count` is the number of rows of a sample, or None for an empty sample. `pairs` is the number of distinct pairs
+    `row_count` is the number of rows of a sample, or None for an empty sample, and `pairs` the number of distinct pairs
     in it. `added` says that the query also sums values of the rows. The result changes only the speed of the query.
     """
     return row_count is not None and row_count <= (MOST_ADDED_ROWS_PER_PAIR if added else MOST_ROWS_PER_PAIR) * pairs

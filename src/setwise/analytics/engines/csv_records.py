@@ -120,7 +120,7 @@ class Records:
     def count_lines(self) -> tuple[int, int]:
         """Return (lines, kept lines): how many lines after the header are not blank, and how many of these are kept.
 
-        The kept lines are those of well-formed records; all other lines are left out when the file is read.
+        The lines of well-formed records are kept; all other lines are left out when the file is read.
         """
         with _ForwardReader(self._open) as file:
             file.skip_to(self._start)

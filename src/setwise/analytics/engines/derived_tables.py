@@ -543,7 +543,7 @@ def _value_column(name: str, argument: RowExpression | None, value: Value, schem
     """Return the `Column` called `name`, typed for `dialect`, of the results of an aggregate or window function.
 
     `argument` is the function's argument (None if it has none). `value` has the function's SQL and the type of its
-    result. If the values are dates or times of a column of `schema`, as those of MAX are, they keep its exact type.
+    result. If the results are dates or times of a column of `schema`, as with MAX, they keep its exact type.
     """
     if isinstance(argument, ColumnValue):
         column = schema.column(argument.name)

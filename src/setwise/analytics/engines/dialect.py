@@ -294,7 +294,7 @@ class Dialect(ABC):
         return f"{function}({value})" if function == "FIRST_VALUE" else f"{function}({value}, {rows})"
 
     def tie_order(self, column: Column) -> tuple[str, ...]:
-        """Return SQL sort keys for `column`, which sort the rows that are equal in a statement's own ORDER BY.
+        """Return SQL sort keys for `column`, to be added to an ORDER BY so that they decide the order of equal rows.
 
         The keys of two values are equal only if no SQL statement can tell the values apart, so that the order of rows
         changes no result. Null differs from every value, and texts are compared by their bytes. If statements cannot

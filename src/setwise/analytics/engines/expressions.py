@@ -197,10 +197,11 @@ class Measures:
         return sources
 
     def _excess_places(self) -> list[int]:
-        """Return the i of each SQL column v<i> that has a second column for the excess of the row's number.
+        """Return the index i of each SQL column v<i> whose large numbers are split over two columns.
 
-        The excess is the part of the number beyond -2^40 or 2^40, which would overflow the fine units of v<i>. Only a
-        search for clipping bounds sums such large numbers. Integer columns of the table need no second column.
+        The second column holds the excess: the part of a number beyond -2^40 or 2^40, which would overflow the fine
+        units of v<i>. Only a search for clipping bounds sums such large numbers. Integer columns of the table need no
+        second column.
         """
         sources = [measures[0] for measures in self._sources().values()]
         return [place for place, first in enumerate(sources) if first.doubling and not self._is_whole(first)]

@@ -394,10 +394,10 @@ def _interval(column: ShellColumn, row: Sequence[object], hidden: Mapping[str, i
 def _notes(
     answer: PrivateAnswer, columns: Sequence[ShellColumn], rows: Sequence[Mapping[str, RowCell]]
 ) -> tuple[str, ...]:
-    """Return sentences about a result that was computed from `answer`; `columns` and `rows` are those of the result.
+    """Return sentences about a result that was computed from `answer`.
 
-    They say how sure computed intervals are, what the mark "unreliable" means if a cell has it, and which columns have
-    numbers without intervals.
+    `columns` and `rows` are the columns and rows of the result. The sentences say how sure computed intervals are, what
+    the mark "unreliable" means if a cell has it, and which columns have numbers without intervals.
     """
     notes = []
     for sources in sorted({column.sources for column in columns if column.sources > 1}):

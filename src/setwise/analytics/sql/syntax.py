@@ -54,7 +54,7 @@ class SqlDialect(BigQuery):
 def parse(text: str) -> tuple[exp.Expr, dict[str, str], bool]:
     """Return (syntax tree, options, is an EXPLAIN) of the SQL statement `text`.
 
-    The options are those of the OPTIONS clause, as a mapping from their names to their values as text.
+    The options are a mapping from the names in the OPTIONS clause to their values as text.
     Raises: `InvalidParameter` if the text is not one SQL statement of at most `LONGEST` characters.
     """
     if not isinstance(text, str):
@@ -183,8 +183,8 @@ _ESCAPE_BY_BACKSLASH = re.compile(r"(?i)\b(ESCAPE\s*)'\\'(?!')")
 def _keep_backslashes(text: str, dialect: SqlDialect) -> str:
     """Return the SQL `text` with doubled backslashes in text constants, so that the parser does not drop them.
 
-    A backslash that begins one of GoogleSQL's escapes, such as that of a tab, is not doubled. The pair of a backslash
-    and an underscore is no such escape, so its backslash is doubled.
+    A backslash that begins one of GoogleSQL's escapes, such as the escape for a tab, is not doubled. A backslash before
+    an underscore begins no such escape, and is doubled.
     """
     if "\\" not in text:
         return text

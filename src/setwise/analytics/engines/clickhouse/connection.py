@@ -125,7 +125,7 @@ class ClickHouseConnection:
 def open_client(url: str) -> Client:
     """Return the driver's client for clickhouse://user:password@host:port/database or chdb:///folder.
 
-    If `url` names no user, the user is that of the environment variable CLICKHOUSE_USER, or `default`. If `url` names
+    If `url` names no user, the environment variable CLICKHOUSE_USER names it, or else it is `default`. If `url` names
     no password, it is the content of the file that CLICKHOUSE_PASSWORD_FILE names, or else CLICKHOUSE_PASSWORD.
 
     Raises: `InvalidParameter` for an address that cannot be used, `MissingExtra` if chdb is not installed.

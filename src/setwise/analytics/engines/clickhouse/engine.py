@@ -140,8 +140,8 @@ class ClickHouseEngineQuery(SqlEngineQuery):
     def _kept_pairs(self, rows: str) -> str:
         """Return SQL for one row (labels, u) for each pair of a user u and a group that the user keeps.
 
-        `rows` is the SQL of the rows to aggregate. The pairs are those of `StatementBuilder.kept_pairs`, but computed
-        in half the processor time if no value column is summed.
+        `rows` is the SQL of the rows to aggregate. The pairs are the same as `StatementBuilder.kept_pairs` would give,
+        but computed in half the processor time if no value column is summed.
         """
         aggregation = self._aggregation
         if aggregation.value is not None:

@@ -113,7 +113,8 @@ class DuckDBEngineQuery(SqlEngineQuery):
         """Yield the rows (item, n, rank, users) of a prepared dataset: one Arrow reader for each part of the users.
 
         A prepared dataset stores a random ranking of each user's groups. A row says that `users` users have the group
-        `item` at position `rank` of their ranking, and each add n to it.
+        `item` at position `rank` of their ranking, and that each of them adds n, a number of rows or a sum of values,
+        to it.
         """
         for part in range(self._parts):
             self._begin_statement(part)
@@ -208,10 +209,11 @@ class DuckDBEngineQuery(SqlEngineQuery):
         return statement if self._codes is None else self._codes.decode(statement)
 
     def _choose_form(self, *, summed: bool) -> None:
-        """Choose the faster SQL for this query: it numbers rows or groups them, and hashes may replace texts.
+        """Choose between forms of this query's SQL that differ in speed but not in the result.
 
-        Both choices change the speed of the query but not its result. A sample of the users decides whether rows are
-        numbered. `summed` says that the query also sums values of rows, which makes numbering slower.
+        Rows are numbered by window functions, or grouped by user and group; a sample of the users decides. Hashes
+        replace texts, or they do not. `summed` says that the query also sums values of rows, which makes numbering
+        slower.
         """
         # Numbering (window functions) is faster if few rows repeat a pair of user and item.
         self._numbers_rows = self._sample_rarely_repeats(summed=summed)
@@ -257,10 +259,11 @@ class DuckDBEngineQuery(SqlEngineQuery):
         return self._numbers_rows
 
     def _sample_rarely_repeats(self, *, summed: bool) -> bool:
-        """Return whether to number rows instead of grouping them, because few rows repeat a (user, group) pair.
+        """Return whether numbering rows by window functions is faster than grouping them by user and group.
 
-        The rows of a sample of the users decide. `summed` says that the query also sums values of rows. False, without
-        a sample, for tables that are small or costly to read twice, and if only grouping can compute the aggregation.
+        It is if few rows in a sample of the users repeat a (user, group) pair. `summed` says that the query also sums
+        values of rows. False, without a sample, for tables that are small or costly to read twice, and if only grouping
+        can compute the aggregation.
         """
         rows = self._table_rows
         if rows <= UNPROBED_ROWS or not has_two_forms(self._aggregation) or not self._table.columnar:
@@ -299,7 +302,7 @@ class DuckDBEngineQuery(SqlEngineQuery):
         """Return the SQL `statement` as DuckDB has parsed it, from a cache, or unchanged if it is too long to cache.
 
         On a table of 20,000 rows parsing takes an eighth of a statement's time. Statements recur, because constants,
-        such as those of a filter, are parameters.
+        such as the constants of a filter, are parameters.
         """
         if len(statement) > _LONGEST_PARSED:
             return statement

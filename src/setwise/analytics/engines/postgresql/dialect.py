@@ -131,7 +131,7 @@ class PostgresqlDialect(Dialect):
         return f"SUM(CAST({number} AS numeric) * {weight})"
 
     def tie_order(self, column: Column) -> tuple[str, ...]:
-        """Return SQL sort keys for `column`, which sort the rows that are equal in a statement's own ORDER BY.
+        """Return SQL sort keys for `column`, to be added to an ORDER BY so that they decide the order of equal rows.
 
         The keys of two values are equal only if no SQL statement can tell the values apart, so that the order of rows
         changes no result. Values of a type that Setwise does not know are compared as text.

@@ -218,8 +218,9 @@ class PostgresqlEngineQuery(SqlEngineQuery):
     def prepared_statement(self) -> tuple[str, dict[str, object]]:
         """Return (SQL, parameters): the statement for the rows (item, n, rank, users) of a prepared dataset.
 
-        A row says that `users` users have the group `item` at position `rank` of their random order, and each add n to
-        it. The statement draws its secret salt itself, unless the salt is given for tests.
+        A row says that `users` users have the group `item` at position `rank` of their random order, and that each of
+        them adds n, a number of rows or a sum of values, to it. The statement draws its secret salt itself, unless the
+        salt is given for tests.
         """
         statement, values = super().prepared_statement()
         return f"{self._secret} {statement}", values
@@ -254,10 +255,10 @@ class PostgresqlEngineQuery(SqlEngineQuery):
         return "(SELECT salt FROM secret)"
 
     def _rows_rarely_repeat(self) -> bool:
-        """Return whether few users have several rows of one group, estimated from a sample of the users.
+        """Return whether few users have several rows of one group, so that numbering rows is faster than grouping them.
 
-        The first query of a user column and groups makes the estimate, and later ones reuse it. False if the size of
-        the table is not known.
+        A sample of the users decides. The first query with a user column and groups makes the estimate, and later ones
+        reuse it. False if the size of the table is not known.
         """
         if self._table_rows is None:
             return False

@@ -214,10 +214,10 @@ class SparkEngineQuery(SqlEngineQuery):
         return "/*+ REPARTITION(u) */ " if size > MOST_BYTES else f"/*+ REPARTITION({parts}, u) */ "
 
     def _rows_rarely_repeat(self) -> bool:
-        """Return whether to number rows instead of grouping them, because few rows repeat a (user, group) pair.
+        """Return whether numbering rows by window functions is faster than grouping them by user and group.
 
-        A sample of the users decides. False for a table of CSV files, which would be parsed twice, and if Spark chooses
-        groups by an aggregate, which is always faster.
+        It is if few rows in a sample of the users repeat a (user, group) pair. False for a table of CSV files, which
+        would be parsed twice, and if Spark chooses groups by an aggregate, which is always faster.
         """
         if self._table.narrowed is not None:  # sampling would parse the CSV files a second time
             return False
@@ -338,8 +338,8 @@ def open_tables(request: OpenRequest) -> SparkEngine:
 def _spark_source(table: TableSource) -> SparkSource:
     """Return `table` as a `SparkSource`, with the types and CSV options of the description file beside its files.
 
-    Types that `table` states override those of the file. The file is ignored if `table` states a CSV option. Without a
-    file, the source has only the types and options of `table`.
+    Types that `table` states override the types in the file. The file is ignored if `table` states a CSV option.
+    Without a file, the source has only the types and options of `table`.
     """
     types, csv = apply_description(table.source, table.types, table.csv)
     return SparkSource(source=table.source, types=types, csv=csv)

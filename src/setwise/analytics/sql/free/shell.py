@@ -155,7 +155,7 @@ def _joins_by_noise(join: exp.Expr, tree: exp.Expr) -> bool:
 
 
 def _may_hold_noise(column: exp.Expr, table: exp.Expr, tree: exp.Expr) -> bool:
-    """Return whether `column` may be a column of `table`, an entry of FROM, that depends on released (noisy) numbers.
+    """Return whether `column` may come from `table`, an entry of FROM, and depend on released (noisy) numbers.
 
     Columns of public tables, constants and group keys do not depend on them. `tree` is the whole statement.
     """

@@ -44,7 +44,7 @@ def join_rows(
     user: str,
     read: Callable[[exp.Expr], RowExpression],
 ) -> SelectSource:
-    """Return the rows of `source`, each joined with those of `rows` that belong to the same user.
+    """Return the rows of `source`, each joined with the rows among `rows` that belong to the same user.
 
     - `join` is the syntax node of the join in the SELECT `select`. Conditions of an inner join that are no equalities
       are moved to WHERE of `select`, in place.
@@ -265,7 +265,7 @@ def user_subquery(node: exp.Expr, scope: Scope, user: str) -> UserSubquery | Non
     """Return the subquery `node`, rewritten for a join, if it is about the user of each row; None if it is not.
 
     - `node` is an EXISTS, an IN with a subquery, or a scalar subquery. It is about the user of each row if it compares
-      its user column with that of the outer row.
+      its user column with the user column of the outer row.
     - `scope` has the names of the outer SELECT, and `user` is the user column.
     Raises: `InvalidParameter` for an EXISTS that names no outer column, and for a subquery that names outer columns but
     does not compare the users, or names them elsewhere than in comparisons in WHERE.
