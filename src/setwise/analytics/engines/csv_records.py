@@ -362,9 +362,10 @@ class _Lines:
 
 
 def record_length(pieces: Iterable[bytes], layout: Layout) -> int | None:
-    """Return the length in bytes of the record with which `pieces` begin; None if the record is malformed.
+    """Return the length in bytes of the first record in `pieces`; None if the record is malformed.
 
-    `pieces` are bytes of a CSV file in order. A record without exactly `layout.width` cells is malformed, too.
+    `pieces` are bytes of a CSV file in order, and begin with the record. A record without exactly `layout.width` cells
+    is malformed, too.
     """
     place, quotes_before, separators_before = 0, 0, 0
     for block, first, last in _in_context(pieces):

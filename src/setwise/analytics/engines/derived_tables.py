@@ -48,8 +48,7 @@ _LARGEST_SUMMED = 2**42
 class DerivedTable:
     """The SQL of a derived table: the result of the steps of `derivation` (such as filters) applied to a source table.
 
-    - `source` has the columns of the source table.
-    - `dialect` writes the SQL.
+    - `source` has the columns of the source table, and `dialect` writes the SQL.
     - `outputs` names the columns of the derived table that a query reads. None means the columns that the analyst's
       statement names.
 
@@ -220,11 +219,12 @@ _SOURCE_ROWS = "source_rows"
 
 
 def _visible(step: Step, observed: set[str], schema: Schema) -> Schema:
-    """Return the columns of `schema`, the input of `step`, that the step can use and passes on.
+    """Return the columns of `schema`, the table before `step`, that are left for the step and for its result.
 
-    These are all columns, unless the values of `step` depend on the order of ties, rows that are equal in an ORDER BY.
-    Such a step sorts ties by all columns that it can use. So it gets only `observed`, the columns that it or a later
-    step reads: rows that are equal in these can stand in any order without changing a result.
+    All are left, unless the step has window functions whose values depend on the order of ties (rows that are equal in
+    an ORDER BY). Such a step sorts ties by all columns that are left. Then only `observed`, the columns that this step
+    or a later one reads, are left: rows that are equal in all of these can stand in any order without changing a
+    result.
     """
     if not _sorts_ties(step):
         return schema
@@ -504,7 +504,7 @@ def _column(named: NamedExpression, schema: Schema, dialect: Dialect) -> Column:
 
 
 def _group_sql(expression: RowExpression, schema: Schema, dialect: Dialect) -> str:
-    """Return the SQL, in `dialect`, of `expression`, a key over columns of `schema` by which a user's rows are grouped.
+    """Return the SQL, in `dialect`, of the group key `expression`, which is computed from columns of `schema`.
 
     Values that are equal but written differently, such as 7.0 and 7.00, or -0.0 and 0.0, become identical. Texts are
     compared by their bytes and not by the column's collation.

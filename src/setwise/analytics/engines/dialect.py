@@ -199,7 +199,7 @@ class Dialect(ABC):
         return f"({number} / {divisor})"
 
     def operand(self, column: Column) -> str:
-        """Return a SQL expression for `column` in the form in which filters compare it with a constant.
+        """Return a SQL expression for `column` in the form that filters compare with a constant.
 
         No value of the column makes the expression fail.
         """

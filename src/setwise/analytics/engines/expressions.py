@@ -230,7 +230,7 @@ class Measures:
         return self.schema.column(str(measure.column)).kind is Kind.INTEGER and measure.rows is None
 
     def _place(self, measure: Measure) -> int:
-        """Return the i of the SQL column v<i> that holds, for each row, the number from which `measure` is computed."""
+        """Return the index i of the SQL column v<i>, from whose numbers `measure` is computed."""
         return list(self._sources()).index(_source(measure))
 
     def _row_value(self, measures: Sequence[Measure]) -> str:
@@ -359,7 +359,7 @@ def _units(measures: Sequence[Measure]) -> tuple[Fraction, Fraction]:
 
 
 def _reachable_end(origin: Fraction, unit: Fraction, units: int) -> float:
-    """Return `origin` + `units` * `unit` as a float, the end of the range to which the SQL clips a number of the table.
+    """Return `origin` + `units` * `unit` as a float: one end of the range to which the SQL clips numbers of the table.
 
     The float is moved towards `origin` until it is less than 2^63 units away. Otherwise its conversion from units in
     floats to a 64-bit integer would fail.

@@ -415,10 +415,10 @@ class ServerJoin:
 
 
 def _key_sql(column: Column, dialect: Dialect, by_user: bool) -> str:
-    """Return SQL of `dialect` for the key `column` in the form in which the two sides of a join are compared.
+    """Return the SQL, in `dialect`, that stands for the key `column` when a join compares its two sides.
 
-    `by_user` says that the key is the user column of two private tables. Its form is then one in which two values are
-    equal only for the same user.
+    `by_user` says that the key is the user column of two private tables. Two values are then equal only for the same
+    user.
     """
     if by_user:
         return dialect.user(column)

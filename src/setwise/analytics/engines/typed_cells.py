@@ -99,7 +99,7 @@ class CellGrammar:
 
     @property
     def thousands_marks(self) -> str:
-        """The characters of which each can stand between thousands; "" for none.
+        """The characters that can each stand between groups of three digits; "" for none.
 
         A program writes one kind of space, which a person cannot tell from the others, so that they are all read.
         """

@@ -331,7 +331,7 @@ class CoreBuilder:
         self._lacks_groups = len(self._problems.messages) > known
 
     def _resolve_group(self, node: exp.Expr, selected: Sequence[Any]) -> Any:  # noqa: ANN401 - nodes of sqlglot
-        """Return the expression to which `node`, an entry of GROUP BY, refers by number or alias; else `node` itself.
+        """Return the expression that `node`, an entry of GROUP BY, names by number or alias; otherwise `node` itself.
 
         `selected` is the SELECT list. A number out of range is recorded as a problem, and None is returned.
         """

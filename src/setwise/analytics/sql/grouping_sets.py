@@ -215,7 +215,7 @@ def _members(node: exp.Expr, select: exp.Expr) -> list[exp.Expr]:
 
 
 def resolve_group_column(node: exp.Expr, select: exp.Expr) -> exp.Expr:
-    """Return the expression by which `node`, an entry of the GROUP BY of `select`, groups.
+    """Return the expression that `node`, an entry of GROUP BY in `select`, groups by.
 
     An entry may name a column of the SELECT list by its number or alias, and then stands for that column's expression.
     Any other entry is returned itself.

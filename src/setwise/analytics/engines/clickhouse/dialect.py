@@ -185,7 +185,7 @@ class ClickHouseDialect(Dialect):
         return f"{day} - toInt32({days})"
 
     def operand(self, column: Column) -> str:
-        """Return a SQL expression for `column` in the form in which filters compare it with a constant.
+        """Return a SQL expression for `column` in the form that filters compare with a constant.
 
         NaN becomes infinity, so that it exceeds every constant. -0.0 becomes 0.0. Times become nanoseconds in 128 bits.
         """

@@ -145,7 +145,7 @@ class DuckDBDialect(Dialect):
         return super().label_constant(column, placeholder)
 
     def operand(self, column: Column) -> str:
-        """Return a SQL expression for `column` in the form in which filters compare it with a constant.
+        """Return a SQL expression for `column` in the form that filters compare with a constant.
 
         NaN is replaced by infinity, because constants are finite and NaN must exceed all of them. Without the
         replacement DuckDB would skip a row group of a Parquet file by its recorded maximum, which ignores NaN.

@@ -230,11 +230,11 @@ class DuckDBEngineQuery(SqlEngineQuery):
             self._dialect = DuckDBDialect(text_columns(self._aggregation, self._schema))
 
     def _text_codes(self) -> TextCodes | None:
-        """Return the `TextCodes` by which hashes replace texts while a window function sorts rows, or None.
+        """Return the `TextCodes` that replaces texts by hashes while a window function sorts rows, or None.
 
-        None means that no text is replaced by a hash. This is so in each of these cases: users keep all their groups,
-        so that nothing is sorted; no column is text; two distinct texts have the same hash; the table is small or
-        costly to read twice.
+        None means that no text is replaced by a hash. There are four reasons: users keep all their groups, so that
+        nothing is sorted; no column is text; two distinct texts have the same hash; the table is small or costly to
+        read twice.
         """
         ranks = self._aggregation.items_kept_per_user is not None
         if not ranks or not self._table.columnar or self._table_rows <= UNPROBED_ROWS:

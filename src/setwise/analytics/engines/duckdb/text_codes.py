@@ -74,12 +74,12 @@ class TextCodes:
         return bool(number == distinct)
 
     def encode(self, rows: str) -> str:
-        """Return SQL for the rows of the SQL query `rows` with 64-bit hashes in place of the texts of `columns`."""
+        """Return SQL for `rows`, a SQL query, with 64-bit hashes in place of the texts of `columns`."""
         hashed = ", ".join(f"{_hash_sql(name)} AS {name}" for name in self._columns)
         return f"SELECT * REPLACE ({hashed}) FROM ({rows})"
 
     def decode(self, statement: str) -> str:
-        """Return SQL for the rows of the SQL query `statement` with texts in place of the hashes in its label columns.
+        """Return SQL for `statement`, a SQL query, with texts in place of the hashes in its label columns.
 
         The texts come from the temporary tables that `labels_differ` has stored.
         """

@@ -46,21 +46,20 @@ ColumnEnds: TypeAlias = Callable[[exp.Column], HiddenColumns | None]
 
 
 def statistics_in(node: exp.Expr, ends_of: ColumnEnds) -> list[HiddenColumns]:
-    """Return the hidden columns of each distinct statistic to which `node`, an expression over released rows, refers.
+    """Return the hidden columns of each distinct statistic in `node`, an expression over released (noisy) rows.
 
-    Released rows are noisy results. The hidden columns of a statistic have the ends of its interval, and whether noise
-    may dominate it. `ends_of` maps a column to its hidden columns, or to None if it depends on no statistic.
+    The hidden columns of a statistic have the ends of its interval, and whether noise may dominate it. `ends_of` maps a
+    column to its hidden columns, or to None if it depends on no statistic.
     """
     columns = [column for column in _outside_subqueries(node) if type(column) is exp.Column]
     return list(dict.fromkeys(hidden for column in columns if (hidden := ends_of(column)) is not None))
 
 
 def count_sources(node: exp.Expr, ends_of: ColumnEnds) -> int:
-    """Return the number of released statistics from which `node`, an expression over released rows, is computed.
+    """Return how many released statistics `node`, an expression over released (noisy) rows, is computed from.
 
-    Released rows are noisy results. Statistics that scalar subqueries in `node` read are included. `ends_of` maps a
-    column to its hidden columns (the ends of its interval, and whether noise may dominate it), or to None if it depends
-    on no statistic.
+    Statistics that scalar subqueries in `node` read are included. `ends_of` maps a column to its hidden columns (the
+    ends of its interval, and whether noise may dominate it), or to None if it depends on no statistic.
     """
     inner = [count_sources(select.expressions[0], statistic_ends) for select in _scalar_selects(node) or ()]
     return sum(statistic.sources for statistic in statistics_in(node, ends_of)) + sum(inner)

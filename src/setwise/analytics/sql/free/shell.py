@@ -194,7 +194,7 @@ def _reads_released_rows(table: exp.Expr, tree: exp.Expr) -> bool:
 
 
 def _selected(node: exp.Expr, select: exp.Expr) -> exp.Expr:
-    """Return the expression by which `node`, a term in the ORDER BY of `select`, sorts.
+    """Return the expression that `node`, a term of ORDER BY in `select`, sorts by.
 
     If `node` names the alias of a result column, this is the expression of that column; otherwise it is `node` itself.
     """
@@ -415,7 +415,7 @@ def _names_key(column: exp.Column, select: exp.Expr, tree: exp.Expr) -> bool:
 
 
 def _joined_selects(column: exp.Column, select: exp.Expr, tree: exp.Expr) -> list[exp.Expr]:
-    """Return the SELECTs that make up the table to which `column` belongs, among the tables that `select` joins.
+    """Return the SELECTs that make up the table of `column`, which is one of the tables that `select` joins.
 
     A column without a qualifier belongs to the first table if it is in USING. The list is empty if the table of the
     column is not known, or is no subquery or common table expression. `tree` is the whole statement.
@@ -452,7 +452,7 @@ def _holds_keys(selects: Sequence[exp.Expr], place: int, tree: exp.Expr) -> bool
 
 
 def _hidden_columns(select: exp.Expr, tree: exp.Expr) -> ColumnEnds:
-    """Return a function from a column that `select` reads to its hidden columns; None if the column has none.
+    """Return a function that takes a column that `select` reads, and returns its hidden columns or None.
 
     Hidden columns say how precise a statistic is: the ends of its interval, and whether noise may dominate it. If
     `select` reads an inner SELECT, hidden columns are added to that SELECT, in place. `tree` is the whole statement.
@@ -469,11 +469,11 @@ def _hidden_columns(select: exp.Expr, tree: exp.Expr) -> ColumnEnds:
 
 
 def _columns_of(table: exp.Expr, tree: exp.Expr) -> ColumnEnds | None:
-    """Return a function from a column of `table`, an entry of a FROM clause, to its hidden columns.
+    """Return a function that takes a column of `table`, an entry of FROM, and returns its hidden columns or None.
 
     Hidden columns say how precise a statistic is, and are added to the SELECTs of `table`, in place. The function
     returns None for a column that depends on no statistic. If rows of `table` and released (noisy) rows do not
-    correspond one to one, None is returned instead of a function. `tree` is the whole statement.
+    correspond one to one, there is no function, and the result is None. `tree` is the whole statement.
     """
     if isinstance(table, exp.Table) and table.name.startswith("core_"):
         return statistic_ends
@@ -489,7 +489,7 @@ def _columns_of(table: exp.Expr, tree: exp.Expr) -> ColumnEnds | None:
 
 
 def _joined_columns(select: exp.Expr, tree: exp.Expr) -> ColumnEnds:
-    """Return a function from a column that `select`, a SELECT with joins, reads to its hidden columns, or to None.
+    """Return a function that takes a column read by `select`, which has joins, and returns its hidden columns or None.
 
     Hidden columns say how precise a statistic is. Columns in USING, and all columns of a NATURAL JOIN, have none.
     `tree` is the whole statement.

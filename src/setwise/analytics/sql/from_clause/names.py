@@ -170,7 +170,7 @@ def use_known_names(tree: exp.Expr, names: Sequence[str]) -> None:
 
 
 def known_table(node: exp.Expr, tables: Mapping[str, str]) -> str:
-    """Return the name of the table to which the column `node` with its qualifier, such as t in t.x, belongs.
+    """Return the name of the table of the column `node`, which has a qualifier, such as t in t.x.
 
     `tables` maps the aliases of tables to their names.
     Raises: `InvalidParameter` if no table, or more than one, has that alias.
