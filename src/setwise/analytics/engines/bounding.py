@@ -120,7 +120,7 @@ class StatementBuilder:
     parameters: Parameters
 
     def rows(self, aggregation: Aggregation, conditions: Sequence[str] = (), hint: str = "") -> str:
-        """Return SQL for the rows to aggregate: columns u (the user), g0, g1, ... (labels) and numbers of the row.
+        """Return SQL for the rows to aggregate: columns u (the user), g0, g1, ... (labels), and numbers from the row.
 
         The numbers are v, the value to sum, if `aggregation.value` is set, and v0, v1, ..., from which measures are
         computed. `conditions` are further SQL conditions. `hint` is text for the query optimizer, placed after SELECT.

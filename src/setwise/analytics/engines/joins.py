@@ -202,7 +202,7 @@ class JoinedTables:
 
     @property
     def schema(self) -> Schema:
-        """The columns of the join's result, with the names that they have in it."""
+        """The columns of the join's result, under the names that they have in the result."""
         return Schema(tuple(replace(each.column, name=each.name) for each in self.columns))
 
     def statement(self, relations: Sequence[str], dialect: Dialect, columns: Sequence[str] | None = None) -> str:

@@ -76,7 +76,7 @@ _BRACKETED = re.compile(r"""'(?:[^'\\]|\\.)*'|(?<![\w\])"`])\[([A-Za-z_][\w $]*)
 def _parse_as_written(text: str) -> tuple[exp.Expr, dict[str, str], bool]:
     """Return (syntax tree, options, is an EXPLAIN) of the statement `text`, as `parse` does.
 
-    Names in brackets, as SQL Server has them, are not read as names; only double quotes and backticks are.
+    A name in brackets, such as [x] in SQL Server, is not read as a name here; names in double quotes or backticks are.
     Raises: `InvalidParameter` if the text is not one SQL statement of at most `LONGEST` characters.
     """
     if len(text) > LONGEST:
