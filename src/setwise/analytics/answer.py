@@ -420,9 +420,9 @@ class PrivateAnswer(Exportable):
     def plot(self, path: str | Path | None = None, *, title: str = "", groups: Sequence[str] = ()) -> "Picture":
         """Return a picture of the items as bars with their intervals, or as a line if their labels are times.
 
-        Notebooks show the picture. It is also written to the file `path` (.png or .svg) unless that is None. Without a
-        `title` the picture is called by what it measures. `groups` names the columns that the labels are values of; if
-        it is empty, they have the names that the answer has for them.
+        Notebooks show the picture. Unless `path` is None, it is also written to the file `path` (.png or .svg). If
+        `title` is empty, the title says what the numbers measure. `groups` has names for the group columns, to be shown
+        at their axis; if it is empty, the answer's own names are shown.
         """
         from setwise.analytics.present.plot import Caption, plot_answer
 
@@ -433,8 +433,8 @@ class PrivateAnswer(Exportable):
     def cost(self) -> tuple[float, float]:
         """The (epsilon, delta) of this answer by itself, which every text states as its cost and its promise.
 
-        It is `alone` (at the question's delta) if an account pays and the question stated its own budget. Otherwise it
-        is the upper end of `epsilon` at `delta`.
+        If an account pays for a question with an (epsilon, delta) of its own, it is the cost at the question's delta.
+        Otherwise it is the upper end of the certified `epsilon`, at `delta`.
         """
         return self.alone or (self.epsilon.upper, self.delta)
 

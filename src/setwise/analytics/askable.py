@@ -60,13 +60,13 @@ def with_defaults(
 
     - `kind` is the name of the question's shape, such as "mean".
     - `words` are its parameters by name, and `spent` is its budget.
-    - `declared` has the bounds of the catalog, also on the rows of a user where the question is about rows or distinct
-      values. Clipping bounds that neither the question nor the catalog states become "auto": a private search finds
-      them.
+    - `declared` has the bounds of the catalog (the data holder's file of declared tables). Clipping bounds that neither
+      the question nor the catalog states become "auto": a private search finds them. For questions over rows, and for
+      distinct values, the limit on a user's rows is also taken from the catalog.
     - `terms` are the terms of the account that pays; None if no account pays.
 
-    Nothing is filled in if the budget names guarantees of single mechanisms instead of an epsilon or an accuracy,
-    because a search for bounds is paid from an epsilon.
+    If the budget is neither an epsilon nor an accuracy, but a list of an account's registered guarantees, only that
+    limit on rows is filled in, because a search for bounds is paid from an epsilon.
     """
     filled = dict(words)
     if kind in STATISTICS and STATISTICS[kind].over_rows and words.get("per_user") is None:
@@ -89,8 +89,9 @@ def with_defaults(
 class Askable(ABC):
     """A table that answers questions privately.
 
-    `top_k`, `histogram`, `count`, `sum`, `mean` and `quantile` take keyword arguments; `ask` takes a `Query` and its
-    budget as records. `preview` returns the cost of a question and the expected error of its answer, and costs nothing.
+    Its methods `top_k`, `histogram`, `count`, `sum`, `mean`, `quantile`, `distinct`, `variance` and `stddev` take
+    keyword arguments; `ask` takes a `Query` and its budget as records. `preview` returns the cost of a question and the
+    expected error of its answer, and costs nothing.
     """
 
     @abstractmethod
@@ -257,11 +258,11 @@ class Askable(ABC):
         key: str | None = None,
         **words: Unpack[Words],
     ) -> PrivateAnswer:
-        """Return a quantile of the column `value`: the value below which the share `at` of the rows lies.
+        """Return quantiles of the column `value` at the levels `at`, such as 0.5 for the median.
 
         All users have equal weight; the weight of a user is divided evenly among the user's rows.
         - The exponential mechanism selects one of low, low + step, .., high. A `step` of None takes a default.
-        - `at` may be a list of shares between 0 and 1, for one quantile each; 0.5 is the median.
+        - `at` is a level between 0 and 1, or a list of levels for one quantile each.
         - `bounds="auto"` finds `low` and `high` privately with a tenth of epsilon.
         - `item` is a column, or several, for the quantiles of each of its values.
         - `key`: asking again under the same key returns the same answer at no cost. None is a new question.
@@ -286,10 +287,10 @@ class Askable(ABC):
         key: str | None = None,
         **words: Unpack[Words],
     ) -> PrivateAnswer:
-        """Return the noisy number of distinct values in the column `value`, at most `per_user` values of each user.
+        """Return the noisy number of distinct values of the column `value`; each user adds at most `per_user` values.
 
         - `per_user` is found privately with a tenth of epsilon if it is left out. Of a user with more distinct values,
-          a random choice is counted.
+          a random choice of `per_user` values is kept, and a value is counted if it is kept of any user.
         - `item` asks for one number for each item; `per_user` applies in each item by itself.
         - `key`: asking again under the same key returns the same answer at no cost. None is a new question.
         - `words` state the groups (see `Grouping`) and the budget (see `BudgetWords`).
@@ -334,8 +335,12 @@ class Askable(ABC):
     ) -> PrivateAnswer:
         """Return the noisy standard deviation of the column `value` over rows: the square root of `variance`.
 
-        All arguments are those of `variance`. A user counts like at most `per_user` rows (found privately if left out),
-        `bounds="auto"` finds `low` and `high` privately, and `item` asks for one number for each item.
+        - Values are clipped to `low` .. `high`. `bounds="auto"` finds these bounds privately with a tenth of epsilon.
+        - A user with more than `per_user` rows counts like `per_user` rows; the number is found privately if it is left
+          out.
+        - `item` asks for one standard deviation for each item.
+        - `key`: asking again under the same key returns the same answer at no cost. None is a new question.
+        - `words` state the groups (see `Grouping`) and the budget (see `BudgetWords`).
         """
         parameters: dict[str, Any] = {"value": value, "low": low, "high": high, "per_user": per_user, "bounds": bounds}
         return self._ask("stddev", words, key, item=item, **parameters)

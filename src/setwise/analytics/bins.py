@@ -34,8 +34,8 @@ FINEST_WIDTH = 9
 class TimeUnit(StrEnum):
     """The units of time by which a column of times, here called `at`, can be grouped.
 
-    ``at by month`` groups by period (each month of each year), and ``month of at`` by the recurring part (January of
-    all years).
+    They are used in two ways. ``at by month`` makes one group for each month of each year, and ``month of at`` makes
+    one group for each of the 12 months, January of all years being one group.
     """
 
     YEAR = "year"
@@ -121,8 +121,10 @@ class Group:
                 assert_never(self.bin)
 
     def labels(self, schema: Schema) -> Column:
-        """Return a `Column` that describes the group keys: the table's own column, or, with a `bin`, a column of bins.
+        """Return a `Column` with the name and the kind of the group keys.
 
+        Without a `bin` it is the table's own column. With a `bin`, such as a width of 10, it is a new column that holds
+        the labels of the bins.
         Raises: `UnsuitableTable` if values of the column's kind cannot be put into these bins; `UnknownColumn` if
         `schema` has no such column.
         """
@@ -161,7 +163,8 @@ def parse_group(text: str) -> Group:
 def group_of(text: str, schema: Schema) -> Group:
     """Return the group that `text`, such as "age" or "age by 10", names in a table with the columns of `schema`.
 
-    A column of exactly that name takes precedence, so that a column "age by 10" is not read as bins of a column "age".
+    If the table has a column of exactly that name, it is this column. So a column "age by 10" is not taken for bins of
+    a column "age".
     """
     return Group(text) if text in schema.names else parse_group(text)
 
@@ -198,9 +201,11 @@ def _number_text(number: Fraction) -> str:
 
 
 def _unsuitable(column: Column, group: str, wanted: str, example: str) -> UnsuitableTable:
-    """Return the error for the bins `group`, which need another kind of values than `column` holds.
+    """Return the error for a query that puts `column` into bins for which its values are of the wrong kind.
 
-    `wanted` names these values, such as "numbers", and `example` a type of such a column, such as "float".
+    - `group` is the query's text for the bins, such as "age by 10".
+    - `wanted` names the kind of values that such bins need, such as "numbers".
+    - `example` is a type to suggest for a column of text, such as "float".
     """
     message = f"{group!r} needs a column of {wanted}, and {column.name!r} holds {column.kind} values"
     if column.kind is not Kind.TEXT:

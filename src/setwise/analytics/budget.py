@@ -47,9 +47,10 @@ class Draws:
       selected.
     - `counts` pays for each noisy number; None if no number is released.
     - `threshold_delta` is the delta of the threshold that hides groups with few users, if group keys are not public;
-      None takes the one that the account registered.
-    The constructor also takes guarantees as text, such as "bounded-range:0.1".
-    Raises: `InvalidParameter` if both `discover` and `counts` are None, or if a text contains a number of draws.
+      None takes the one that the account registered. The constructor also takes guarantees as text, such as
+      "bounded-range:0.1".
+    Raises: `InvalidParameter` if both `discover` and `counts` are None, or if a text states how often the guarantee is
+    used, as in "pure:0.1x3".
     """
 
     discover: Guarantee | None
@@ -73,7 +74,7 @@ class Draws:
         )
 
     def to_dict(self) -> dict[str, object]:
-        """Return this choice of guarantees as a dictionary for JSON: guarantees as text, None fields left out."""
+        """Return this record as a dictionary for JSON, with guarantees as text and without the fields that are None."""
         named = {"discover": self.discover, "counts": self.counts}
         guarantee_texts = {
             name: format_use(Use(guarantee)) for name, guarantee in named.items() if guarantee is not None
@@ -161,9 +162,9 @@ class Within:
         )
 
     def to_dict(self) -> dict[str, object]:
-        """Return the accuracy as a dictionary for JSON: the fields of a budget (epsilon, delta, ..), and `within`.
+        """Return the accuracy as a dictionary for JSON: `within`, and the fields of a budget such as epsilon and delta.
 
-        There is no key `epsilon` if the epsilon is None.
+        There is no key `epsilon` if no limit on epsilon is given.
         """
         words = self.total(Fraction(1) if self.epsilon is None else self.epsilon).to_dict()
         if self.epsilon is None:

@@ -232,7 +232,7 @@ def _source(name: str, words: Mapping[str, Any]) -> str:
 
 
 def _resolve_source(source: str, folder: Path | None) -> str:
-    """Return the relative path `source` as a path that starts with `folder`, the folder of the catalog file.
+    """Return the relative path `source` as a path below `folder`, the folder of the catalog file.
 
     An address or an absolute path is returned unchanged, and so is any `source` if `folder` is None.
     """

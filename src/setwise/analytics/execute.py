@@ -50,17 +50,18 @@ from setwise.mechanisms.weighted_rounds import DiscoveredCounts, Discovery, Grou
 
 
 class RoundReader(Protocol):
-    """Reads the exact weights of private groups (groups whose keys are not public) for one search for such groups.
+    """Reads from the table what one search for private groups (groups whose keys are not public) needs.
 
-    In each round (a noisy pass over the table), the search adds noise to the weight of every group that is not found
-    yet. A user who is in n of these groups adds a weight proportional to 1 / sqrt(n) to each, so that users with many
-    groups do not need more noise.
+    The search passes over the table in several rounds. In each round it adds noise to the weight of every group that is
+    not found yet, and finds the groups whose noisy weight is high. A user who is in n of these groups adds a weight
+    proportional to 1 / sqrt(n) to each, so that users with many groups do not need more noise.
     """
 
     def read(self, found_labels: Sequence[Label]) -> GroupWeights:
         """Return the exact weight, a sum over users, of every group whose label is not in `found_labels`.
 
-        `found_labels` are the labels of the groups that earlier rounds (noisy passes) of the search released.
+        `found_labels` are the labels of the groups that earlier rounds (noisy passes over the table) of the search
+        found.
         """
         ...
 
@@ -93,8 +94,8 @@ class Reader(Protocol):
     def group_weights(self, aggregation: Aggregation) -> AbstractContextManager[RoundReader]:
         """Return a context manager for one search for private groups, whose keys are not public.
 
-        It yields the `RoundReader` from which all rounds (noisy passes over the table) of this search read exact
-        numbers. `aggregation` says which groups and rows are read.
+        It yields the `RoundReader` from which the search reads exact numbers in each of its rounds (noisy passes over
+        the table). `aggregation` says which groups and rows are read.
         """
         ...
 
@@ -125,10 +126,11 @@ def execute(
     """Charge the plan `planned`, run it and store its outcome; return (stored answer, whether it was stored before).
 
     - `reader` reads the rows, and `payer` is charged.
-    - `key` is the key under which the outcome is stored; a retry with this key returns it.
-    - `request` is the canonical text of the request (identity.py).
+    - `key` is the idempotency key under which the outcome is stored; a retry with this key returns it.
+    - `request` is the canonical text of the request, by which a retry is told from another question.
     - `randomness` is the source of the noise.
-    - `searches` remembers what private searches have drawn, so that a retry does not draw it again.
+    - `searches` keeps the noisy results of searches for bounds and groups, so that a retry uses them again and draws no
+      new noise for them.
     - `unit` is the unit of privacy, such as "user".
 
     Ensures: no row is read before the charge is stored. Mechanisms that were charged but not run are refunded to the
@@ -172,13 +174,15 @@ def execute_parts(
     searches: SearchMemory,
     unit: str = USER,
 ) -> tuple[str, bool]:
-    """Charge all SELECTs (`parts`) of a statement once, run them in order, and store one outcome under `key`.
+    """Charge `payer` once for all SELECTs (`parts`) of a SQL statement, run them in order, and store one outcome.
 
     Returns (stored answer, whether it was stored before). Raises the errors of `execute`.
     - `whole` is the plan of the statement: the mechanisms that all parts run, and their certified cost together.
-    - `payer` is charged, and `request` is the canonical text of the request.
+    - `key` is the idempotency key under which the outcome is stored; a retry with this key returns it.
+    - `request` is the canonical text of the request, by which a retry is told from another statement.
     - `randomness` is the source of the noise.
-    - `searches` remembers what was drawn, so that a retry does not draw it again.
+    - `searches` keeps the answers of parts, and the noisy results of searches for bounds and groups, so that a retry
+      uses them again and draws no new noise for them.
     - `unit` is the unit of privacy, such as "user".
     """
 
@@ -200,10 +204,10 @@ def execute_parts(
 
 
 def _answer_whole(answers: Sequence[PrivateAnswer], whole: Plan) -> PrivateAnswer:
-    """Return the answer of a statement: the items of its last SELECT, with the cost of all its SELECTs.
+    """Return the answer of a statement with several SELECTs: the items of the last one, with the cost of all.
 
-    `answers` are the answers of the SELECTs, which the field `parts` of the result keeps, and `whole` is the plan of
-    all SELECTs together.
+    `answers` are the answers of the SELECTs in the order in which they ran, which the field `parts` of the result
+    keeps. `whole` is the plan of all SELECTs together.
     """
     return replace(
         answers[-1],
@@ -233,7 +237,9 @@ def _charge_and_settle(
     - The result is (text of the stored answer, whether it was stored before).
     - `uses` are the mechanisms to be run, as guarantees with counts.
     - `request` is the text that identifies the request.
-    - `searches` remembers what was drawn for this charge; it may forget that once the outcome is stored.
+    - `compute` takes the receipt of the charge, reads rows, and returns the answer and the refund.
+    - `searches` keeps noisy results that were drawn for this charge. They are dropped once the outcome is stored,
+      because a retry then returns the stored outcome.
     Raises: `AnswerWithheld` if the stored outcome is a refusal; the other errors of `execute`.
     """
     receipt = payer.charge(uses, key=key, request=request)
@@ -342,7 +348,8 @@ def _answer_planned(
     """Run the plan `planned`, which was charged, and return its answer.
 
     - `reader` reads the rows, and `randomness` is the source of the noise.
-    - `searches` remembers what was drawn for the charge `receipt`, so that a retry does not draw it again.
+    - `searches` keeps the noisy results of searches for bounds and groups under the charge `receipt`, so that a retry
+      uses them again and draws no new noise for them.
     - `part` names this plan among several plans of a statement; "" otherwise.
     """
     search = planned.search
@@ -370,10 +377,11 @@ def _discover_groups(
     searches: SearchMemory,
     part: str,
 ) -> Discovery:
-    """Run `rounds` (noisy passes over the table), and return the private groups that they find.
+    """Run `rounds` (several noisy passes over the table), and return the private groups that they find.
 
-    - `reader` reads the rows that `planned` needs, and `randomness` is the source of the noise.
-    - `searches` remembers each round for the charge `receipt`, so that a retry does not draw its noise again.
+    - `planned` says which rows are read, `reader` reads them, and `randomness` is the source of the noise.
+    - `searches` keeps the noisy result of each round under the charge `receipt`, so that a retry uses it again and
+      draws no new noise.
     - `part` names the plan among several plans of a statement; "" otherwise.
     """
     state = Discovery()
@@ -428,10 +436,11 @@ def _rounds_in_words(discovery: Discovery) -> str:
 
 
 def _release_answer(planned: ExecutablePlan, reader: Reader, randomness: Randomness) -> PrivateAnswer:
-    """Return the noisy answer of the plan `planned`; `reader` reads as many groups as the plan's mechanism needs.
+    """Read the groups that the plan `planned` needs from `reader`, add noise, and return the answer.
 
-    `randomness` is the source of the noise. The plan must contain no search for bounds or groups: the caller has run
-    these searches, and has put their results into the plan.
+    `randomness` is the source of the noise.
+    Requires: the plan contains no search for bounds or groups, because the caller has run these searches and has put
+    their results into the plan.
     """
     query, mechanism, confidence = planned.query, planned.mechanism, planned.plan.error.confidence
     assert not isinstance(mechanism, DiscoveredCounts | WeightedRounds)  # `over` has replaced them
@@ -519,7 +528,11 @@ def _answer(
 
 
 def _hint(planned: ExecutablePlan, items: Sequence[Item]) -> str:
-    """Return a sentence on which parameters would show more than `items`; "" if an account's registered uses pay."""
+    """Return a sentence on which parameters would show more items than the released `items`.
+
+    It is "" if the question is paid with guarantees that an account registered in advance, because the sentence would
+    suggest another epsilon, and such a question has none.
+    """
     if planned.total is None:
         return ""
     guesses = [planned.largest_group, *(item.count for item in items)]
@@ -528,7 +541,7 @@ def _hint(planned: ExecutablePlan, items: Sequence[Item]) -> str:
 
 
 def _label(query: Query, label: Label) -> Label:
-    """Return the label of an item in the answer to `query`: `label`, or a name for the only group of all rows.
+    """Return the label of an item in the answer to `query`: `label`, or, for the only group of all rows, a name for it.
 
     A query without group columns has only one group. It is called "users" or "events" for a count, by the name of the
     column for a sum, and `EVERYTHING` ("all") for other statistics.

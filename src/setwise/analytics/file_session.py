@@ -65,7 +65,10 @@ class FileSession(Session):
         return self._with_needed_types(ask_and_plan)[1]
 
     def for_question(self, query: Query, budget: AskedBudget) -> Session:
-        """Return a session on this table that reads columns as the types that `query`, asked within `budget`, needs."""
+        """Return a session on this table that reads columns as the types that `query` needs.
+
+        `budget` is the budget of the query, with which it is planned to find out which types it needs.
+        """
         return self._with_needed_types(lambda session: session.plan(query, budget))[0]
 
     def plan(self, query: Query, budget: AskedBudget) -> ExecutablePlan:
@@ -80,10 +83,11 @@ class FileSession(Session):
         return self.for_question(query, budget).ask(query, budget, key=key)
 
     def _with_needed_types(self, attempt: Callable[[Session], T]) -> tuple[Session, T]:
-        """Return (session, result): a session on which `attempt` succeeds, and what `attempt` returns for it.
+        """Return (session, result): a session with which `attempt` succeeds, and what `attempt` returns for it.
 
-        `attempt` plans a question on a session. If its error names types that the question needs, it is tried again on
-        a session with these types.
+        `attempt` plans a question with the session that it is given. If planning fails because the question needs other
+        types of columns, and the error names them, `attempt` is called again with a session that reads the columns as
+        these types.
         Raises: the error of the last attempt, if it names no type that could be given to a column.
         """
         types: dict[str, Kind] = {}
@@ -110,9 +114,9 @@ class FileSession(Session):
         return is_free and (before is None or (before, kind) == (Kind.FLOAT, Kind.INTEGER))
 
     def _key_of(self, name: str) -> str | None:
-        """Return the key for the column `name` in the argument `types` of `setwise.open`; None if no file has it.
+        """Return how the argument `types` of `setwise.open` names the column `name`; None if no file has it.
 
-        The key of a column of a joined table is TABLE.COLUMN, and that of any other column is its name. If several
+        A column of a joined table is named TABLE.COLUMN there, and any other column by its name alone. If several
         tables have the column, `name` is TABLE.COLUMN already.
         """
         table, _, column = name.rpartition(".")

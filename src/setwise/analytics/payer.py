@@ -31,7 +31,8 @@ P = TypeVar("P")
 class Payer(Protocol):
     """The account or budget that a question is charged to before data is read; it also stores the answer.
 
-    An account of a ledger is a payer; `OneOff` makes payers in memory.
+    An account of a ledger is a payer. Questions without an account are charged to a payer in memory, which `OneOff`
+    makes.
     """
 
     def charge(self, uses: Sequence[Use], *, key: str, request: str) -> Receipt:
@@ -66,11 +67,11 @@ class AccountPayer(Payer, Protocol):
         ...
 
     def warning(self, uses: Sequence[Use]) -> str | None:
-        """Return a warning if charging `uses` would disable one of two ways to pay, for all accounts on the dataset.
+        """Return a warning if charging `uses` would end one of the two ways in which a dataset's accounts can pay.
 
         The accounts on a dataset share a joint budget, which pays from a Gaussian budget (mu squared) or from a sum of
-        epsilons. A charge that only one of the two can pay disables the other for good. The result is None if none is
-        disabled. `uses` are mechanisms, as guarantees with counts. Nothing is charged.
+        epsilons. A charge that only one of the two can pay ends the other for good, for all these accounts. The result
+        is None if the charge ends neither. `uses` are mechanisms, as guarantees with counts. Nothing is charged.
         """
         ...
 
@@ -105,7 +106,10 @@ class OneOff:
         self._answers: dict[str, str] = {}
 
     def of_budget(self, epsilon: float, delta: float) -> "Payer":
-        """Return the payer of one question, whose plan is certified to satisfy (`epsilon`, `delta`)-DP."""
+        """Return the payer of one question, whose plan is certified to satisfy (`epsilon`, `delta`)-DP.
+
+        Its charges and answers are kept in this object, together with those of other questions.
+        """
         return _QuestionPayer(self, (epsilon, delta))
 
     def charge(self, uses: Sequence[Use], total: tuple[float, float], *, key: str, request: str) -> Receipt:
@@ -145,7 +149,8 @@ class OneOff:
     def guarantee(self, delta: float, claimed: Interaction) -> CertifiedBound:
         """Return the certified epsilon, at the overall `delta`, of all questions so far together.
 
-        `claimed` is what the analyst chose after seeing answers, for example the order of the questions.
+        `claimed` says what the analyst chose after seeing answers: for example only the order of the questions, or also
+        the questions and their budgets.
         Requires: at least one question was charged.
         """
         if claimed is Interaction.ADAPTIVE:
@@ -156,7 +161,8 @@ class OneOff:
     def _chosen_on_the_fly(self, delta: float) -> CertifiedBound:
         """Return the certified epsilon at `delta` for an analyst who chooses questions and budgets on the fly.
 
-        It is the lower of an odometer's bound and the sum of the questions' epsilons.
+        It is the lower of two bounds: the sum of the questions' epsilons, and an odometer (a bound on the epsilon spent
+        so far that holds although each question was chosen after seeing earlier answers).
         """
         # Each epsilon holds except with some probability, and answers decide which is lower, so each gets half of
         # `delta`. Whether only the sum is used is decided before the first answer, so it does not depend on answers.
@@ -220,11 +226,15 @@ def first_payable(
     status: Callable[[], AccountStatus | None] = _no_status,
     uses_of: Callable[[AskedBudget], Sequence[Use]] = lambda _: (),
 ) -> T:
-    """Return `attempt` of `budget` with the noise that `sparing_budget` chooses, or else with noise that can be paid.
+    """Try a question with several kinds of noise, and return the result of the first attempt that can be paid for.
 
-    `attempt` plans a question, charges it and returns its answer; the other parameters are those of `sparing_budget`,
-    and without them the planner's noise is tried first.
-    A budget that names its noise, its mechanism or a wanted accuracy is tried alone.
+    - `budget` is the question's budget. A budget that names its noise, its mechanism or a wanted accuracy is tried
+      alone.
+    - `attempt` plans the question within a budget, charges it and returns its answer.
+    - `status` returns the status of the account that pays, and `uses_of` the mechanisms of the plan within a budget, as
+      guarantees with counts. From them `sparing_budget` chooses the noise to try first, which does not use up an
+      account fast. Without them, the noise that the planner prefers is tried first.
+
     Raises: the error of the first attempt if no attempt can be paid for.
     """
     chosen = sparing_budget(budget, status, uses_of)
@@ -248,10 +258,13 @@ def payable_plan(
     status: Callable[[], AccountStatus | None] = _no_status,
     uses_of: Callable[[P], Sequence[Use]] = lambda _: (),
 ) -> P:
-    """Return the plan within `budget` that `first_payable` would run; `plan(budget)` if no plan can be paid for.
+    """Return the plan within `budget` that an account would run; it is found without charging or reading rows.
 
-    `plan` plans a question within a budget, `can_pay` says whether the account can pay for a plan, and `uses_of`
-    returns the mechanisms of a plan, as guarantees with counts. `status` returns the account's status. No row is read.
+    Like `first_payable`, it tries several kinds of noise, and returns the first plan that can be paid for. If there is
+    none, it returns `plan(budget)`.
+
+    - `plan` plans the question within a budget, and `can_pay` says whether the account can pay for a plan.
+    - `status` returns the status of the account, and `uses_of` the mechanisms of a plan, as guarantees with counts.
     """
 
     def attempt(tried: AskedBudget) -> P:
@@ -275,19 +288,20 @@ def sparing_budget(
     status: Callable[[], AccountStatus | None],
     uses_of: Callable[[AskedBudget], Sequence[Use]],
 ) -> AskedBudget:
-    """Return `budget`, or `budget` with other noise if the planner's noise takes more than the question's epsilon.
+    """Return `budget`, if possible with noise that lowers what the account has left by at most the question's epsilon.
 
     An account pays from a Gaussian budget (mu squared) or from a sum of epsilons, and a charge that only one of the two
-    can pay ends the other. So noise that the planner chooses for its accuracy can take far more than the question's
-    epsilon from the epsilon that is left. The first of the planner's, Laplace and Gaussian noise is taken that takes at
-    most the question's epsilon, or else the payable noise that leaves most. Gaussian noise takes the account's default
-    delta if `budget` has none, because the account's promise has a delta in any case.
+    can pay ends the other. So the noise that the planner chooses for its accuracy can lower the epsilon that the
+    account has left by far more than the question's epsilon. The planner's noise, Laplace and Gaussian noise are tried
+    in this order. The first that takes at most the question's epsilon is chosen, or else the one that leaves the
+    account most. Gaussian noise takes the account's default delta if `budget` has none, because the account's promise
+    has a delta in any case.
 
     - `status` returns the status of the account that pays; None if no account pays.
     - `uses_of` plans the question within a budget, and returns its mechanisms as guarantees with counts.
 
-    The result is `budget` if it names its noise, its mechanism or a wanted accuracy, if the account adds up otherwise,
-    if its epsilon is more than what is left, and if no noise can be paid for.
+    The result is `budget` unchanged if it names its noise, its mechanism or a wanted accuracy; if no account pays, or
+    one that pays in another way; if its epsilon is more than the account has left; and if no noise can be paid for.
     """
     account = status() if _leaves_noise_open(budget) else None
     if account is None or not isinstance(budget, Total) or account.epsilon_left is None:
@@ -320,7 +334,8 @@ def _leaves_noise_open(budget: AskedBudget) -> bool:
 def _with_other_noise(budget: AskedBudget, delta: Fraction | None) -> Iterator[Total]:
     """Yield `budget` with Laplace noise and with Gaussian noise, if it leaves the choice of noise to the planner.
 
-    `delta` is for Gaussian noise if `budget` has no delta; with None, such a budget gets no Gaussian noise.
+    Gaussian noise needs a delta. If `budget` has none, it gets `delta`; if that is None too, no Gaussian noise is
+    tried.
     """
     if isinstance(budget, Total) and _leaves_noise_open(budget):
         yield replace(budget, counts=CountNoise.LAPLACE)

@@ -254,7 +254,7 @@ class Query:
         item: Columns | None = None,
         **grouping: Unpack[Grouping],
     ) -> "Query":
-        """Return the query for quantiles of the column `value`: the values below which the shares `at` of the rows lie.
+        """Return the query for quantiles of the column `value` at the levels `at`, such as 0.5 for the median.
 
         All users have equal weight; the weight of a user is divided evenly among the user's rows.
         - A quantile is selected from low, low + step, .., high. With `bounds="auto"` a private search finds `low` and
@@ -272,7 +272,7 @@ class Query:
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """The names of the query's group columns, or their bins as in "age by 10"; empty if all rows form one group."""
+        """The names of the query's group columns, with their bins ("age by 10"); empty if all rows form one group."""
         if self.item is None:
             return ()
         return (self.item,) if isinstance(self.item, str) else self.item
@@ -335,10 +335,10 @@ class Query:
         )
 
     def with_declared_rows(self, most: int | None) -> "Query":
-        """Return the query with the declared number `most` of a user's rows where a search would find such a bound.
+        """Return the query with `most` as the limit on a user's rows wherever a private search would have to find one.
 
-        These are the bounds of statistics over rows and of counts of distinct values. `most` is None if nothing is
-        declared.
+        These are statistics over rows and numbers of distinct values. `most` is declared for the dataset; None if
+        nothing is declared.
         """
         return replace(self, statistics=tuple(statistic.with_declared_rows(most) for statistic in self.statistics))
 
@@ -405,8 +405,9 @@ def _group_columns(item: Columns) -> tuple[str, ...]:
 
 
 def _public_labels(domain: Domain, width: int) -> tuple[Label, ...]:
-    """Return the labels of a `domain`, each once, as a tuple. A label has `width` values, one for each group column.
+    """Return the public group keys (labels) that `domain` lists, each once, as a tuple.
 
+    A label has `width` values, one for each group column.
     Raises: `InvalidParameter` if `domain` is no list of such labels.
     """
     if isinstance(domain, str | Path) or not isinstance(domain, Iterable):
@@ -437,10 +438,10 @@ def _general(
     k: int | None = None,
     **grouping: Unpack[Grouping],
 ) -> Query:
-    """Return the query for `statistics` of each group of rows with equal values in the column or columns `item`.
+    """Return the query for a list of statistics of each group of rows with equal values in `item`.
 
     - Each of `statistics` has the kind of a statistic under "statistic", and its parameters.
-    - `item` is None if all rows form one group.
+    - `item` is a column or several columns; None if all rows form one group.
     - `k` asks for the k highest groups; None asks for all groups.
     - `grouping` are the keyword arguments of `Grouping`.
     Raises: `InvalidParameter` if `statistics` is not a list or names an unknown statistic.
@@ -461,7 +462,8 @@ def _shape_of(statistic: type[Statistic]) -> Callable[..., Query]:
     """Return a function that builds a query for one statistic of the class `statistic` from keyword arguments.
 
     The keyword arguments are the parameters of the statistic, with `value` in place of `column`, then `item` and the
-    keys of `Grouping`. The signature of the returned function lists them, so that messages and forms can name them.
+    keys of `Grouping`. The signature of the returned function lists these arguments, so that messages and forms can
+    name them.
     """
     parameters = {"value" if name == "column" else name: word for name, word in parameters_of(statistic).items()}
     grouped: dict[str, Any] = {"item": Columns | None, **get_type_hints(Grouping)}

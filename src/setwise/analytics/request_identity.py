@@ -33,7 +33,8 @@ class TableIdentity:
 
     - `sources` maps the name of each table to a text that identifies its data (see `identify_source`).
     - `versions` maps lake tables and stored objects to the versions that are read, so that a retry can read them again.
-    - `derivation` is a text that identifies the rows and columns that SQL computes from the joined rows; "" if none.
+    - `derivation` is a text that identifies what SQL computes from the joined rows before they are aggregated, such as
+      computed columns; "" if nothing.
     """
 
     name: str
@@ -98,11 +99,13 @@ def identify_source(source: Source, engine: str = "duckdb", table: str | None = 
 
 
 def _query_words(query: Query) -> dict[str, object]:
-    """Return `query` as a dictionary for the text of a request, with the meaning that texts stored in ledgers have.
+    """Return `query` as a dictionary for the text of its request, which a ledger stores to recognise a retry.
 
-    - A lower bound of 0 of a sum is left out, because the text of an unchanged request must not change.
-    - A bound on a user's rows that a search finds is stated as "auto", because stored texts that state none were
-      answered with a fixed number.
+    An unchanged request must keep the text that earlier versions stored for it, so two parameters are treated
+    specially:
+    - A lower bound of 0 of a sum is left out.
+    - A limit on a user's rows that a search finds is stated as "auto". A stored text that states no such limit was
+      answered with a fixed number, so it must not be taken for this request.
     """
     words = query.to_dict()
     statistics = words.get("statistics", [])

@@ -40,10 +40,10 @@ def describe_parts(answer: PrivateAnswer, groups: Sequence[Sequence[str]]) -> Pr
 
 
 def with_written_arguments(answer: PrivateAnswer, arguments: Sequence[tuple[str, str]]) -> PrivateAnswer:
-    """Return `answer` whose texts name the expressions of the SQL statement instead of columns computed from them.
+    """Return `answer` with texts that name the expressions of the SQL statement instead of columns computed from them.
 
-    `arguments` has pairs (column name, SQL text). For SUM(price * 2), a column is computed under a made-up name, and a
-    text that suggests to ask SUM(name) would be of no use, because the table has no such column.
+    `arguments` has pairs (column name, SQL text). For SUM(price * 2), a column is computed under a made-up name. A text
+    that suggests to ask SUM(made-up name) would be of no use, because the analyst's table has no such column.
     """
 
     def written(text: str) -> str:

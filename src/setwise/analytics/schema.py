@@ -94,7 +94,10 @@ class Schema:
         raise UnknownColumn(f"the table has no column {name!r}; it has {self.listing()}{hint}")
 
     def listing(self) -> str:
-        """Return the names of the table's columns, separated by commas, for an error message; at most `NAMES_SHOWN`."""
+        """Return the names of the table's columns as text for an error message: the first `NAMES_SHOWN`, with commas.
+
+        If the table has more columns, the text says how many more. It is "no columns" if there is none.
+        """
         shown = ", ".join(repr(name) for name in self.names[:NAMES_SHOWN])
         more = len(self.columns) - NAMES_SHOWN
         return shown + (f" and {more} more" if more > 0 else "") if shown else "no columns"

@@ -54,9 +54,10 @@ JoinedOpener: TypeAlias = Callable[[str, Sequence[Join], Derivation], Engine]
 
 @dataclass(frozen=True, slots=True)
 class JoinOrigin:
-    """Where a session on joined tables comes from, so that another table can be joined to it.
+    """How a session on joined tables was made, so that another table can be joined to it.
 
-    `session` is the session on the first table, `name` the name of that table in FROM, and `joins` the joins so far.
+    `session` is the session on the first table, `name` the name of that table after FROM, and `joins` the tables that
+    were joined to it, in order.
     """
 
     session: "Session"
@@ -144,7 +145,8 @@ class Session(Askable):
     def stop_scan(self) -> None:
         """Stop the warnings about cells that questions will not read, also in sessions that share the tables.
 
-        These warnings are for the data holder only, so they stop before somebody else asks questions.
+        These warnings have exact counts, so only the data holder may see them. They are stopped before somebody else
+        asks questions.
         """
         if self._state.scan is not None:
             self._state.scan.stop()
@@ -168,9 +170,10 @@ class Session(Askable):
 
     @property
     def protected_column(self) -> str:
-        """The column whose values are the units of privacy: adding or removing all rows with one value is hidden.
+        """The column whose values are the units of privacy: removing all rows with one value hardly changes an answer.
 
-        It is the user column, or a column computed from it, which names parts of users such as each user's days.
+        It is the user column, or, if the unit is a part of a user such as a user's day, a column that is computed from
+        it.
         """
         return self._user
 
@@ -249,9 +252,10 @@ class Session(Askable):
         return planned
 
     def for_question(self, query: Query, budget: AskedBudget) -> "Session":  # noqa: ARG002 - `FileSession` uses them
-        """Return the session that plans and answers `query` within `budget`: here this session itself.
+        """Return the session that plans and answers `query` within `budget`, which is this session itself.
 
-        For a CSV file it can be another session, which reads columns of the file as the types that `query` needs.
+        Sessions on CSV files override this method: they return a session that reads columns of the file as the types
+        that `query` needs.
         """
         return self
 
@@ -270,10 +274,11 @@ class Session(Askable):
             raise self._names_person()
 
     def _check_person_in(self, joins: Sequence[Join], derivation: Derivation) -> None:
-        """Raise `InvalidParameter` if a part of a user is protected, and `joins` or `derivation` read the user column.
+        """Raise `InvalidParameter` if only parts of users are protected, but a join or a column reads the user column.
 
         With a unit of privacy such as one day of a user, users as a whole are not protected; a computed column, or a
-        table joined on the user column, could then single out a user.
+        table joined on the user column, could then single out a user. `joins` are the tables that are joined to the
+        session's table, and `derivation` are the steps of SQL, such as computed columns, that are applied to its rows.
         """
         if self._person is None:
             return
@@ -315,7 +320,10 @@ class Session(Askable):
             raise BudgetExhausted(f"{refused}; {suggestion}") from None
 
     def _ask_within(self, query: Query, budget: AskedBudget, key: str) -> PrivateAnswer:
-        """Plan `query`, charge it to `budget` under `key`, and return the noisy answer; other noise is not tried."""
+        """Plan `query` with the noise that `budget` leads to, charge it under `key`, and return the noisy answer.
+
+        Unlike `ask`, it does not try other noise if the account cannot pay.
+        """
         planned = self.plan(query, budget)
         budget_to_pay = planned.total if isinstance(budget, Within) else budget
         assert budget_to_pay is not None, "an accuracy is bought with a total"
@@ -346,10 +354,11 @@ class Session(Askable):
         return origin.session._joined_session(origin.name, (*origin.joins, join))
 
     def _joined_session(self, name: str, joins: tuple[Join, ...], derivation: Derivation = NOT_DERIVED) -> "Session":
-        """Return the session on this table with the tables of `joins` joined to it and `derivation` applied.
+        """Return the session on this table with other tables joined to it and with `derivation` applied to its rows.
 
-        A derivation keeps some rows or computes columns. `name` is the name of this table in FROM. Equal arguments
-        return the session that was made before.
+        - `name` is the name of this table after FROM, and `joins` are the tables to join.
+        - `derivation` are the steps of SQL that filter rows or compute columns before anything is aggregated. Equal
+          arguments return the session that was made before.
         Raises: `UnsuitableTable` if this table was written by `Session.prepare`, as its rows do not name users.
         """
         if not joins and not derivation:
@@ -382,8 +391,9 @@ class Session(Askable):
     ) -> "SqlAnswer":
         """Return the answer to the SQL statement `text`, as columns and rows.
 
-        - After FROM the table is called by its path or the name of its file without endings. A table in memory has the
-          name that it was opened with (or else "source"). `called` is one more name, or None.
+        - `called` is one more name by which `text` may refer to the table, or None. Without it, the table is called by
+          its path or the name of its file without endings; a table in memory has the name that it was opened with (or
+          else "source").
         - `words` state the budget and `contributions` (the most groups in which one user counts), unless the clause
           ``WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = .., delta = .., max_groups_contributed = ..)`` does.
         - Bounds that are not given are found with a tenth of epsilon. A delta that is needed and not given is
@@ -475,8 +485,9 @@ class Session(Askable):
     def ask_parts(self, parts: Sequence[StatementPart], whole: Plan, *, key: str | None, request: str) -> PrivateAnswer:
         """Run the SELECTs of a statement that aggregate private rows (`parts`), and return their answers as one answer.
 
-        All parts are charged once under `key` (None makes a new one), at the cost of `whole`, the plan of all parts.
-        `request` is the text that identifies the statement.
+        All parts are charged once, at the cost of `whole`, the plan of all parts. The charge is made under `key` (None
+        makes a new one), so that a retry returns the stored answer. `request` is the text that identifies the
+        statement.
         """
         stored, replayed = execute_parts(
             parts,
@@ -505,8 +516,8 @@ class Session(Askable):
     ) -> None:
         """Store each user's items in a random order, so that later questions need not choose items of each user again.
 
-        - `destination` is a directory for files, or a table's name for other engines; `setwise.open` opens it like any
-          source until the original table changes.
+        - `destination` is a directory for files, or a table's name for other engines. `setwise.open` opens it like any
+          source, until the original table changes.
         - `item` is the column whose values are the items.
         - `value` is a column that later questions may sum, or None.
         - `where` is a condition on the rows that are stored; None stores all rows.

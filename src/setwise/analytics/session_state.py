@@ -15,7 +15,8 @@ class SessionState:
     """State that a session on a table shares with the sessions on that table joined to others.
 
     - `one_off` records the questions that bring their own budget, to add up the costs of all these sessions.
-    - `searches` remembers what a private search drew for a charge until the outcome of the charge is stored.
+    - `searches` keeps the noisy results of private searches for a charge, so that a retry uses them again, until the
+      outcome of the charge is stored.
     - `scan` warns the data holder of cells that a question will not read; None if nobody is to be warned.
     """
 
@@ -28,6 +29,9 @@ class SessionState:
         self.warn_of_text(" ".join(map(str, [*query.to_dict().values(), *joins])))
 
     def warn_of_text(self, text: str) -> None:
-        """Warn the data holder of cells that the SQL statement `text` cannot read, in the columns that it names."""
+        """Warn the data holder of cells that a question cannot read, in the columns that the question names.
+
+        `text` is the SQL statement of the question, or another text with the names of the columns.
+        """
         if self.scan is not None:
             self.scan.warn(text)

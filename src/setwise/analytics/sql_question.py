@@ -48,7 +48,11 @@ class QuerySession(Protocol):
         ...
 
     def preview(self, query: Query, budget: AskedBudget) -> Plan:
-        """Return how `query` would be answered within `budget`, with noise that the account can pay for, if any."""
+        """Return the plan by which `query` would be answered within `budget`; nothing is charged.
+
+        If the account cannot pay for the noise that the planner prefers, the plan is one with noise that it can pay
+        for, if there is any.
+        """
         ...
 
     def can_pay(self, plan: Plan) -> bool:
@@ -150,7 +154,7 @@ class SqlQuestion:
     def _ask_within(self, budget: AskedBudget, key: str | None) -> PrivateAnswer:
         """Run all SELECTs that aggregate private rows, charged once to `budget` under `key`; return one answer.
 
-        None makes a new key.
+        With a `key` of None a new key is made, so that nothing is replayed.
         """
         joint = self._joint_plan(budget)
         cores = zip(self.statement.cores, joint.parts, strict=True)
@@ -188,15 +192,19 @@ class SqlQuestion:
 
 
 def public_values(sources: Mapping[str, Source]) -> PublicValue:
-    """Return a function that computes scalar subqueries over public tables; `sources` says where each table is."""
+    """Return a function that computes scalar subqueries over public tables.
+
+    The function takes the SQL text of a subquery and the names of the tables that it reads, and returns its value.
+    `sources` says where each public table is.
+    """
     return lambda text, names: public_value(text, read_public_tables(names, sources))
 
 
 def check_planned(statement: Statement, session: StatementSession) -> None:
     """Raise an error if some SELECT of `statement` over the private rows of `session` cannot be planned.
 
-    It checks a corrected statement, which an error message may propose only if it could be asked. Nothing is charged or
-    read. Each SELECT is planned by itself with epsilon = 10, which is large enough for most.
+    An error message may propose a corrected statement only if it could be asked, which this function checks. Nothing is
+    charged or read. Each SELECT is planned by itself with epsilon = 10, which is large enough for most.
     """
     statement = statement.filled(finds_bounds=True)
     for core in statement.cores:
@@ -210,7 +218,7 @@ _SOME_DELTA = Fraction(1, 10**6)
 def read_public_tables(names: Collection[str], sources: Mapping[str, Source]) -> "dict[str, pa.Table]":
     """Return the public tables called `names`, by name; `sources` says where they are.
 
-    They are read whole before SQL over them and over released (noisy) rows runs, so that this SQL opens no file itself.
+    They are read whole, before SQL joins them to released (noisy) rows, so that this SQL opens no file itself.
     Raises: `InvalidParameter` if the table's engine cannot read a whole table.
     """
     tables = {}

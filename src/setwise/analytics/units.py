@@ -16,16 +16,16 @@ _STARTS = {TimeUnit.DAY: Start.DAY, TimeUnit.WEEK: Start.WEEK, TimeUnit.MONTH: S
 
 
 def unit_column(user: str, unit: str) -> str:
-    """Return the name of the derived column whose values identify units of privacy, such as "who and at by day".
+    """Return the name of the computed column whose values identify units of privacy, such as "who and at by day".
 
-    A unit of privacy is what the promise protects: a user, or a part of a user. `user` is the user column, and `unit`
-    the unit of privacy, such as "user,at by day".
+    A unit of privacy is what the promise protects: a user, or a part of a user. `user` is the user column, here "who",
+    and `unit` the unit of privacy, here "user,at by day".
     """
     return f"{user} and{unit.removeprefix(USER).replace(',', ' ')}"
 
 
 def unit_derivation(user: str, unit: str, schema: Schema) -> Derivation:
-    """Return the steps (operations on the rows of each user) that add a column of the units of privacy.
+    """Return the operations on rows that add a column with the unit of privacy of each row, such as a user's day.
 
     `unit` is the unit of privacy, such as "user,day", `user` is the user column, and `schema` describes the table.
     Raises: `UnknownColumn` if the table lacks a column; `InvalidParameter` if the kind of the column in `unit` cannot
@@ -65,8 +65,8 @@ def is_same_unit(first: str, second: str, schema: Schema) -> bool:
 def check_payer_unit(protects: str, unit: str, schema: Schema) -> None:
     """Raise `InvalidParameter` if an account that protects one unit of privacy is to pay for questions about another.
 
-    `protects` is the unit of the account, such as a user or a user's day, and `unit` that of the questions, in a table
-    with this `schema`. Epsilons of two different units cannot be added up.
+    `protects` is the unit of the account, such as a user or a user's day, and `unit` is the unit of the questions, in a
+    table with this `schema`. Epsilons of two different units cannot be added up.
     """
     if not is_same_unit(protects, unit, schema):
         raise InvalidParameter(
@@ -76,9 +76,10 @@ def check_payer_unit(protects: str, unit: str, schema: Schema) -> None:
 
 
 def _group(part: str, schema: Schema) -> Group:
-    """Return the column, or its bins, that `part` names; `part` is the text after "user," in a unit of privacy.
+    """Return the column, or its bins, that tells the parts of a user apart, as in "day" or "at by week".
 
-    `schema` describes the table. A lone "day", "week" or "month" refers to the table's only column of times.
+    `part` is the text after "user," in a unit of privacy, and `schema` describes the table. A lone "day", "week" or
+    "month" refers to the table's only column of times.
     Raises: `InvalidParameter` if the table has no column of times, or several.
     """
     if part in schema.names or part not in set(_STARTS):

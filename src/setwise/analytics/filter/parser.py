@@ -171,7 +171,7 @@ def _csv_hint(column: Column, token: FilterToken) -> str:
 
 
 def _convert(column: Column, token: FilterToken) -> Value | None:
-    """Return the constant in `token` as a value of the column's kind; None if it is not a constant of that kind."""
+    """Return the constant in `token` as a value of the column's kind; None if it is no constant of that kind."""
     text = token.says
     match column.kind, token.kind:
         case Kind.TEXT, TokenKind.TEXT:
@@ -389,7 +389,7 @@ class _Parser:
     def _range_condition(self, column: Column, wanted: str) -> Expression:
         """Read IN, BETWEEN or LIKE and its constants, which follow the name of `column`, and return the condition.
 
-        `wanted` is the phrase of the error message that names the operators expected here.
+        If another token follows, an error says that `wanted` was expected, a phrase such as "IN, BETWEEN or LIKE".
         """
         if self._take(TokenKind.WORD, "in"):
             return self._membership(column)
@@ -486,11 +486,11 @@ class _Parser:
             )
 
     def _peek(self) -> FilterToken:
-        """Return the next token of the filter without reading it."""
+        """Return the next token of the filter, and leave it to be read by the next call."""
         return self._tokens[self._next]
 
     def _take(self, kind: TokenKind, says: str) -> bool:
-        """Read the next token if its kind is `kind` and its text `says`; return whether it was read."""
+        """Move past the next token if it has this kind and the text `says`; return whether it has."""
         token = self._peek()
         taken = token.kind is kind and token.says == says
         self._next += taken

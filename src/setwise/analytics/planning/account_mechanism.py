@@ -40,7 +40,7 @@ _COUNTED = "pure:E, gaussian:S or discrete-laplace:B"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountMechanism:
-    """The `mechanism` of a question whose budget is a list of guarantees that an account registered in advance.
+    """The `mechanism` of a question that is paid with guarantees which an account registered in advance.
 
     - `name` is the mechanism's name in the answer.
     - `account_names` has pairs (guarantee of the mechanism, registered guarantee that is charged for it), only where
@@ -53,7 +53,7 @@ class AccountMechanism:
 
 
 def mechanism_from_draws(bounds: Bounds, draws: Draws, status: AccountStatus) -> AccountMechanism:
-    """Return the mechanism of a histogram or top k whose uses have exactly the guarantees in `draws`.
+    """Return the mechanism of a histogram or top k whose noise has exactly the guarantees in `draws`.
 
     - `bounds` are the query's contribution bounds (to how many groups one user adds, and how much) and its `k`, the
       number of groups that a top k asks for.
@@ -267,10 +267,10 @@ def _in_notation(guarantee: Guarantee) -> str:
 
 
 def check_planned(uses: tuple[Use, ...], status: AccountStatus) -> None:
-    """Raise unless the account of `status` can pay for guarantees such as `uses`, the runs planned for a question.
+    """Raise unless the account with this `status` can pay for `uses`, the mechanism runs planned for a question.
 
-    An account without a budget can pay only for guarantees that it registered. The balance of an account with a budget
-    is not checked here, but when the account is charged.
+    An account without a budget can pay only with guarantees that it registered in advance. The balance of an account
+    with a budget is not checked here, but when the account is charged.
     Raises: `InvalidParameter` if a guarantee was not registered; `BudgetExhausted` if it was registered too few times.
     """
     registered = {use.guarantee for use in status.terms.uses}
@@ -283,9 +283,10 @@ def check_planned(uses: tuple[Use, ...], status: AccountStatus) -> None:
 
 
 def check_registered(uses: tuple[Use, ...], status: AccountStatus) -> None:
-    """Raise unless the account of `status` registered each guarantee in `uses` at least as many times as `uses` has it.
+    """Raise unless the account with this `status` registered each guarantee in `uses` at least as often as it is used.
 
-    `uses` are the mechanism runs of a question. A guarantee that was not registered passes if the account has a budget.
+    `uses` are the mechanism runs of a question, as guarantees with counts. A guarantee that was not registered passes
+    if the account has a budget, from which it can be paid.
     Raises: `InvalidParameter` if a guarantee was not registered; `BudgetExhausted` if it was registered too few times.
     """
     # Checked before the joint cost is computed: this is fast for registered guarantees, but may be slow for others.

@@ -69,13 +69,14 @@ the second plan chooses, its noise scale is one that can be sampled.
 class FoundBounds:
     """The bounds that a private search found. They are noisy, so they may be published.
 
-    - `bounds` has clipping bounds (low, high) for each of `Search.measures`.
+    - `bounds` has clipping bounds (low, high) for each number of a user that the search was about, such as the user's
+      sum of a column (`Search.measures`).
     - `ranges` has the noisy numbers from which these bounds were chosen.
     - `contributions` is the most groups in which one user counts; None if the query states it.
     - `left_out` is the noisy share of (user, group) pairs that this limit leaves out; None if the query states the
       limit.
-    - `rows` has, for each of `Search.row_measures`, the most rows of one user that count in a group, and the noisy
-      share of rows that this limit leaves out.
+    - `rows` has, for each kind of rows that the search was about (`Search.row_measures`), the most rows of one user
+      that count in a group, and the noisy share of rows that this limit leaves out.
     - `largest_group` is about the count of the largest group, guessed from the noisy numbers; None if it is not known.
     """
 
@@ -111,8 +112,8 @@ class Search:
     def uses(self) -> tuple[Use, ...]:
         """Return the mechanism runs (guarantees with counts) that a question with a search for bounds is charged for.
 
-        The runs of the search come first. The last is one (epsilon, delta)-DP guarantee of all that remains for the
-        answer, because the answer's mechanism is chosen only after the search.
+        The runs of the search come first. The last entry is one (epsilon, delta)-DP guarantee with all the budget that
+        remains for the answer, because the answer's mechanism is chosen only after the search.
         """
         epsilon, delta = float_below(self.remaining.epsilon), float_below(self.remaining.delta)
         answer = ApproxDP(epsilon=epsilon, delta=delta) if delta else PureDP(epsilon=epsilon)
@@ -139,8 +140,9 @@ class Search:
     def release(self, table: GroupTable, steps: int, randomness: Randomness) -> FoundBounds:
         """Add noise to the exact counts in `table`, and return the bounds that are chosen from the noisy counts.
 
-        `table` has the counts that `aggregation` requests. `steps` is the largest limit on a user's rows in a group
-        that may be chosen, and `randomness` is the source of the noise.
+        - `table` has the counts that `aggregation` requests.
+        - `steps` is an upper limit for the limit on a user's rows in a group, so that noise for it can be sampled.
+        - `randomness` is the source of the noise.
         """
         contributions, rows, largest_group = self._release_limits(table, steps, randomness)
         known_contributions = (
@@ -178,12 +180,15 @@ class Search:
     def _release_limits(
         self, table: GroupTable, steps: int, randomness: Randomness
     ) -> tuple[FoundContributions | None, tuple[FoundContributions, ...], float | None]:
-        """Return (limit on a user's groups, limits on rows in a group, about the count of the largest group).
+        """Choose limits on one user from noisy numbers; return (limit on groups, limits on rows, largest count).
 
-        The first is None if the query states it, and the last if nothing is known of the users' groups and rows. There
-        is one limit on rows for each of `row_measures`. All limits are chosen together, because the noise is
-        proportional to the limit on rows and grows with the limit on groups. `table`, `steps` and `randomness` are
-        those of `release`.
+        - The limit on a user's groups is None if the query states it.
+        - There is one limit on a user's rows in a group for each of `row_measures`.
+        - The largest count is a rough estimate of the count of the largest group; None if nothing is known of the
+          users' groups and rows.
+
+        All limits are chosen together, because the noise is proportional to the limit on rows and grows with the limit
+        on groups. `table`, `steps` and `randomness` are those of `release`.
         """
         # All noise is drawn before the first choice, so the intervals of the shares hold for any way of choosing.
         stated = self.query.contributions or len(self.query.domain or (1,))
@@ -214,7 +219,7 @@ class Search:
 
     @property
     def _expected_error(self) -> ExpectedError:
-        """The expected error of the answer as a function of the limits on one user."""
+        """An object that computes the expected error of the answer for any limits on a user's groups and rows."""
         query = self.query
         most = query.k or (None if query.domain is None else len(query.domain))
         is_private = query.item is not None and query.domain is None
@@ -230,9 +235,10 @@ class Search:
     def _noise_of_row(self, contributions: int) -> float:
         """Estimate by how much the answer's noise grows if the limit on a user's rows in a group grows by 1.
 
-        The search compares this noise with the rows that the limit leaves out, but it knows these only for the group in
-        which each user has the most rows. The noise of all groups is therefore divided by a guess of how many groups a
-        limit affects. `contributions` is the most groups in which one user counts.
+        The search weighs this noise against the rows that the limit leaves out, but it knows these rows only for the
+        group in which each user has the most. The noise of all groups is therefore divided by a guess of the number of
+        groups in which the limit leaves rows of a user out. `contributions` is the most groups in which one user
+        counts.
         """
         # The rows that a bound leaves out are known in one group only, the one in which a user has the most. In all
         # groups together it leaves out 1 to `contributions` times as many, so the noise is divided by the midpoint.
@@ -283,9 +289,10 @@ class Search:
 
 
 def _likely(search: ContributionSearch, noisy: NDArray[np.float64], last: int) -> LikelyUsers:
-    """Return the estimated users by their numbers of groups or rows, from the noisy numbers of `search`.
+    """Return an estimate of how many users have how many groups, or rows, from the noisy numbers of a private search.
 
-    `last` is the index of the last bin that is known to have users.
+    - `noisy[i]` is the noisy number of users in the i-th bin of `search`.
+    - `last` is the index of the last bin that is known to have users.
     """
     return LikelyUsers(numbers=np.array(search.ends, dtype=float), users=search.likely_users(noisy, last))
 
@@ -345,7 +352,10 @@ def has_open_bounds(query: Query) -> bool:
 
 
 def open_bounds(query: Query) -> list[str]:
-    """Return texts that name the bounds that the query leaves to a private search, as they are asked for."""
+    """Return phrases that name the bounds which the query leaves to a private search, for error messages.
+
+    Each phrase says how to state the bound, such as "how many groups one user counts in, as in --contributions 1".
+    """
     found = ["how many groups one user counts in, as in --contributions 1"] if query.auto_contributions else []
     if any(statistic.finds_clip for statistic in query.statistics):
         found.append("the bounds of one user's values, low and high")
@@ -462,9 +472,10 @@ def bounds_in_words(record: Mapping[str, object]) -> str:
 
 
 def rows_found(stated_query: Query, found_bounds: FoundBounds) -> dict[int, FoundContributions]:
-    """Return what a search found about the rows of a user, by the index of each statistic whose bound was left open.
+    """Return what a search found about the rows of a user, for each statistic that left its limit on rows open.
 
-    `stated_query` is the query as the analyst stated it, and `found_bounds` are the results of its search.
+    The keys are the indexes of these statistics in the query. `stated_query` is the query as the analyst stated it, and
+    `found_bounds` are the results of its search.
     """
     found = dict(zip(_searched_row_measures(stated_query), found_bounds.rows, strict=True))
     statistics = enumerate(stated_query.statistics)
@@ -559,8 +570,8 @@ def _with_clip_found(statistic: Statistic, low: Fraction, high: Fraction, schema
 def _costliest(statistic: Statistic, steps: int) -> Statistic:
     """Return `statistic` with bounds that cost at least as much as any bounds that a search can find.
 
-    `steps` sets these bounds. A bound on the rows of a user is `steps` rows, and the upper bound of a sum is `steps`
-    times its rounding step. The cost of other statistics does not depend on their clipping bounds.
+    A limit on the rows of a user becomes `steps` rows, and the upper bound of a sum becomes `steps` times its rounding
+    step. The cost of other statistics does not depend on their clipping bounds.
     """
     if statistic.finds_clip:
         statistic = _with_step(statistic.with_bounds(Fraction(0), Fraction(1)), Fraction(1, steps))

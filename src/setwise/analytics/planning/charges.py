@@ -19,8 +19,9 @@ def promise_within(uses: tuple[Use, ...], total: Total, status: AccountStatus | 
     """Return (cost, delta, alone), the privacy promise for `uses`, the runs of a question with the budget `total`.
 
     - `uses` are mechanism runs (guarantees with counts). Their cost is a certified epsilon at `delta`.
-    - `delta` is that of the account that pays, or the question's delta if no account pays (`status` is None).
-    - `alone` is the (epsilon, delta) of `uses` at the question's delta, to be shown; None if no account pays.
+    - `delta` is the delta of the account that pays, or the question's delta if no account pays (`status` is None).
+    - `alone` is the (epsilon, delta) of `uses` at the question's own delta, which the answer shows as its cost; None if
+      no account pays, because the cost then says it already.
     """
     # A question whose uses satisfy pure DP within its epsilon needs no delta.
     is_pure = certified_price(uses, 0.0, Interaction.SETWISE).upper <= total.epsilon
@@ -39,9 +40,9 @@ def promise_of(uses: tuple[Use, ...], budget: Budget, status: AccountStatus | No
     """Return (cost, delta, alone), the privacy promise for `uses`, the mechanism runs of several queries together.
 
     - The cost is a certified epsilon at `delta`.
-    - `delta` is that of the account that pays, or that of `budget` if no account pays (`status` is None).
-    - `alone` is the (epsilon, delta) of `uses` at the delta of `budget`, to be shown; None unless an account pays and
-      `budget` is a `Total`.
+    - `delta` is the delta of the account that pays, or the delta of `budget` if no account pays (`status` is None).
+    - `alone` is the (epsilon, delta) of `uses` at the delta of `budget`, which the answer shows as its cost; None if no
+      account pays, or if `budget` names registered guarantees and so has no delta.
     Raises: `InvalidParameter` if `budget` names registered guarantees and no account pays.
     """
     if isinstance(budget, Total):

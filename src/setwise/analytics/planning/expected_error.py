@@ -22,8 +22,8 @@ def releases_of(statistics: Sequence[Statistic]) -> list[StatisticRelease]:
 def statistics_error(choice: StatisticsChoice) -> ErrorEstimate:
     """Return the expected error of the planned mechanism `choice`, computed without reading rows.
 
-    The expected error and the half-width of intervals are those of the first statistic; they are None if they depend on
-    the rows. The fields about finding private groups are None if the groups are public or the query has none.
+    The expected error and the half-width of intervals are those of the query's first statistic; they are None if they
+    depend on the rows. The fields about finding private groups are None if the groups are public or the query has none.
     """
     discovery = choice.mechanism.discovery
     discovery_error = None if discovery is None else discovery.preview()
@@ -38,10 +38,11 @@ def statistics_error(choice: StatisticsChoice) -> ErrorEstimate:
 
 
 def ranks_note(query: Query, choice: GroupStatistics, release: GroupRelease) -> str:
-    """Return a clause that says by how many users the ranks of the quantiles of `query` may be off; "" without any.
+    """Return a clause that says by how many users the ranks of the quantiles of `query` may be off.
 
-    `choice` is the mechanism that released the estimates in `release`. The clause also has the noisy numbers of users
-    of the groups, if they were released, because a rank can be compared with them.
+    The clause is "" if `query` asks for no quantile. `choice` is the mechanism that released the estimates in
+    `release`. The clause also states the noisy numbers of users of the groups, if they were released, because a rank
+    can be compared with them.
     """
     pairs = zip(query.statistics, choice.statistics, strict=True)
     ranks = [

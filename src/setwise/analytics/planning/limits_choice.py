@@ -54,7 +54,7 @@ class ExpectedError:
     """The expected error of an answer, in rows, as a function of the limits on one user.
 
     - `epsilon` and `delta` are the budget of the answer.
-    - `groups` is the number of groups whose noise adds up to the noise of the answer.
+    - `groups` is the number of groups whose noise is added up.
     - `most` is the most groups that the answer can show: k, or the number of public groups. None if any number of
       private groups may be shown, or if the answer has no groups.
     - `is_hidden` says that groups are private, so that groups of low counts are not shown.
@@ -77,26 +77,28 @@ class ExpectedError:
         return min(changed, gaussian) / self.epsilon
 
     def of(self, kept: float, total: float, users: float, contributions: int, rows: int) -> float:
-        """Return the expected error, in rows: rows that are left out or in hidden groups, and the noise of all groups.
+        """Return the expected error of the answer, in rows: the rows that it misses, and the noise of all groups.
 
-        - `kept` is the estimated number of rows within the limits, of `total` rows of `users` users.
+        - `kept` is the estimated number of rows within the limits, of the `total` rows of all `users` users. The answer
+          misses the other rows, and rows in groups that are hidden because their counts are low.
         - `contributions` is the limit on a user's groups, and `rows` the limit on a user's rows in a group.
         """
         noise = self.noise_scale(contributions) * rows
         return total - kept * self._shown(kept, users, contributions, rows) + self.groups * noise
 
     def largest_group(self, kept: float, users: float, rows: int) -> float:
-        """Return about the count of the largest group, of `kept` rows of `users` users within the limits.
+        """Return a rough estimate of the count of the largest group, if the answer counts `kept` rows of `users` users.
 
-        `rows` is the limit on a user's rows in a group.
+        `rows` is the limit on a user's rows in a group, so the count is at most `users` times `rows`.
         """
         times, fewest = _LARGEST_SHARE
         return min(kept / min(times * self.groups, fewest), users * rows)
 
     def _shown(self, kept: float, users: float, contributions: int, rows: int) -> float:
-        """Return the expected share, from 0 to 1, of the `kept` rows that are in groups which the answer shows.
+        """Return the expected share, from 0 to 1, of the counted rows that are in groups which the answer shows.
 
-        `users`, `contributions` and `rows` have the meaning that they have in `of`.
+        `kept` is the number of counted rows, and `users` the number of users. `contributions` is the limit on a user's
+        groups, and `rows` the limit on a user's rows in a group; with higher limits, more noise hides more groups.
         """
         # The i-th largest group is taken to have 1 / sqrt(i) times the rows of the largest one, and the answer to be
         # about `groups` groups. So the first n of them have sqrt(n / groups) of the rows. In rounds, which find groups
@@ -133,9 +135,12 @@ def choose_limits(
 ) -> UserLimits:
     """Return the limits on a user's groups, and on a user's rows in a group, with the smallest expected error.
 
-    - `contributions` are the limits on groups that may be chosen, ascending, and `groups` the users by their groups.
-    - `row_limits` are the limits on rows that may be chosen, and `rows` has, for each count of rows, the users by their
-      rows in the group in which they have the most. If it is empty, every user counts once in a group.
+    - `expected` computes the expected error of an answer for given limits.
+    - `contributions` are the limits on groups to choose from, ascending. `groups` says how many users have how many
+      groups.
+    - `row_limits` are the limits on rows to choose from. `rows` has one entry for each count of rows in the query: how
+      many users have how many rows in the group in which they have the most. If it is empty, every user counts once in
+      a group.
     """
     choices = []
     for limit in contributions:
@@ -157,10 +162,12 @@ def choose_limits(
 def _errors_of_rows(
     expected: ExpectedError, contributions: int, groups: LikelyUsers, row_limits: Sequence[int], rows: LikelyUsers
 ) -> list[tuple[float, int, float]]:
-    """Return, for each of `row_limits`, (expected error, limit on rows, count of the largest group) of a count of rows.
+    """Return (expected error, limit on rows, count of the largest group) for a count of rows with each of `row_limits`.
 
-    `contributions` is the limit on a user's groups. `groups` and `rows` are the users by their numbers of groups, and
-    of rows in the group in which they have the most. Errors and counts are in rows.
+    - `expected` computes the expected error of an answer for given limits.
+    - `contributions` is the limit on a user's groups, and `groups` says how many users have how many groups.
+    - `rows` says how many users have how many rows in the group in which they have the most. Errors and counts are in
+      rows.
     """
     pairs = float(groups.numbers @ groups.users)
     counted = float(np.minimum(groups.numbers, contributions) @ groups.users)
@@ -178,7 +185,7 @@ def _errors_of_rows(
 
 
 def rows_of_groups(most: NDArray[np.float64], groups: int) -> NDArray[np.float64]:
-    """Return the expected rows of users in each of their `groups` groups, in a table of one line for each user.
+    """Return the expected number of rows of each user in each of `groups` groups, as an array of one line per user.
 
     `most[i]` is the number of rows of user i in the group in which the user has the most. In the j-th group a user is
     expected to have j^(-3/4) times as many, but at least one. For flights, the share of rows that a limit of 8 leaves

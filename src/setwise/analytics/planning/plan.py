@@ -91,9 +91,10 @@ class Plan:
         return f"{self.mechanism}, at most {uses}; {self.why}"
 
     def with_count_error(self, counted: ErrorEstimate) -> "Plan":
-        """Return this plan with the error `counted` of its counts, which may be smaller than the planned error.
+        """Return this plan with the error `counted` of its counts in place of the planned error.
 
-        The error is stated in `error`, and in words in `why`.
+        It is known after the groups were found, when the limit on a user's groups may have been lowered, so that less
+        noise is needed. The error is stated in the field `error`, and in words in `why`.
         """
         error = replace(self.error, expected_error=counted.expected_error, radius=counted.radius)
         why = self.why.replace(count_error_in_words(self.error), count_error_in_words(error))
@@ -213,8 +214,8 @@ class ExecutablePlan:
     def over(self, discovery: Discovery) -> "ExecutablePlan":
         """Return the plan that counts the groups in `discovery`, or releases their statistics; it searches for none.
 
-        This plan found the groups in rounds (noisy passes over the table). The new plan, if it counts, may lower its
-        limit on the number of groups per user, to about twice the average that the rounds estimated.
+        This plan found the groups in rounds (noisy passes over the table). If the new plan counts, it may lower its
+        limit on the number of groups per user to about twice the average that the rounds estimated.
         Raises: `InvalidParameter` if the plan does not find groups in rounds.
         """
         aggregation = replace(self.aggregation, domain=discovery.labels)
@@ -364,10 +365,11 @@ def plan_query(
 
 
 def draft_plan(query: Query, total: Total, user: str, schema: Schema) -> Plan:
-    """Return a plan with the mechanism runs of `query` and their cost within `total`, for comparing budgets.
+    """Return a plan that states the mechanism runs of `query` and their cost within `total`, for comparing budgets.
 
-    Runs and cost are those of `plan_query`. A draft is faster if a search must first find bounds: it neither plans the
-    query with found bounds nor estimates an error. `user` is the user column, and `schema` describes the table.
+    Runs and cost are the same as in `plan_query`. If a search must first find bounds, a draft is faster, because it
+    neither plans the query with found bounds nor estimates an error. `user` is the user column, and `schema` describes
+    the table.
     """
     search = search_for(query, total)
     if search is None:
@@ -409,9 +411,11 @@ def _with_search(
 def _example_errors(search: Search, user: str, schema: Schema, where: Filter | None, charge: Charge, steps: int) -> str:
     """Return phrases with the error of the answer for example bounds, because the bounds are not known yet.
 
-    The last bounds are the largest that `search` may find: no more than `steps` rows of a user. `user` is the user
-    column, `schema` has the table's columns, `where` is the parsed filter or None, and `charge` what the question
-    costs. Bounds for which planning fails have no phrase.
+    - `search` is the search for bounds. The last example has the largest bounds that it may find, with at most `steps`
+      rows of a user.
+    - `user` is the user column, and `schema` has the table's columns.
+    - `where` is the parsed filter, or None.
+    - `charge` is the cost of search and answer together. Bounds for which planning fails have no phrase.
     """
     phrases = []
     for example, assumed in example_queries(search.query, steps):

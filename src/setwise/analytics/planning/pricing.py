@@ -95,9 +95,9 @@ def _largest_budgets(
     """Yield at most two candidates for the budgets of `questions`, each with a draft plan of every query.
 
     The epsilons of a candidate are in proportion to the queries' weights, and about the largest for which the queries
-    together cost at most `epsilon` at `delta`. One candidate uses each query's best noise for counts, the other
-    Gaussian noise. The candidate with the smaller estimated error comes first. `schemas` has the columns of the table
-    of each query, and `user` is the user column.
+    together cost at most `epsilon` at `delta`. In one candidate, counts have the noise that is best for each query by
+    itself; in the other, Gaussian noise, which may be better for all together. The candidate with the smaller estimated
+    error comes first. `schemas` has the columns of the table of each query, and `user` is the user column.
 
     Raises: `InvalidParameter` or `Unattainable` if neither kind of noise gives a draft plan.
     """
@@ -203,10 +203,10 @@ def _uses(plans: Sequence[Plan]) -> tuple[Use, ...]:
 
 
 def _mean_log_error(questions: Sequence[WeightedQuery], plans: Sequence[Plan]) -> float:
-    """Return the mean of log(expected error) over `plans`, weighted by the weights of the queries `questions`.
+    """Return the mean of log(expected error) over `plans`, to compare ways of dividing a budget; lower is better.
 
-    Lower is better. `plans` has one plan for each query, in order. A query whose expected error is not known is left
-    out; the result is 0 if no expected error is known.
+    `plans` has one plan for each of `questions`, in order, and counts with the question's weight. A plan whose expected
+    error is not known is left out; the result is 0 if no expected error is known.
     """
     errors = [
         (question.weight, math.log(plan.error.expected_error))
@@ -218,7 +218,7 @@ def _mean_log_error(questions: Sequence[WeightedQuery], plans: Sequence[Plan]) -
 
 @dataclass(frozen=True, slots=True)
 class _EqualShare:
-    """The `query` of one of several SELECTs of a statement; its `weight` is 1, so that all get the same epsilon."""
+    """One of several SELECTs of a statement, as a query with the weight 1, so that all SELECTs get the same epsilon."""
 
     query: Query
     weight: float = 1.0
@@ -230,8 +230,9 @@ class JointPlan:
 
     - `parts` are the plans of the SELECTs, in order.
     - `plan` is the plan of the whole statement: the mechanism runs of all `parts`, and their certified joint cost.
-    - `budgets` has for each SELECT the budget that its request states. It is the budget of the statement, or the budget
-      with which this SELECT reaches the accuracy that the statement states.
+    - `budgets` has a budget for each SELECT, to be stated in the text that identifies its request. If the statement has
+      an (epsilon, delta), or registered guarantees, it is that budget for each SELECT. If the statement has an
+      accuracy, it is the budget with which the SELECT reaches this accuracy.
     """
 
     parts: tuple[ExecutablePlan, ...]

@@ -19,10 +19,11 @@ _WORTHWHILE = 0.75
 def suggest_parameters(query: Query, total: Total, *, weighable: bool = False, largest: float | None = None) -> str:
     """Return a sentence on how large an item's count must be for the item to be shown, and how to show smaller items.
 
-    `total` is the budget of the `query`. `weighable` is True if groups can be found in rounds (several noisy passes
-    over the table). `largest` is about the largest count of an item that is not shown, guessed from released numbers;
-    None if it is not known. Parameters that would show only items with larger counts are not suggested. Returns "" if
-    the items are public, if the answer has no detection threshold, or if planning fails.
+    - `total` is the budget of the `query`.
+    - `weighable` is True if groups can be found in rounds (several noisy passes over the table).
+    - `largest` is about the largest count of an item that is not shown, guessed from released numbers; None if it is
+      not known. Parameters that would show only items with larger counts are not suggested, because they would show
+      nothing new. Returns "" if the items are public, if the answer has no detection threshold, or if planning fails.
     """
     needed = _lead(query, total, weighable)
     if query.domain is not None or needed is None:

@@ -33,7 +33,7 @@ def plan_within(accuracy: Within, plan: Callable[[Total], ExecutablePlan]) -> Ex
 
     `plan` plans the query for one budget. `accuracy.epsilon` is the most that may be spent; None means
     `DEFAULT_CEILING`.
-    Raises: `Unattainable` if the accuracy costs more than the limit; the message names the epsilon that it costs.
+    Raises: `Unattainable` if the accuracy costs more than that; the message names the epsilon that it costs.
     """
     cheapest = _least(accuracy, plan)
     assert cheapest.total is not None
@@ -57,9 +57,9 @@ def plan_within(accuracy: Within, plan: Callable[[Total], ExecutablePlan]) -> Ex
 
 
 def widest_radius(executable: ExecutablePlan) -> Fraction:
-    """Return the half-width of the widest interval that the plan `executable` promises, for the noise only.
+    """Return the half-width of the widest interval that the plan `executable` promises, without the rounding of values.
 
-    - It is in units of the statistic. For a mean it is that of a group of 1,000 users (`SOME_USERS`).
+    - It is in units of the statistic. For a mean it is the half-width in a group of 1,000 users (`SOME_USERS`).
     - For a quantile it is the number of users by which its rank may be off.
     Raises: `InvalidParameter` if the plan searches for bounds first, or if it releases labels without numbers.
     """

@@ -119,7 +119,7 @@ def _upper_end(each: Item) -> float:
 def table_columns(
     table: Mapping[str, Sequence[Any]], statistics: Sequence[str], unreliable: Sequence[Sequence[str]] = ()
 ) -> list[dict[str, Any]]:
-    """Return the columns of a table for people, in order, each as a dictionary.
+    """Return the columns of a table as people read it, in order, each as a dictionary.
 
     - `table` maps column names to cells. The two columns with the ends of an interval become one column of pairs.
       Columns in which every cell is None, and the raw noisy counts, are left out.
@@ -164,7 +164,7 @@ def numbers_html(
     """Return an HTML table of `columns` (cells by column name), without styles, for a page that styles `table.numbers`.
 
     - `statistics` names the columns of estimates.
-    - `confidence` is that of the intervals, stated in their heading.
+    - `confidence` is the confidence of the intervals, stated in their heading.
     - `unreliable` has for each row the names of the columns whose number may be mostly noise; these cells are marked.
 
     Only the first `MOST_ROWS` rows are shown.

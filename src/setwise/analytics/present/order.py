@@ -27,8 +27,8 @@ _NUMBERS = (Kind.INTEGER, Kind.FLOAT, Kind.DECIMAL)
 def axis_of(group: Group, schema: Schema, *, public: bool) -> Axis:
     """Return whether the group keys in the group column `group` are names, numbers or points in time.
 
-    `schema` has the kind of the column. Numbers that the query does not list (`public` is False) are often identifiers,
-    and are treated as names.
+    `schema` has the kind of the column. `public` says that the query lists the group keys. Numbers that it does not
+    list are often identifiers, and are treated as names.
     """
     match group.bin:
         case ConsecutiveTime():
@@ -43,9 +43,10 @@ def axis_of(group: Group, schema: Schema, *, public: bool) -> Axis:
 
 
 def columns_in_utc(groups: Sequence[Group], schema: Schema) -> tuple[str, ...]:
-    """Return the columns of times with a zone that `groups` divides into periods (days) or parts of time (weekdays).
+    """Return the columns of times with a time zone from which `groups` makes periods such as days, or parts of time.
 
-    The engine computes these periods in UTC, which the answer has to say. `schema` has the kinds of the columns.
+    The engine computes periods, and parts of time such as weekdays, in UTC, which the answer has to say. `schema` has
+    the kinds of the columns.
     """
     binned = [group.column for group in groups if isinstance(group.bin, ConsecutiveTime | RecurringTime)]
     return tuple(name for name in dict.fromkeys(binned) if schema.column(name).kind is Kind.INSTANT)
@@ -54,9 +55,9 @@ def columns_in_utc(groups: Sequence[Group], schema: Schema) -> tuple[str, ...]:
 def arrange_items(query: Query, axes: Sequence[Axis], items: Sequence[Item]) -> tuple[Item, ...]:
     """Return `items`, the items of the answer to `query`, in the order in which people read them.
 
-    The items of a top k keep the order of their ranks. Other items are sorted by numbers, times and months, ascending;
-    names keep the order that they have in `items`. `axes` says for each group column whether its keys are names,
-    numbers or times.
+    The items of a top k keep the order of their ranks. Other items are sorted ascending by their group keys, if these
+    are numbers, times or months; names keep the order that they have in `items`. `axes` says for each group column
+    whether its keys are names, numbers or times.
     """
     if query.k is not None or not items or any(len(_cells(item.label)) != len(axes) for item in items):
         return tuple(items)  # an answer without groups has one item, whose label is the name of a statistic

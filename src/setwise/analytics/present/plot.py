@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 class Bar:
     """One bar of a picture, with its value, and its interval or None.
 
-    The cells of its label are the keys of its group, one for each group column. `unreliable` is True if noise may be as
-    large as the value.
+    `cells` are the texts of its label: the keys of the bar's group, one for each group column. `unreliable` is True if
+    noise may be as large as the value.
     """
 
     cells: tuple[str, ...]
@@ -58,9 +58,10 @@ class Chart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caption:
-    """What stands around a picture: its `title`, and the names of the columns that its labels are keys of.
+    """The texts around a picture: its `title`, and the names of the group columns, `groups`.
 
-    An empty `title` takes the answer's heading; without `groups` the axis of labels has no name.
+    If `title` is empty, the picture has the answer's heading as its title. If `groups` is empty, the axis of group
+    labels has no name.
     """
 
     title: str = ""
@@ -76,7 +77,7 @@ def bars_of(answer: "PrivateAnswer", names: Sequence[str] | None = None) -> list
     """Return the bars that show an answer: one for each item, with its count, or with its first statistic.
 
     If the answer has several quantiles of one column, each item gets one bar for each quantile. `names` are the names
-    of the quantiles in the picture; None takes those of the answer.
+    of the quantiles in the picture; with None they are named as in the answer.
     """
     if answer.kind == "quantile" and len(answer.statistics) > 1:
         is_single_group = answer.labels == (EVERYTHING,)
@@ -177,8 +178,8 @@ class Picture:
 def plot_answer(answer: "PrivateAnswer", path: str | None, caption: Caption | None = None) -> Picture:
     """Draw the groups of an answer as bars with error bars, or as a line if their labels are times; return the picture.
 
-    `caption` has the title and the name of the axis of groups; None takes what the answer knows. The picture is also
-    written to the file `path`, unless `path` is None.
+    `caption` has the title and the name of the axis of groups; with None they are taken from the answer. The picture is
+    also written to the file `path`, unless `path` is None.
     """
     over_time = answer.axes == ("time",) and len(answer) > 1
     chart = Chart(name=measure_of_bars(answer), bars=bars_of(answer), over_time=over_time)
@@ -193,7 +194,7 @@ def plot_chart(
     *,
     caption: Caption | None = None,
 ) -> Picture:
-    """Draw `chart`, whose numbers are those of `answer` or were computed from them, and return the picture.
+    """Draw `chart`, whose numbers are in `answer` or were computed from it, and return the picture.
 
     `caption` has the title and the name of the axis of groups. Below the picture stand the answer's sentences about its
     numbers, then the sentences `notes`. The picture is also written to the file `path`, unless `path` is None.
@@ -276,9 +277,9 @@ def _annotate(
 ) -> None:
     """Write `title` and the epsilon and delta of `answer` above a picture, and notes below it.
 
-    Without a `title` the picture is called by what it measures. The notes say which rows are omitted and what the
-    intervals promise; then come the notes of `answer`, and the sentences `notes`. `figure` and `axes` are matplotlib's,
-    and `shown` are the bars in the picture.
+    - `figure` and `axes` are matplotlib's, and `shown` are the bars in the picture.
+    - If `title` is empty, what the numbers measure is written in its place.
+    - The notes say which rows are omitted and what the intervals promise; then come the sentences `notes`.
     """
     if any(bar.value is not None for bar in shown):
         sentences = (answer.left_out, answer.interval_note, average_of_all(answer, len(shown)), *notes)

@@ -83,13 +83,14 @@ def brief_bounds_note(
 ) -> str:
     """Return sentences about the bounds of `query`, and about how much they leave out; "" if nothing is bounded.
 
-    They are the short form of `left_out_note` and `found_shares_notes`. `user` is the name of the user column. Of
-    bounds that a private search found, these noisy shares are known:
+    They are the short form of `left_out_note` and `found_shares_notes`. `user` is the name of the user column. The
+    other arguments are noisy shares, which are known only for bounds that a private search found:
     - `left_out` is the share of (user, group) pairs that the limit on groups per user leaves out; None if the limit was
       stated.
     - `rows` has the share of rows that each found limit on a user's rows leaves out, by the index of the statistic;
       None if no such limit was found.
-    - `clipped` has the share of users whose values are clipped, by the name of a statistic.
+    - `clipped` has the share of users whose values are clipped, by the name of a statistic; None if no clipping bounds
+      were found.
     """
     bounds = []
     if query.item is not None and query.contributions is not None:
@@ -152,7 +153,7 @@ def _clipped_in_brief(clipped: ClippedShare | None) -> str:
 def _left_out_interval(left_out: LeftOutShare) -> str:
     """Return the noisy share that a bound leaves out as text: "about 7% [5%, 9%]", "4% to 14%" or "at most 14%".
 
-    Without a lower limit, readers can only act on the upper one.
+    The text is "at most 14%" if the lower end of the interval is 0, because readers can then only act on the upper end.
     """
     text = _share_interval(left_out)
     if not noise_may_dominate(left_out.share, (left_out.lower, left_out.upper)):
@@ -206,8 +207,8 @@ def hidden_groups_note(query: Query, detectable: int | None, complete: bool, *, 
 
     - `detectable` is the exact count from which a group is likely to be found; None if that is not known.
     - `complete` is True if the answer has all groups that were asked for.
-    - `by_users` is True if groups are found by their users even where rows are counted or a column is added up, because
-      then `detectable` is a number of users.
+    - `by_users` is True if groups were found by their numbers of users, so that `detectable` is a number of users even
+      where rows are counted or a column is added up.
     """
     if query.item is None or query.domain is not None or detectable is None or (query.k is not None and complete):
         return ""
@@ -287,9 +288,9 @@ def found_shares_notes(
 def _share_note(counted: str, left_out: LeftOutShare) -> str:
     """Return a sentence on the share of `counted`, such as "rows of each user", that a privately found bound drops.
 
-    The noisy share `left_out` is that of users who have at most `left_out.of_first` groups or rows; more of one user
-    are left out too. If the interval of the share is too wide to be useful, the sentence says that the share is not
-    known.
+    The noisy share `left_out` takes each user to have at most `left_out.of_first` groups or rows; of a user with more,
+    all further ones are left out too. If the interval of the share is too wide to be useful, the sentence says that the
+    share is not known.
     """
     if left_out.upper - left_out.lower > _UNKNOWN_SHARE:
         return f"Which share of the {counted} is left out cannot be told within this epsilon."
@@ -358,10 +359,10 @@ def interval_note(
 
 
 def average_of_all(answer: "PrivateAnswer", displayed_count: int) -> str:
-    """Return a sentence that says that the confidence of intervals is an average over all items, displayed or not.
+    """Return a sentence that says that the confidence of intervals is an average over all items of `answer`.
 
-    `displayed_count` is the number of the items of `answer` that are displayed. Returns "" if all are displayed, if the
-    items have no intervals, or if they have statistics instead of one count.
+    It is for a table that displays only the first `displayed_count` items. The result is "" if all items are displayed,
+    if the items have no intervals, or if they have statistics instead of one count.
     """
     total = len(answer.items)
     if answer.statistics or total <= displayed_count or answer.items[0].interval is None:
@@ -403,10 +404,10 @@ _KINDS = {
 
 
 def _statistics(statistics: Sequence[Statistic], where: str) -> list[str]:
-    """Return texts that describe `statistics`, in order.
+    """Return the texts that describe `statistics` in a heading.
 
     Quantiles of the same column on the same grid of possible values share one text; every other statistic has a text of
-    its own. `where` is " per item" if the query has groups, else "".
+    its own. The texts stand in the order of `statistics`. `where` is " per item" if the query has groups, else "".
     """
     together: dict[Statistic, list[Statistic]] = {}
     for statistic in statistics:
@@ -420,8 +421,8 @@ _PASSED = "every item whose noisy count passed the threshold; rarer ones stay hi
 def ending(query: Query, item_count: int, complete: bool) -> str:
     """Return a text that says why the list of items in the query's answer has no further items.
 
-    `item_count` is the number of items in the list. `complete` is False if the mechanism stopped at its limit on the
-    number of items, so that more items might exist.
+    `item_count` is the number of items in the list. `complete` is False if the mechanism stopped at the most items that
+    it may list, so that more items might exist.
     """
     if query.item is None:
         return "one number" if len(query.statistics) == 1 else f"{len(query.statistics)} numbers"

@@ -170,9 +170,9 @@ class AddWindows:
     - `ties` are the names, in lower case, of all columns that the statement names. Names that the table lacks are
       ignored.
 
-    If rows are equal in the ORDER BY of a window, further columns decide their order, so that the result does not
-    depend on the order of rows in the table. The further columns are all columns that this step or a later step reads;
-    after SELECT *, they are the columns in `ties`.
+    Rows that are equal in the ORDER BY of a window are sorted by further columns, so that the result does not depend on
+    the order of rows in the table. The further columns are all columns that this step or a later step reads; after
+    SELECT *, they are the columns in `ties`.
     """
 
     user: str
@@ -182,7 +182,7 @@ class AddWindows:
 
 @dataclass(frozen=True, slots=True)
 class KeyPair:
-    """A condition of a join: the value of `left` in a row equals that of `right` in a row of the other table."""
+    """A condition of a join: the value of `left` in a row equals the value of `right` in a row of the other table."""
 
     left: RowExpression
     right: RowExpression
@@ -190,7 +190,7 @@ class KeyPair:
 
 @dataclass(frozen=True, slots=True)
 class JoinedValue:
-    """A column that a join adds: `name` is its name after the join, and `column` its name in the other table."""
+    """A column that a join adds: `name` is its name in the joined table, and `column` its name in the other table."""
 
     name: str
     column: str
@@ -279,20 +279,26 @@ class Derivation:
 
     @property
     def has_one_row(self) -> bool:
-        """Whether each user has at most one row, because the rows are grouped by the user and not joined afterwards."""
+        """Whether each user has at most one row in the derived table.
+
+        This holds if its steps group the rows by the user alone, and do not join other rows afterwards.
+        """
         last = [step for step in self.steps if isinstance(step, GroupByUser | JoinUserRows)][-1:]
         return any(isinstance(step, GroupByUser) and not step.keys for step in last)
 
     @property
     def size(self) -> int:
-        """The number of steps (such as filters), including the steps of the derived tables that they join."""
+        """The number of steps (operations on the rows of each user, such as filters).
+
+        The steps of the derived tables that a step joins are included.
+        """
         return sum(1 + (step.rows.size if isinstance(step, JoinUserRows) else 0) for step in self.steps)
 
     def after(self, prefix: "Derivation") -> "Derivation":
         """Return a new derivation that first takes the steps of `prefix`, and then the steps of this derivation.
 
-        A step is an operation on the rows of each user, such as a filter. The derived tables that this derivation joins
-        begin with the steps of `prefix` as well.
+        A step is an operation on the rows of each user, such as a filter. If a step joins a derived table, the steps of
+        `prefix` are put before the steps of that table, too, because it is computed from the same private table.
         """
         if not prefix:
             return self
@@ -309,7 +315,7 @@ class Derivation:
 
     @property
     def released(self) -> frozenset[int]:
-        """The indexes of the scalar subqueries whose released (noisy) numbers the steps use, such as in a filter."""
+        """The indexes of the statement's scalar subqueries whose released (noisy) numbers the steps use."""
         return frozenset(place for step in self.steps for part in _expressions(step) for place in released_places(part))
 
     @property
@@ -318,9 +324,10 @@ class Derivation:
         return frozenset(name for step in self.steps for part in _expressions(step) for name in columns_of(part))
 
     def with_released(self, values: Mapping[int, float | None]) -> "Derivation":
-        """Return the derivation with each `ReleasedValue` (a noisy number released before) replaced by a constant.
+        """Return the derivation with numbers in place of the scalar subqueries, which were released before with noise.
 
-        `values` maps the index of each scalar subquery to its released number, or to None for null.
+        `values` maps the index of each scalar subquery to its released number, or to None for null. The numbers replace
+        the placeholders (`ReleasedValue`) in filters and other steps.
         """
         return Derivation(tuple(_replace_released(step, values) for step in self.steps))
 
@@ -368,7 +375,7 @@ def window_expressions(window: UserWindow) -> Iterator[RowExpression]:
 
 
 def _replace_released(step: Step, values: Mapping[int, float | None]) -> Step:
-    """Return `step`, such as a filter, with each `ReleasedValue` (a noisy number released before) as a constant.
+    """Return `step`, such as a filter, with numbers in place of scalar subqueries, which were released with noise.
 
     `values` maps the index of each scalar subquery to its released number, or to None for null.
     """
@@ -405,7 +412,7 @@ def _replace_released(step: Step, values: Mapping[int, float | None]) -> Step:
 
 
 def _window_with_released(window: UserWindow, values: Mapping[int, float | None]) -> UserWindow:
-    """Return the window function `window` with each `ReleasedValue` (a noisy number released before) as a constant.
+    """Return the window function `window` with numbers in place of scalar subqueries, which were released with noise.
 
     `values` maps the index of each scalar subquery to its released number, or to None for null.
     """
@@ -473,8 +480,8 @@ def columns_computed_with(derivation: Derivation) -> Iterator[tuple[str, bool]]:
     """Yield (column name, flag) for each use of a column in the derivation, so that a service can check permissions.
 
     The flag is True if this use is only as a number: in arithmetic, or as the argument of an aggregate. It is False in
-    filters, groups, joins and other uses. Left out are columns that are only passed on, and uses of the user column
-    that only compare rows of one user.
+    filters, groups, joins and other uses. Columns that a step only passes on are left out, and so are uses of the user
+    column that only tell the users' rows apart.
     """
     # The use of a passed column in a later step is yielded there. The user column compares rows of one user by itself
     # in PARTITION BY or ORDER BY of a window, in COUNT, and on both sides of a join condition.
@@ -488,10 +495,11 @@ def columns_computed_with(derivation: Derivation) -> Iterator[tuple[str, bool]]:
 
 
 def _uses(step: Step) -> Iterator[tuple[RowExpression, bool]]:
-    """Yield (expression, flag) for each expression of `step`, an operation on the rows of each user such as a filter.
+    """Yield (expression, flag) for each expression of `step`, to check with which columns a derivation computes.
 
-    The flag is True for the argument of an aggregate and the value of a computed column, which are used as numbers. It
-    is False for conditions, keys and renamed columns. Columns that the step passes on are left out.
+    `step` is an operation on the rows of each user, such as a filter. The flag is True for the argument of an aggregate
+    and the value of a computed column, which are used as numbers. It is False for conditions, keys and renamed columns.
+    Columns that the step passes on are left out.
     """
     match step:
         case AddColumns(columns) | SelectColumns(columns=columns):
@@ -545,8 +553,8 @@ def _computed_with(expression: RowExpression, *, is_number: bool) -> Iterator[tu
 def names_added(step: Step) -> Iterator[str]:
     """Yield the names of the columns that `step`, an operation on the rows of each user, adds to a table or selects.
 
-    For a step that groups rows, these are the keys and aggregates, without the user column, which every derived table
-    has.
+    For a step that groups rows, these are the keys and aggregates. The user column is left out, because every derived
+    table has it.
     """
     match step:
         case AddColumns(columns) | SelectColumns(columns=columns):

@@ -47,10 +47,10 @@ class ConstantValue:
 
 @dataclass(frozen=True, slots=True)
 class ReleasedValue:
-    """A number that an earlier SELECT of the same SQL statement released (with noise), as a value in every row.
+    """A placeholder, in a value computed from each row, for a number that an earlier SELECT of the statement releases.
 
     `place` is the index of that SELECT among the statement's scalar subqueries. `with_released` replaces this record by
-    a constant before an engine sees the expression.
+    the noisy number, as a constant, before an engine sees the expression.
     """
 
     place: int
@@ -359,7 +359,7 @@ def children(expression: RowExpression) -> Iterator[RowExpression]:
 
 
 def columns_of(expression: RowExpression) -> Iterator[str]:
-    """Yield the names of the columns from which `expression` is computed in each row, as often as they occur."""
+    """Yield the names of the columns from which `expression` is computed in each row; a column may be yielded twice."""
     if isinstance(expression, ColumnValue):
         yield expression.name
     elif isinstance(expression, UnitKey):
@@ -369,7 +369,7 @@ def columns_of(expression: RowExpression) -> Iterator[str]:
 
 
 def released_places(expression: RowExpression) -> Iterator[int]:
-    """Yield the index of each scalar subquery whose released (noisy) number `expression` refers to."""
+    """Yield the index of each scalar subquery of the statement whose noisy number `expression` refers to."""
     if isinstance(expression, ReleasedValue):
         yield expression.place
     for child in children(expression):
@@ -377,7 +377,7 @@ def released_places(expression: RowExpression) -> Iterator[int]:
 
 
 def with_released(expression: RowExpression, values: Mapping[int, float | None]) -> RowExpression:
-    """Return `expression` with every `ReleasedValue` (a noisy number that an earlier SELECT released) as a constant.
+    """Return `expression` with constants in place of the numbers that earlier SELECTs release (`ReleasedValue`).
 
     `values` maps the index of each scalar subquery to its released number. None becomes null, so that comparisons with
     it are unknown.

@@ -41,10 +41,10 @@ def not_a_condition(expression: RowExpression, kind: Kind) -> InvalidParameter:
 
 
 def _declarable_types(expression: RowExpression, kind: Kind, wanted: Kind) -> dict[str, str]:
-    """Return {column name: `wanted`}, the type to declare for a text column so that an expression is allowed.
+    """Return the type to declare for a text column, as {column name: `wanted`}, so that an expression is allowed.
 
     `expression` is the expression that is not allowed, and `kind` the kind of its values. The result is empty unless
-    the expression is a column of text.
+    the expression is a column of text, because only such a column can be declared to be of another type.
     """
     return {expression.name: wanted} if isinstance(expression, ColumnValue) and kind is Kind.TEXT else {}
 

@@ -28,7 +28,7 @@ class Count(Statistic):
 
     - `most` above 1 counts rows; 1 or None counts users.
     - `column` is a column whose nulls are not counted; None counts all users or rows.
-    - `bounds` is "auto" if rows are counted and a private search finds `most`; otherwise None.
+    - `bounds` is "auto" if rows are counted and a private search is to find `most`; otherwise None.
     """
 
     kind: ClassVar[str] = "count"
@@ -58,9 +58,10 @@ class Count(Statistic):
 
     @property
     def is_plain(self) -> bool:
-        """Whether the command or method `count` can express this count.
+        """Whether the command and the Python method that are named `count` can ask for this count.
 
-        It can if the count has no `column`, and its bound on a user's rows is not left to a search.
+        They can if the count has no `column` and its limit on a user's rows is not left to a private search. Other
+        counts are asked for in a list of statistics or in SQL.
         """
         return self.column is None and not self.is_auto
 
@@ -75,24 +76,26 @@ class Count(Statistic):
         return self.most
 
     def row_measure(self) -> Measure:
-        """Return the measure (a number of each user) from which a search finds the limit on a user's rows in a group.
+        """Return the number of each user from which a private search finds the limit on a user's rows in a group.
 
-        The number is how many rows the user has in the group where they have the most rows.
+        The number is how many rows the user has in the group where they have the most. Rows in which the counted column
+        is null are left out. The result describes this number to the engine, as a `Measure`.
         """
         return row_measure(self.column)
 
     def with_rows(self, most: int, steps: int) -> "Statistic":
-        """Return a count of rows with at most n rows of each user: n is `most`, limited to 2 .. 2^20.
+        """Return a count of rows with at most `most` rows of each user, where `most` was found by a private search.
 
-        The lower limit is 2, because with n = 1 it would be a count of users. `steps` is not used.
+        `most` below 2 becomes 2, because a count with at most 1 row would be a count of users, and `most` above 2^20
+        becomes 2^20. `steps` is not used.
         """
         del steps
         return Count(most=min(max(LEAST_FOUND, most), LARGEST_FOUND), column=self.column)
 
     def clip_range(self) -> tuple[float, float] | None:
-        """Return the bounds on what one user adds to this count, (0, most rows of a user), to be shown in the answer.
+        """Return the least and the most that one user adds, (0, most rows of a user), to be shown in the answer.
 
-        The result is None if no bound is set.
+        The result is None if users are counted without a stated limit.
         """
         return None if self.most is None else (0.0, float(self.most))
 
@@ -100,8 +103,8 @@ class Count(Statistic):
     def per_item(self) -> int | None:
         """The most that one user adds to a group, if groups can be ranked by this count, as in a top k; None otherwise.
 
-        It is None for a count that leaves out nulls of a column, and for a count of rows as long as a private search
-        has not found the bound on a user's rows.
+        Groups cannot be ranked by a count that leaves out nulls of a column. Nor can they be ranked by a count of rows
+        while a private search has not yet found the limit on a user's rows.
         """
         return None if self.column is not None or self.is_auto else self.most or 1
 
@@ -114,28 +117,29 @@ class Count(Statistic):
         return {"per_item" if grouped else "per_user": self.most}
 
     def with_dataset_bound(self, per_item: int | None) -> "Statistic":
-        """Return this count with the dataset's bound `per_item` on a user's rows, unless it has a bound of its own.
+        """Return this count with `per_item`, the dataset's limit on a user's rows, unless it states a limit itself.
 
-        `per_item` is None if the dataset has no bound.
+        `per_item` is None if the dataset declares no limit. Then a count whose limit is left to a private search stays
+        so.
         """
         if self.most is not None or (self.is_auto and per_item is None):
             return self
         return Count(most=per_item, column=self.column)
 
     def measures(self) -> tuple[Measure, ...]:
-        """Return, in a tuple, the measure of this count: a user adds their number of rows in a group, at most `most`.
+        """Return a tuple with the one number that each user adds to a group: how many rows they have in it.
 
-        If `most` is None, a user adds at most 1, so users are counted. If `column` is given, only rows in which the
-        column is not null are counted.
+        The number is at most `most`. If `most` is None, it is at most 1, so users are counted. If the count has a
+        `column`, only rows in which this column is not null are counted.
         """
         return (Measure(column=self.column, counted=self.column is not None, most=self.most or 1),)
 
     def release(self, among: Sequence[Statistic]) -> "StatisticRelease":
         """Return the mechanism that releases this count, with a placeholder noise scale until the planner chooses one.
 
-        For a count of all users of a group the result is `UsersFound()`, which costs nothing, because a mechanism that
-        finds private groups releases their numbers of users anyway. Where no such number is released, the planner
-        replaces `UsersFound()` by a noisy sum. `among` is not used.
+        The result for a count of all users of a group is `UsersFound()`, which costs nothing, because the mechanism
+        that finds private groups releases their numbers of users anyway. For queries in which no such number is
+        released, the planner replaces `UsersFound()` by a noisy sum. `among`, the statistics of the query, is not used.
         """
         from setwise.mechanisms.statistics import UsersFound
 
@@ -157,7 +161,7 @@ class Count(Statistic):
     def planned_words(self, radii: Sequence[Fraction]) -> str:
         """Return a phrase such as "counts within ±12", which says how far counts may be from the exact counts.
 
-        The first of `radii` is the half-width of the planned intervals.
+        `radii` has one entry, the half-width of the planned 95% interval, in users or rows.
         """
         return f"counts within ±{float(radii[0]):,g}"
 
@@ -204,8 +208,8 @@ def noisy_total(measure: Measure) -> "StatisticRelease":
 def total_radius(release: "StatisticRelease", step: Fraction) -> Fraction | None:
     """Return the half-width, in units of the column, of the 95% interval that a noisy sum is planned to have.
 
-    `release` is the mechanism, and `step` the size of its rounding steps in units of the column. None if `release` is
-    not the mechanism of a noisy sum.
+    `release` is the mechanism, and `step` is the number of units of the column in one rounding step, because the noise
+    is in steps. None if `release` is not the mechanism of a noisy sum.
     """
     from setwise.mechanisms.intervals import CONFIDENCE
     from setwise.mechanisms.statistics import NoisyTotal

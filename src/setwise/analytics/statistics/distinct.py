@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 class Distinct(Statistic):
     """The number of distinct values of a column in a group, where at most `per_user` values of each user count.
 
-    `per_user` is None if a private search finds it. A user with more distinct values keeps a random choice of them. The
-    number counts the values that at least one user keeps, so adding a user raises it by at most `per_user` and never
-    lowers it.
+    `per_user` is None if a private search is to find it. Of a user with more distinct values, a random choice of
+    `per_user` values is kept. A value counts if it is kept of at least one user, so adding a user raises the number by
+    at most `per_user` and never lowers it.
     """
 
     kind: ClassVar[str] = "distinct"
@@ -63,21 +63,26 @@ class Distinct(Statistic):
         return self.per_user
 
     def row_measure(self) -> Measure:
-        """Return the measure (a number of each user) from which a search finds the most values of a user that count.
+        """Return the number of each user from which a private search finds the limit on a user's distinct values.
 
-        The number is how many distinct values the user has in the group where they have the most.
+        The number is how many distinct values the user has in the group where they have the most. The result describes
+        this number to the engine, as a `Measure`.
         """
         return distinct_measure(self.column)
 
     def with_rows(self, most: int, steps: int) -> Statistic:
-        """Return this count with at most `most` distinct values of each user; `steps` is not used."""
+        """Return this count with at most `most` distinct values of each user, a limit that a private search found.
+
+        `most` above 2^20 becomes 2^20. `steps` is not used.
+        """
         del steps
         return Distinct(column=self.column, per_user=min(most, LARGEST_FOUND))
 
     def with_declared_rows(self, most: int | None) -> Statistic:
-        """Return this count with the declared number `most` of a user's rows, if its own number is to be searched.
+        """Return this count with `most` as its limit on a user's distinct values, unless it states a limit.
 
-        A user has no more distinct values than rows. `most` is None if nothing is declared.
+        `most` is the largest number of rows of a user that is declared for the dataset; a user has no more distinct
+        values than rows. None if nothing is declared; then this count is returned unchanged.
         """
         return self if most is None or self.per_user is not None else Distinct(column=self.column, per_user=most)
 
@@ -86,7 +91,7 @@ class Distinct(Statistic):
         return None if self.per_user is None else (0.0, float(self.per_user))
 
     def measures(self) -> tuple[Measure, ...]:
-        """Return, in a tuple, the measure of this statistic: a user adds at most `per_user` distinct values to a group.
+        """Return a tuple with what each user adds to a group: at most `per_user` of their distinct values.
 
         The engine does not sum over users: it counts the values that at least one user adds.
         """
@@ -95,7 +100,8 @@ class Distinct(Statistic):
     def release(self, among: Sequence[Statistic]) -> "StatisticRelease":
         """Return the mechanism that adds noise to the number of distinct values; its sensitivity is `per_user`.
 
-        It has a placeholder noise scale until the planner chooses one. `among` is not used.
+        It has a placeholder noise scale until the planner chooses one. `among`, the statistics of the query, is not
+        used.
         """
         from setwise.mechanisms.statistics import NoisyTotal
         from setwise.mechanisms.two_phase import LaplaceCounts
@@ -104,10 +110,10 @@ class Distinct(Statistic):
         return NoisyTotal(reach=bounded_reach(self._known_rows), noise=LaplaceCounts(scale=Fraction(1)))
 
     def in_units(self, estimate: "Estimate") -> "Estimate":
-        """Return `estimate`, a noisy number of distinct values, with a value or lower end below 0 raised to 0.
+        """Return `estimate`, a noisy number of distinct values, with a value or lower interval end below 0 raised to 0.
 
         If the value is raised, the upper end of the interval is raised by the same amount. Otherwise an interval below
-        0 would become 0 .. 0, and state that the exact number is 0.
+        0 would become 0 .. 0, which would state that the exact number is 0.
         """
         from setwise.mechanisms.release import Estimate
 
@@ -128,7 +134,7 @@ class Distinct(Statistic):
     def planned_words(self, radii: Sequence[Fraction]) -> str:
         """Return a phrase such as "distinct values of page within ±12", which says how close the number will be.
 
-        The first of `radii` is the half-width of the planned intervals.
+        `radii` has one entry, the half-width of the planned 95% interval, in distinct values.
         """
         return f"distinct values of {self.column} within ±{float(radii[0]):,g}"
 
@@ -142,11 +148,12 @@ class Distinct(Statistic):
 
     @classmethod
     def asked_in_words(cls, column: str | None, words: Mapping[str, Any], by: str) -> str:
-        """Return a phrase such as "distinct values of page, at most 10 of a user", followed by `by`.
+        """Return a phrase that says what a query asks for: "distinct values of page, at most 10 of a user by city".
 
-        The phrase is "distinct values of page" if a search finds the most values of a user. `column` is the column
-        whose values are counted, here "page", and never None. `words` are the parameters of the statistic as JSON
-        states them, and `by` is the text that names the groups.
+        - `column` is the column whose values are counted, here "page"; it is never None.
+        - `words` are the parameters of the statistic as in JSON. Without "per_user", which a search then finds, the
+          part "at most 10 of a user" is left out.
+        - `by` is the text that names the groups, here " by city".
         """
         most = words.get("per_user")
         return f"distinct values of {column}{'' if most is None else f', at most {most} of a user'}{by}"

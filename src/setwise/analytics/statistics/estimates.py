@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 def scale_estimate(estimate: "Estimate", origin: Fraction, step: Fraction, rounding: Fraction) -> "Estimate":
     """Return `estimate` converted from rounding steps to units of the column.
 
-    The value and both ends of the interval are numbers of steps; each such number x becomes `origin` + `step` * x. Then
-    each end of the interval is moved out by `rounding`, in units of the column, to allow for the rounding of values.
+    The value and both interval ends of `estimate` are numbers of steps. Each such number x becomes `origin` + `step` *
+    x. Then each end of the interval is moved outwards by `rounding`, in units of the column, because users' values were
+    rounded to steps.
     Raises: `InvalidParameter` if the estimate has no interval.
     """
     from setwise.mechanisms.release import Estimate
@@ -28,9 +29,9 @@ def scale_estimate(estimate: "Estimate", origin: Fraction, step: Fraction, round
 
 
 def covers_half(estimate: "Estimate", low: Fraction, high: Fraction) -> bool:
-    """Return whether the interval of `estimate` is at least half as wide as the range `low` .. `high`.
+    """Return whether the interval of `estimate` is at least half as wide as the range of possible values.
 
-    An estimate with such a wide interval says little about a value that is known to lie in the range. False for an
-    estimate without an interval.
+    The range is `low` .. `high`. An estimate with such a wide interval says little. False for an estimate without an
+    interval.
     """
     return estimate.interval is not None and 2 * (estimate.interval[1] - estimate.interval[0]) >= high - low

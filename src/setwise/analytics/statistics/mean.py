@@ -31,9 +31,10 @@ if TYPE_CHECKING:
 class Mean(BoundedStatistic):
     """The mean of a column in a group: over users, or, if `per_user` is given, over rows.
 
-    - Over users, it is the mean of the users' own means, each clipped to `low` .. `high`.
+    - Over users, the values that are averaged are the users' own means, each clipped to `low` .. `high`.
     - Over rows, each row's value is clipped. A user with more than `per_user` rows has the weight of `per_user` rows.
-    - `clip` has the bounds and the rounding step; None until a search has found the bounds.
+    - `clip` has the clipping bounds, and the step to whose multiples values are rounded; None until a private search
+      has found the bounds.
     """
 
     kind: ClassVar[str] = "mean"
@@ -67,9 +68,11 @@ class Mean(BoundedStatistic):
 
     @property
     def _reach(self) -> int:
-        """The largest distance of a user's own mean from the middle between the bounds, in rounding steps; at least 1.
+        """Half the distance between the clipping bounds, in rounding steps (at least 1).
 
-        The sensitivity of the mean's sum is this distance times `per_user` (None: 1).
+        This is the largest number of steps by which a user's own mean, measured from the middle between the bounds,
+        changes the sum. The sensitivity of the sum is this number times `per_user`, the most rows of a user that count,
+        if it is given.
         Raises: `InvalidParameter` if this sensitivity is too large to sample noise for.
         """
         reach = math.ceil(self.clip_bounds.width / 2 / self.clip_bounds.known_step)
@@ -77,10 +80,10 @@ class Mean(BoundedStatistic):
         return max(1, reach)
 
     def measures(self) -> tuple[Measure, ...]:
-        """Return the measure of a mean, the whole number that a user adds to a group.
+        """Return a tuple with the one whole number that each user adds to a group, from which the mean is computed.
 
-        It is the user's own mean minus the middle between the bounds, in rounding steps. If `per_user` is given, it is
-        multiplied by the user's number of rows, but at most by `per_user`.
+        The number is the user's own mean minus the middle between the bounds, in rounding steps. For a mean over rows
+        (`per_user` is given), it is multiplied by the user's number of rows, or by `per_user` if the user has more.
         """
         return (
             Measure(
@@ -97,7 +100,8 @@ class Mean(BoundedStatistic):
     def release(self, among: Sequence[Statistic]) -> "StatisticRelease":
         """Return the mechanism that releases the mean: it divides a noisy sum by a noisy count.
 
-        It has a placeholder noise scale until the planner chooses one. `among` is not used.
+        It has a placeholder noise scale until the planner chooses one. `among`, the statistics of the query, is not
+        used.
         """
         from setwise.mechanisms.statistics import NoisyMean
         from setwise.mechanisms.two_phase import LaplaceCounts
@@ -106,10 +110,10 @@ class Mean(BoundedStatistic):
         return NoisyMean(reach=self._reach, rows=self.per_user or 1, noise=LaplaceCounts(scale=Fraction(1)))
 
     def in_units(self, estimate: "Estimate") -> "Estimate":
-        """Return `estimate` converted to units of the column, and limited to the bounds.
+        """Return `estimate` converted to units of the column, with value and interval limited to the clipping bounds.
 
         The given estimate is in rounding steps from the middle between the bounds. Each user's own mean was rounded by
-        at most half a step, so each end of the interval is moved out by half a step.
+        at most half a step, so each end of the interval is moved outwards by half a step.
         """
         from setwise.mechanisms.release import Estimate
 
@@ -123,8 +127,9 @@ class Mean(BoundedStatistic):
     def planned_radius(self, release: "StatisticRelease") -> Fraction | None:
         """Return the half-width, in units of the column, of the 95% interval that this mean is planned to have.
 
-        It is planned for a group of 1,000 users (`SOME_USERS`), or rows if `per_user` is given. `release` is the
-        mechanism with its noise scale; None if that is not the mechanism of a mean.
+        The half-width depends on the size of the group, so it is stated for 1,000 users (`SOME_USERS`), or 1,000 rows
+        for a mean over rows. `release` is the mechanism with the noise scale that the planner chose. None if `release`
+        is not the mechanism of a mean.
         """
         from setwise.mechanisms.intervals import CONFIDENCE
         from setwise.mechanisms.statistics import NoisyMean
@@ -137,7 +142,7 @@ class Mean(BoundedStatistic):
     def planned_words(self, radii: Sequence[Fraction]) -> str:
         """Return a phrase that says how close the mean of 1,000 users or rows (`SOME_USERS`) will be to the exact mean.
 
-        The first of `radii` is the half-width of the planned interval, in units of the column.
+        `radii` has one entry, the half-width of the planned 95% interval, in units of the column.
         """
         over = f"{SOME_USERS:,} {'users' if self.per_user is None else 'rows'}"
         return f"a mean of {self.column} over {over} within ±{float(radii[0]):.3g}"
@@ -161,10 +166,10 @@ class Mean(BoundedStatistic):
         return " over events" if words.get("per_user") else ""
 
     def is_unreliable(self, estimate: "Estimate", release: "StatisticRelease", users: float | None) -> bool:
-        """Return whether noise may be as large as the mean, or as half of the distance between its bounds.
+        """Return whether noise may be as large as the mean, or as half of the distance between its clipping bounds.
 
-        If the bounds lie on both sides of 0, only this distance decides, because a mean near 0 can then be precise.
-        `estimate` is in units of the column; `release` and `users` are not used.
+        If the bounds lie on both sides of 0, noise is compared with the distance only, because a mean near 0 can be
+        precise. `estimate` is in units of the column; `release` and `users` are not used.
         """
         from setwise.mechanisms.release import noise_may_dominate
 
@@ -176,7 +181,7 @@ class Mean(BoundedStatistic):
 
     @property
     def most_rows(self) -> int | None:
-        """The most rows of a user that count in a group; None for a mean over users."""
+        """The most rows of a user that count in a group; None for a mean over users, in which each user counts once."""
         return self.per_user
 
     @property

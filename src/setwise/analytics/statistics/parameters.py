@@ -15,7 +15,7 @@ Number: TypeAlias = int | float | Fraction | Decimal
 
 
 def plain(value: object) -> object:
-    """Return the parameter `value` as JSON can hold it: fractions become numbers and tuples become lists."""
+    """Return a statistic's parameter `value` as JSON can hold it: fractions become numbers and tuples become lists."""
     match value:
         case Fraction():
             return whole_or_float(value)
@@ -48,7 +48,8 @@ def parameters_of(call: Callable[..., object]) -> dict[str, inspect.Parameter]:
 def build(make: Callable[..., Any], description: str, values: dict[str, object]) -> Any:  # noqa: ANN401 - what `make` makes
     """Call the function or class `make` with the keyword arguments `values`, and return its result.
 
-    `description` is the name of the result in messages, such as "a mean".
+    `values` come from JSON, so their names are checked first. `description` is the name of the result in messages, such
+    as "a mean".
     Raises: `InvalidParameter` if an argument is unknown or a required one is missing.
     """
     known = parameters_of(make)

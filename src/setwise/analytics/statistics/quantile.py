@@ -38,9 +38,9 @@ Shares: TypeAlias = Number | Sequence[Number]
 
 
 def shares_of(at: object) -> Sequence[Any]:
-    """Return the shares of quantiles in `at`, which is a list, a NumPy array or a single share, as a sequence.
+    """Return the quantile levels in `at`, which is a list, a NumPy array or a single level, as a sequence.
 
-    A share is a number between 0 and 1, such as 0.5 for the median.
+    A quantile level is a number between 0 and 1, such as 0.5 for the median.
     Raises: `InvalidParameter` if the list is empty.
     """
     listed = at.tolist() if hasattr(at, "tolist") else at
@@ -51,10 +51,11 @@ def shares_of(at: object) -> Sequence[Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True, init=False)
 class Quantile(BoundedStatistic):
-    """The value of `column` below which the share `at` of a group's rows lies, where all users have equal weight.
+    """The quantile of `column` at the level `at`, such as 1/2 for the median, of a group's rows.
 
-    A user's weight is divided evenly among their rows in the group. The value is one of low, low + step, .., high.
-    `clip` has these bounds and the step; None until a search has found the bounds.
+    All users have equal weight: a user's weight is divided evenly among their rows in the group. The released value is
+    one of the grid low, low + step, .., high. `clip` has these bounds and the step; None until a private search has
+    found the bounds.
     """
 
     kind: ClassVar[str] = "quantile"
@@ -94,23 +95,23 @@ class Quantile(BoundedStatistic):
 
     @classmethod
     def read(cls, words: Mapping[str, object]) -> list[Statistic]:
-        """Return one `Quantile` for each share that the JSON parameters `words` list under "at".
+        """Return one `Quantile` for each quantile level that the JSON parameters `words` list under "at".
 
-        The share is 0.5 (the median) if there is no "at".
+        The level is 0.5 (the median) if there is no "at".
         """
         shares = [dict(words) | {"at": share} for share in shares_of(words["at"])] if "at" in words else [dict(words)]
         return [one for share in shares for one in super(Quantile, cls).read(share)]
 
     @property
     def name(self) -> str:
-        """The name of the quantile's column in an answer: median_COLUMN for the median, else quantile_SHARE_COLUMN."""
+        """The name of the quantile's column in an answer: median_COLUMN for the median, else quantile_LEVEL_COLUMN."""
         return f"median_{self.column}" if self.at == Fraction(1, 2) else f"quantile_{float(self.at):g}_{self.column}"
 
     def in_steps(self, schema: Schema) -> Statistic:
-        """Return the quantile with the step of its grid of possible results: the given step, or else a default.
+        """Return the quantile with the step of its grid of possible results filled in: the given step, or a default.
 
-        The default is a thousandth of high - low, except for integers (`schema` has the kind of the column), which get
-        a grid of integers.
+        The default is a thousandth of high - low. A column of integers (`schema` has the kind of the column) gets a
+        grid of integers instead.
         """
         clip = self.clip_bounds
         if clip.step is not None or not _holds_integers(schema.column(self.column)):
@@ -119,7 +120,7 @@ class Quantile(BoundedStatistic):
 
     @property
     def _cells(self) -> int:
-        """The number of possible results: the number of values on the grid from the lower to the upper bound.
+        """The number of values on the grid from the lower to the upper bound, which are the possible results.
 
         Raises: `InvalidParameter` if it is above `LARGEST_GRID`.
         """
@@ -133,10 +134,10 @@ class Quantile(BoundedStatistic):
         return cells
 
     def measures(self) -> tuple[Measure, ...]:
-        """Return the measure of a quantile: how the weight of each user, `WEIGHT` units, is divided over the grid.
+        """Return a tuple with what each user adds to a group: weight on the grid of possible results.
 
-        A user's units are divided evenly among their rows in the group, and the units of a row count at the grid point
-        nearest to its value. The engine adds up all users' units at each grid point.
+        A user's `WEIGHT` units of weight are divided evenly among their rows in the group. The units of a row count at
+        the grid point nearest to its value. The engine adds up all users' units at each grid point.
         """
         from setwise.mechanisms.quantile import WEIGHT
 
@@ -154,8 +155,8 @@ class Quantile(BoundedStatistic):
     def release(self, among: Sequence[Statistic]) -> "StatisticRelease":
         """Return the mechanism that releases the quantile: the exponential mechanism, which selects a grid value.
 
-        Its epsilon is a placeholder until the planner chooses one. `among` are all statistics of the query. Quantiles
-        with the same column and grid are selected together.
+        Its epsilon is a placeholder until the planner chooses one. `among` are all statistics of the query, because
+        quantiles of the same column and grid, at several levels, are selected together.
         """
         from setwise.mechanisms.quantile import WEIGHT, GridQuantiles
         from setwise.mechanisms.statistics import OneQuantile
@@ -176,8 +177,8 @@ class Quantile(BoundedStatistic):
     def in_units(self, estimate: "Estimate") -> "Estimate":
         """Return the quantile in units of the column, without an interval.
 
-        The value of `estimate` is the index of a value that the exponential mechanism selected on the grid that begins
-        at the lower bound.
+        The value of `estimate` is the index of the value that the exponential mechanism selected from the grid; index 0
+        is the lower bound.
         """
         from setwise.mechanisms.release import Estimate
 
@@ -187,7 +188,7 @@ class Quantile(BoundedStatistic):
         return Estimate(value=whole_or_float(value))
 
     def planned_radius(self, release: "StatisticRelease") -> Fraction | None:
-        """Return by how many users the rank of the released value is off at most, with probability 95%.
+        """Return the number of users by which the rank of the released value is off at most, with probability 95%.
 
         The number is computed from `release`, the exponential mechanism with the epsilon that the planner chose, and is
         never None.
@@ -197,13 +198,13 @@ class Quantile(BoundedStatistic):
         return Fraction(release.error(None, CONFIDENCE)[0] or 0)
 
     def planned_together(self) -> object:
-        """Return a key that is equal for quantiles of the same column and grid, so that they share one phrase."""
+        """Return a key that is equal for quantiles of the same column and grid; a plan describes them in one phrase."""
         return self.measures()
 
     def planned_words(self, radii: Sequence[Fraction]) -> str:
         """Return a phrase that says by how many users the ranks of the released quantiles of one column may be off.
 
-        `radii` are these numbers of users, one for each quantile.
+        `radii` has this number of users for each quantile of the column that the query asks for.
         """
         *first, last = (f"{int(radius):,}" for radius in radii)
         name = "quantiles" if first else "a quantile"
@@ -213,8 +214,8 @@ class Quantile(BoundedStatistic):
     def alike(self) -> Statistic:
         """Return a key that is equal for all quantiles of the same column and the same grid of possible values.
 
-        An answer describes all quantiles with equal keys in one text (`description`). The key is the `Quantile` with
-        the same column and grid and the share 1/2.
+        An answer describes all quantiles with equal keys in one text (`description`). The key is the median (`Quantile`
+        with level 1/2) of the same column and grid.
         """
         return copy_with(self, at=Fraction(1, 2))
 
@@ -229,8 +230,10 @@ class Quantile(BoundedStatistic):
     def is_unreliable(self, estimate: "Estimate", release: "StatisticRelease", users: float | None) -> bool:
         """Return whether noise may move the released value as far as the least or the greatest value of its group.
 
-        `release` is the mechanism with its epsilon. `users` is the released number of the group's users; if it is None,
-        the result is False. `estimate` is not used.
+        - `release` is the mechanism with its epsilon, from which the possible error in rank follows.
+        - `users` is the released number of the group's users. The result is False if it is None, because nothing is
+          then known about the group's size.
+        - `estimate` is not used.
         """
         from setwise.mechanisms.intervals import CONFIDENCE
 
@@ -247,10 +250,10 @@ class Quantile(BoundedStatistic):
         )
 
     def search_measures(self) -> tuple[Measure, ...]:
-        """Return the two measures (numbers of each user) from which a search finds the clipping bounds.
+        """Return the two numbers of each user from which a private search finds the clipping bounds.
 
-        They are each user's least and greatest value. The engine counts, for each of the two, the users in bins whose
-        ends are powers of two.
+        They are the user's least and greatest value. For each of the two, the engine assigns every user to a bin by
+        this number and counts the users in each bin; the ends of the bins are powers of two.
         """
         return extreme_measures(self.column)
 
@@ -258,7 +261,7 @@ class Quantile(BoundedStatistic):
     def title(cls, words: Mapping[str, Any]) -> str:
         """Return the name of quantiles for people, such as "median".
 
-        `words` are the JSON parameters of the quantiles, with their shares under "at".
+        `words` are the JSON parameters of the quantiles, with their levels under "at".
         """
         return quantiles_in_words(shares_of(words.get("at", 0.5)))
 
@@ -271,9 +274,9 @@ def _holds_integers(column: Column) -> bool:
 def _integer_grid(clip: ClipBounds) -> ClipBounds:
     """Return `clip` with an integer step, and with its bounds rounded outwards to integers.
 
-    Bounds that a private search found become multiples of the step. Without the rounding, bounds such as 0.5 and 16
-    would put the grid on halves, and every quantile would be half a unit off. The step is 1 if the bounds are at most
-    10,000 apart. Otherwise it is about a thousandth of their distance.
+    Without the rounding, bounds such as 0.5 and 16 would put the grid on halves, and every quantile of a column of
+    integers would be half a unit off. The step is 1 if the bounds are at most 10,000 apart, and otherwise about a
+    thousandth of their distance. Bounds that a private search found become multiples of the step.
     """
     low, high = Fraction(math.floor(clip.low)), Fraction(math.ceil(clip.high))
     step = Fraction(1 if high - low <= 10 * STEPS else math.ceil((high - low) / STEPS))
@@ -283,7 +286,7 @@ def _integer_grid(clip: ClipBounds) -> ClipBounds:
 
 
 def quantiles_in_words(shares: Sequence[float]) -> str:
-    """Return the name of the quantiles at these shares, as text.
+    """Return the name, as text, of the quantiles at the levels `shares`.
 
     >>> quantiles_in_words([0.5]), quantiles_in_words([0.25, 0.5, 0.75])
     ('median', '0.25, 0.5 and 0.75 quantiles')

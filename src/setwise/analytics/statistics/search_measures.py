@@ -13,18 +13,19 @@ up in units of 2^-22."""
 def extreme_measures(column: str) -> tuple[Measure, Measure]:
     """Return the two numbers of each user from which a private search finds clipping bounds for `column`.
 
-    The numbers are the user's least and greatest value of the column. For each of the two, the engine counts how many
-    users have a number in each bin, and the ends of the bins are powers of two.
+    The numbers are the user's least and greatest value of the column. For each of the two, the engine assigns every
+    user to a bin by this number, and counts the users in each bin. The ends of the bins are powers of two.
     """
     measure = doubling_measure(column, averaged=False)
     return replace(measure, extreme=-1), replace(measure, extreme=1)
 
 
 def doubling_measure(column: str, *, averaged: bool) -> Measure:
-    """Return the measure with which the engine counts users by the size of one of their numbers.
+    """Return the number of each user by whose size the engine counts users, for a private search of clipping bounds.
 
-    The number is the user's mean of `column` if `averaged`, otherwise their sum. It is put into a bin whose ends are
-    powers of two. A private search finds clipping bounds from the numbers of users in these bins.
+    The number is the user's mean of `column` if `averaged`, otherwise their sum. The engine assigns every user to a bin
+    by this number and counts the users in each bin; the ends of the bins are powers of two. The search finds clipping
+    bounds from these counts.
     """
     from setwise.mechanisms.doubling_bounds import DOUBLINGS
 
@@ -40,10 +41,10 @@ def doubling_measure(column: str, *, averaged: bool) -> Measure:
 
 
 def row_measure(column: str | None) -> Measure:
-    """Return the number of each user from which a search finds the most rows of a user that count in a group.
+    """Return the number of each user from which a private search finds the limit on a user's rows in a group.
 
-    It is the number of the user's rows in the group where they have the most. Rows in which `column` is null are left
-    out, unless it is None.
+    The number is how many rows the user has in the group where they have the most. Rows in which `column` is null are
+    left out; if `column` is None, all rows count.
     """
     from setwise.mechanisms.contribution_bound import MOST_ROWS
 
@@ -51,8 +52,8 @@ def row_measure(column: str | None) -> Measure:
 
 
 def distinct_measure(column: str) -> Measure:
-    """Return the number of each user from which a search finds the most distinct values of a user that count.
+    """Return the number of each user from which a private search finds the limit on a user's distinct values.
 
-    It is the number of distinct values of `column` in the user's rows, in the group where the user has the most.
+    The number is how many distinct values of `column` the user has in the group where they have the most.
     """
     return replace(row_measure(column), unique=True)

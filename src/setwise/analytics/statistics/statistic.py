@@ -60,11 +60,11 @@ ROWS = "max_rows_contributed"
 class SqlFunction:
     """How SQL writes a statistic of a column as a function, such as AVG.
 
-    - `bounds` is the name of the function's argument with the clipping bounds.
+    - `bounds` is the name of the function's argument for the clipping bounds.
     - `missing` is the text of the error if a statement leaves this argument out.
-    - `takes_share` is True for functions such as PERCENTILE_CONT(column, share).
+    - `takes_share` is True for functions with a quantile level, such as PERCENTILE_CONT(column, level).
     - `takes_rows` is True if the function accepts the named argument `ROWS`, the most rows of a user that count.
-    - `share` is the fixed share of a function that stands for one quantile, such as PRIVATE_MAX; otherwise None.
+    - `share` is the fixed quantile level of a function such as PRIVATE_MAX (0.99); otherwise None.
     """
 
     bounds: str
@@ -77,9 +77,9 @@ class SqlFunction:
 class Statistic(ABC):
     """A statistic of the rows of each group, with a bound on what one user can add to it.
 
-    A subclass is a frozen record of parameters, which its constructor checks; it raises `InvalidParameter` for a wrong
-    one. `column` is the column that is read, or None. Class attributes say how the statistic is named, released and
-    shown.
+    A subclass, such as `Count` or `Mean`, is a frozen record of parameters. Its constructor checks them, and raises
+    `InvalidParameter` for a wrong one. `column` is the column that the statistic reads, or None. Class attributes say
+    how the statistic is named, released and shown.
     """
 
     __slots__ = ()
@@ -115,7 +115,8 @@ class Statistic(ABC):
     def read(cls, words: Mapping[str, object]) -> "list[Statistic]":
         """Return the statistics of this class that the JSON parameters `words` state.
 
-        The list has one statistic, or, if `words` lists several shares of a quantile, one for each share.
+        The list has one statistic, except that a quantile asked for at several levels, such as 0.5 and 0.9, gives one
+        statistic for each level.
         """
         return [build(cls, f"a {cls.kind}", dict(words))]
 
@@ -134,9 +135,9 @@ class Statistic(ABC):
 
     @property
     def is_plain(self) -> bool:
-        """Whether the command or Python method for this kind of statistic accepts all parameters of the statistic.
+        """Whether the command and the Python method for this kind of statistic can state all its parameters.
 
-        If not, only a query that lists its statistics (JSON `statistics`, or SQL) can ask for the statistic.
+        If not, only a query with a list of statistics (in JSON or SQL) can ask for the statistic.
         """
         return True
 
@@ -159,10 +160,10 @@ class Statistic(ABC):
         raise InvalidParameter(f"groups cannot be ranked by a {self.kind}, grouped or not ({grouped})")
 
     def with_dataset_bound(self, per_item: int | None) -> "Statistic":
-        """Return the statistic with the dataset's bound `per_item` on what one user adds, unless it has its own bound.
+        """Return the statistic with the bound `per_item` on what one user adds, unless it states a bound of its own.
 
-        `per_item` is None if the dataset has no bound. This base method returns the statistic unchanged; statistics
-        that can take such a bound override it.
+        The dataset declares this bound; `per_item` is None if it declares none. This base method returns the statistic
+        unchanged; statistics that can take such a bound override it.
         """
         del per_item
         return self
@@ -170,8 +171,8 @@ class Statistic(ABC):
     def in_steps(self, schema: Schema) -> "Statistic":
         """Return the statistic with its rounding step filled in; users' values are rounded to multiples of this step.
 
-        The step may depend on the kind of the column, which `schema` has. By default there is no step, and the
-        statistic is returned unchanged.
+        The step may depend on whether the column has integers, which `schema` says. By default there is no step, and
+        the statistic is returned unchanged.
         """
         del schema
         return self
@@ -187,29 +188,29 @@ class Statistic(ABC):
     def release(self, among: "Sequence[Statistic]") -> "StatisticRelease":
         """Return the mechanism that releases the statistic; its noise scale is a placeholder until the planner chooses.
 
-        `among` are all statistics of the query, because quantiles of the same values share one release.
+        `among` are all statistics of the query, because quantiles of one column at several levels share one release.
         """
 
     @abstractmethod
     def in_units(self, estimate: "Estimate") -> "Estimate":
         """Return `estimate` converted to units of the statistic's column.
 
-        The given estimate is in rounding steps, because the engine adds up whole multiples of the statistic's step.
+        The given estimate is in rounding steps, because the engine adds up users' values as whole numbers of steps.
         """
 
     @abstractmethod
     def planned_radius(self, release: "StatisticRelease") -> Fraction | None:
         """Return the half-width, in units of the column, of the 95% interval that the statistic is planned to have.
 
-        `release` is the mechanism with its noise scale. For a mean, 1,000 users or rows are assumed. For a
-        quantile, the result is a number of users by which its rank may be off. None if the mechanism that finds the
-        groups counts the users.
+        `release` is the mechanism with its noise scale. The half-width of a mean is stated for 1,000 users or rows. For
+        a quantile, the result is the number of users by which the rank of the released value may be off. None if the
+        mechanism that finds the groups counts the users, so that no noise scale is chosen for the count.
         """
 
     def planned_together(self) -> object:
         """Return a key by which statistics are grouped in the text of a plan; None if the statistic stands alone.
 
-        Statistics with equal keys share one phrase, that of `planned_words`.
+        All statistics with equal keys are described by one phrase (`planned_words`).
         """
         return None
 
@@ -217,12 +218,12 @@ class Statistic(ABC):
     def planned_words(self, radii: Sequence[Fraction]) -> str:
         """Return a phrase that says how close the statistic will be to its exact value, such as "counts within ±12".
 
-        The phrase is about all statistics of a plan that have the same key (`planned_together`). `radii` are their
-        planned half-widths, as `planned_radius` returns them.
+        The phrase describes all statistics of a plan that have the same key (`planned_together`). `radii` has the
+        planned half-width of each of these statistics, as `planned_radius` returns it.
         """
 
     def alike(self) -> "Statistic":
-        """Return a key for grouping statistics: an answer has one text (`description`) for all with equal keys.
+        """Return a key by which an answer groups its statistics: those with equal keys share one text (`description`).
 
         By default the key is the statistic itself, which then has a text of its own.
         """
@@ -256,7 +257,11 @@ class Statistic(ABC):
 
     @classmethod
     def title(cls, words: Mapping[str, Any]) -> str:
-        """Return the name of this kind of statistic for people, such as "mean"; the JSON `words` are not used here."""
+        """Return the name of this kind of statistic for people, such as "mean".
+
+        `words`, the JSON parameters of the statistic, are used by quantiles only, whose name depends on the levels
+        asked for.
+        """
         del words
         return cls.kind
 
@@ -267,15 +272,18 @@ class Statistic(ABC):
 
     @classmethod
     def over(cls, words: Mapping[str, Any]) -> str:
-        """Return what follows the statistic's name in texts: " over events" if the JSON `words` ask for rows, or ""."""
+        """Return what follows the statistic's name in a text: " over events" if it is computed over rows, else "".
+
+        `words` are the statistic's JSON parameters. This base method does not use them and returns "".
+        """
         del words
         return ""
 
     def is_unreliable(self, estimate: "Estimate", release: "StatisticRelease", users: float | None) -> bool:
-        """Return whether noise may be as large as `estimate`, which is in units of the column.
+        """Return whether noise may be as large as `estimate`, so that the answer marks the estimate as unreliable.
 
-        `release` is the mechanism with its noise scale. `users` is the released number of users in the group, or None
-        if that number is not released.
+        `estimate` is in units of the column, and `release` is the mechanism with its noise scale. `users` is the
+        released number of users in the group, or None if that number is not released.
         """
         from setwise.mechanisms.release import noise_may_dominate
 
@@ -286,7 +294,7 @@ class Statistic(ABC):
     def kept_of_user(self) -> str:
         """A text that says how much of one user the statistic includes at most in a group, such as "5 rows".
 
-        "" if nothing of a user is left out, or if every user counts once.
+        "" if the statistic has no limit on a user's rows, or if this limit is 1.
         """
         return "" if self.most_rows in (None, 1) else f"{self.most_rows:,} {self.counted_of_user}"
 
@@ -329,26 +337,27 @@ class Statistic(ABC):
         return False
 
     def row_measure(self) -> Measure:
-        """Return the measure from which a private search finds the most rows, or distinct values, of a user.
+        """Return the number of each user from which a private search finds the limit on rows, or distinct values.
 
-        Raises: `InvalidParameter` if the statistic has no such bound.
+        Raises: `InvalidParameter` if the statistic has no such limit.
         """
         raise InvalidParameter(f"a {self.kind} has no bound on rows to be found")
 
     def with_rows(self, most: int, steps: int) -> "Statistic":
         """Return the statistic with `most` as the most rows, or distinct values, of a user that count in a group.
 
-        A private search found this number. `steps` limits the rounding steps in which a user's part is measured, where
-        the statistic rounds.
+        A private search found `most`. `steps` limits the sensitivity, in rounding steps, for small budgets; only
+        variances use it.
 
-        Raises: `InvalidParameter` if the statistic has no such bound.
+        Raises: `InvalidParameter` if the statistic has no limit on rows.
         """
         raise InvalidParameter(f"a {self.kind} has no bound on rows to be found, such as {most} ({steps} steps)")
 
     def with_declared_rows(self, most: int | None) -> "Statistic":
-        """Return the statistic with the declared number `most` in place of the bound on rows that it would search.
+        """Return the statistic with `most` as its limit on a user's rows, if this limit would have to be searched.
 
-        `most` is None if nothing is declared. The statistic is unchanged if it states the bound or has none.
+        `most` is declared for the dataset, or None if nothing is declared. The statistic is unchanged if `most` is
+        None, or if it states its limit or has none.
         """
         del most
         return self
@@ -360,19 +369,19 @@ class Statistic(ABC):
 
     @property
     def rows_name(self) -> str:
-        """The name of the bound on rows among the bounds of an answer that were found: that of the statistic."""
+        """The name under which an answer lists the limit on a user's rows that a search found: the statistic's name."""
         return self.name
 
     @property
     def counted_of_user(self) -> str:
-        """What the bound on a user's rows counts, as text, such as "rows" or "distinct values of page"."""
+        """What the limit on a user's rows counts, as text like "rows that have price" or "distinct values of page"."""
         return "rows" if self.column is None else f"rows that have {self.column}"
 
     def search_measures(self) -> tuple[Measure, ...]:
-        """Return the measures (numbers of each user) from which a private search finds the clipping bounds.
+        """Return the numbers of each user, such as their mean, from which a private search finds the clipping bounds.
 
-        For each measure the engine counts the users in bins whose ends are powers of two. If there are several
-        measures, the lowest of their lower bounds and the highest of their upper bounds are taken.
+        For each of these numbers, the engine counts the users in bins whose ends are powers of two, and the search
+        finds two bounds. If there are several numbers, the lowest lower and the highest upper bound are taken.
         Raises: `InvalidParameter` if the statistic has no bounds.
         """
         raise InvalidParameter(f"a {self.kind} has no bounds to be found")
@@ -421,11 +430,11 @@ class ClipBounds:
 def read_bounds(
     low: Number | None, high: Number | None, step: Number | None, bounds: str | None, *, from_zero: bool = False
 ) -> ClipBounds | None:
-    """Return the clipping bounds and the rounding step that the parameters state; None if `bounds` is "auto".
+    """Return the clipping bounds and the rounding step that a statistic's parameters state; None if `bounds` is "auto".
 
     - `low` and `high` are the clipping bounds. With "auto", a private search finds them, so they may not be given.
     - `step` is the rounding step; None if it is chosen later. It may be at most high - low.
-    - `from_zero` is True for sums, whose step may be up to the larger absolute bound.
+    - `from_zero` is True for sums, whose step may be as large as the larger absolute bound.
     Raises: `InvalidParameter` if a bound is missing, is not a number, or contradicts another parameter.
     """
     if bounds == AUTO:
@@ -509,9 +518,9 @@ class BoundedStatistic(Statistic):
         return copy_with(self, clip=clip)
 
     def in_steps(self, schema: Schema) -> "Statistic":
-        """Return the statistic with its rounding step filled in: the given step, or else that of `default_step`.
+        """Return the statistic with its rounding step filled in: the given step, or else the default step.
 
-        `schema` has the kind of the column.
+        `schema` says of which kind the column is, for example integers.
         """
         clip = self.clip_bounds
         return self if clip.step is not None else self.with_clip(replace(clip, step=self.default_step(schema)))
@@ -519,7 +528,7 @@ class BoundedStatistic(Statistic):
     def default_step(self, schema: Schema) -> Fraction:
         """Return the rounding step, in units of the column, if none is given: a thousandth of high - low.
 
-        `schema` has the kind of the column, which only some subclasses use.
+        `schema` is not used.
         """
         del schema
         return self.clip_bounds.width / STEPS
@@ -530,9 +539,9 @@ class BoundedStatistic(Statistic):
         return self.clip is None
 
     def search_measures(self) -> tuple[Measure, ...]:
-        """Return the measure from which a private search finds the clipping bounds: each user's own mean.
+        """Return the number of each user from which a private search finds the clipping bounds: the user's own mean.
 
-        The engine puts users by this number into bins whose ends are powers of two, and counts the users in each bin.
+        The engine counts the users by this number in bins whose ends are powers of two.
         """
         return (doubling_measure(self.column, averaged=True),)
 
@@ -581,9 +590,10 @@ class BoundedStatistic(Statistic):
 
 
 def bounded_reach(reach: int) -> int:
-    """Return the sensitivity of a sum in rounding steps: `reach`, the most steps that a user adds, but at least 1.
+    """Return the sensitivity of a sum in rounding steps: `reach`, the most steps that one user adds, but at least 1.
 
-    Raises: `InvalidParameter` if it is more than `LARGEST_TAU`, because noise for that sensitivity cannot be sampled.
+    Raises: `InvalidParameter` if `reach` is more than `LARGEST_TAU`, because noise for that sensitivity cannot be
+    sampled.
     """
     if reach > LARGEST_TAU:
         raise InvalidParameter(f"a user may add at most {LARGEST_TAU:,} steps, not {reach:,}: give a larger step")

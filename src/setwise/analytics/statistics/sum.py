@@ -73,7 +73,7 @@ class Sum(BoundedStatistic):
     def words(self) -> dict[str, object]:
         """Return the sum's parameters that differ from their defaults, as JSON values.
 
-        `low` is left out if the question left both bounds out.
+        `low` and `high` are left out if the query left both out.
         """
         return {name: value for name, value in Statistic.words(self).items() if name != "low" or self.has_high}
 
@@ -81,7 +81,7 @@ class Sum(BoundedStatistic):
     def high(self) -> Fraction | None:
         """The upper clipping bound of a user's own sum, in units of the column.
 
-        None if the question left `high` out, or if a search is still to find it.
+        None if the query left `high` out, or if a private search is still to find it.
         """
         return None if self.clip is None or not self.has_high else self.clip.high
 
@@ -89,8 +89,8 @@ class Sum(BoundedStatistic):
     def per_item(self) -> int | None:
         """The most that one user adds to a group, if groups can be ranked by the sum, as in a top k; None otherwise.
 
-        Groups can be ranked if users add whole numbers of 0 or more. It is None also for bounds that a private search
-        found, because the columns of an answer must not depend on what was found.
+        Groups can be ranked if users add whole numbers of 0 or more. The result is None also if a private search found
+        the bounds, because the columns of an answer must not depend on what was found.
         """
         clip = self.clip
         # With bounds that a search found, the columns of the answer must not depend on their values.
@@ -109,10 +109,10 @@ class Sum(BoundedStatistic):
         return {"value": self.column, "per_item" if grouped else "clip": self.high}
 
     def with_dataset_bound(self, per_item: int | None) -> Statistic:
-        """Return the sum with the dataset's bound `per_item` as `high`, or unchanged if it may not take that bound.
+        """Return the sum with `per_item`, the bound on what one user adds that the dataset declares, as its `high`.
 
-        The sum is unchanged if it has a `high`, a `low` other than 0 or a `step` of its own, or if it leaves its bounds
-        to a search. `per_item` is None if the dataset has no bound.
+        The sum is returned unchanged if the query gave it a `high`, a `low` other than 0 or a `step`, or leaves its
+        bounds to a private search, or if `per_item` is None because the dataset declares no bound.
         """
         if self.clip is None or self.has_high or self.clip.low != 0 or self.clip.step is not None:
             return self
@@ -121,8 +121,8 @@ class Sum(BoundedStatistic):
     def in_steps(self, schema: Schema) -> Statistic:
         """Return the sum with its rounding step: the given one, 1 for integers, or a thousandth of high - low.
 
-        `schema` has the kind of the column. If the larger bound is beyond `LARGEST_TAU`, integers take steps of 2^-16
-        of that bound, because noise for so many steps of 1 cannot be sampled.
+        `schema` says whether the column has integers. Integers whose larger absolute bound is beyond `LARGEST_TAU` get
+        a step of 2^-16 of that bound, because noise for so many steps of 1 cannot be sampled.
         """
         clip = self.clip_bounds
         if clip.step is not None:
@@ -136,9 +136,9 @@ class Sum(BoundedStatistic):
         return self.with_clip(replace(clip, step=self.default_step(schema)))
 
     def measures(self) -> tuple[Measure, ...]:
-        """Return the measure of a sum, the whole number that a user adds to a group.
+        """Return a tuple with the one whole number that each user adds to a group: their own sum, in rounding steps.
 
-        It is the user's own sum, clipped to the bounds, in multiples of the step.
+        The user's own sum is clipped to the bounds first.
         """
         clip = self.clip_bounds
         least, most = round(clip.low / clip.known_step), round(clip.high / clip.known_step)
@@ -147,7 +147,8 @@ class Sum(BoundedStatistic):
     def release(self, among: Sequence[Statistic]) -> "StatisticRelease":
         """Return the mechanism that releases the sum, with a placeholder noise scale until the planner chooses one.
 
-        Its sensitivity is the larger absolute bound, in rounding steps. `among` is not used.
+        The sensitivity is the larger absolute bound, in rounding steps. `among`, the statistics of the query, is not
+        used.
         """
         del among
         return noisy_total(self.measures()[0])
@@ -167,7 +168,7 @@ class Sum(BoundedStatistic):
     def planned_words(self, radii: Sequence[Fraction]) -> str:
         """Return a phrase such as "sums of price within ±12", which says how close sums will be to the exact sums.
 
-        The first of `radii` is the half-width of the planned intervals, in units of the column.
+        `radii` has one entry, the half-width of the planned 95% interval, in units of the column.
         """
         return f"sums of {self.column} within ±{float(radii[0]):,g}"
 
@@ -196,9 +197,10 @@ class Sum(BoundedStatistic):
         return f"That of {self.name} is about what users add, each {rounded}"
 
     def search_measures(self) -> tuple[Measure, ...]:
-        """Return the measure from which a private search finds the clipping bounds: each user's own sum.
+        """Return the number of each user from which a private search finds the clipping bounds: the user's own sum.
 
-        The engine puts users by this number into bins whose ends are powers of two, and counts the users in each bin.
+        The engine assigns each user to a bin by this number and counts the users in each bin; the ends of the bins are
+        powers of two.
         """
         return (doubling_measure(self.column, averaged=False),)
 

@@ -53,8 +53,9 @@ class Variance(BoundedStatistic):
 
     - A user with more than `per_user` rows in a group has the weight of `per_user` rows. With 1 every user has the same
       weight. None leaves the number to a private search.
-    - `clip` has the bounds; None until a search has found them.
-    - `most_units` is the most rounding steps that one user adds.
+    - `clip` has the clipping bounds; None until a private search has found them.
+    - `most_units` is the largest number of rounding steps that one user may add to a sum. It limits how finely values
+      are rounded, because noise for a larger sensitivity could not be sampled.
     """
 
     kind: ClassVar[str] = "variance"
@@ -95,10 +96,10 @@ class Variance(BoundedStatistic):
 
     @property
     def _reach(self) -> int:
-        """Half the distance between the bounds, in rounding steps: 2^16, or less if `per_user` exceeds 16.
+        """The number of rounding steps in half the distance between the clipping bounds: 2^16, or less.
 
-        It is less then so that one user adds at most `most_units` steps, which is 2^20 unless a search found
-        `per_user`. For a larger sensitivity, noise could not be sampled.
+        It is less if one user, with `per_user` rows, could otherwise add more than `most_units` steps (2^20, or less if
+        a search found `per_user`). Noise for a larger sensitivity could not be sampled.
         """
         return max(1, min(_RESOLUTION, self.most_units // self._known_rows))
 
@@ -118,8 +119,8 @@ class Variance(BoundedStatistic):
         """Return the two whole numbers that a user adds to a group, from which the variance is computed.
 
         A row's clipped value is scaled to y, which is -1 at the lower and 1 at the upper bound. The first number is the
-        average of y over the user's rows and the second the average of 2 y^2 - 1, both as multiples of a small step.
-        Each average is multiplied by the user's number of rows, but at most by `per_user`.
+        average of y over the user's rows and the second the average of 2 y^2 - 1, both in small rounding steps. Each
+        average is multiplied by the user's number of rows, or by `per_user` if the user has more rows.
         """
         return tuple(
             Measure(
@@ -138,7 +139,8 @@ class Variance(BoundedStatistic):
     def release(self, among: Sequence[Statistic]) -> "StatisticRelease":
         """Return the mechanism that releases the variance, which it computes from two noisy sums and a noisy count.
 
-        It has a placeholder noise scale until the planner chooses one. `among` is not used.
+        It has a placeholder noise scale until the planner chooses one. `among`, the statistics of the query, is not
+        used.
         """
         from setwise.mechanisms.statistics import NoisyVariance
         from setwise.mechanisms.two_phase import LaplaceCounts
@@ -147,16 +149,17 @@ class Variance(BoundedStatistic):
         return NoisyVariance(reach=self._reach, rows=self._known_rows, noise=LaplaceCounts(scale=Fraction(1)))
 
     def in_units(self, estimate: "Estimate") -> "Estimate":
-        """Return `estimate` converted to squared units of the column.
+        """Return the variance in squared units of the column.
 
-        The given estimate is a variance divided by the largest variance that the bounds allow.
+        The given `estimate` is a fraction of the largest variance that the clipping bounds allow.
         """
         return self._convert_estimate(estimate, lambda share: share * float(self._half) ** 2)
 
     def _convert_estimate(self, estimate: "Estimate", convert: Callable[[float], float]) -> "Estimate":
         """Return the estimate with `convert` applied to its value and to both ends of its interval.
 
-        The numbers of the given estimate are variances divided by the largest variance that the bounds allow.
+        `convert` takes a variance, as a fraction of the largest variance that the clipping bounds allow, to units of
+        the answer. The numbers of `estimate` are such fractions.
         """
         from setwise.mechanisms.release import Estimate
 
@@ -167,9 +170,9 @@ class Variance(BoundedStatistic):
     def planned_radius(self, release: "StatisticRelease") -> Fraction | None:
         """Return the half-width of the 95% interval that this statistic is planned to have.
 
-        It is computed for 1,000 rows (`SOME_USERS`) spread evenly between the bounds, in squared units of the column
-        for a variance, and in units for a standard deviation. `release` is the planned mechanism. None if it does not
-        release a variance.
+        The half-width depends on the group, so it is stated for 1,000 rows (`SOME_USERS`) spread evenly between the
+        bounds, in squared units of the column for a variance, and in units for a standard deviation. `release` is the
+        planned mechanism. None if `release` is not the mechanism of a variance.
         """
         from setwise.mechanisms.intervals import CONFIDENCE
         from setwise.mechanisms.statistics import NoisyVariance
@@ -184,8 +187,8 @@ class Variance(BoundedStatistic):
     def planned_words(self, radii: Sequence[Fraction]) -> str:
         """Return a phrase that says how close the statistic will be to its exact value in an assumed group.
 
-        The group has 1,000 rows (`SOME_USERS`) spread evenly between the bounds. The first of `radii` is the half-width
-        of the planned interval.
+        The group has 1,000 rows (`SOME_USERS`) spread evenly between the bounds. `radii` has one entry, the half-width
+        of the planned 95% interval.
         """
         over = f"{SOME_USERS:,} rows spread evenly between the bounds"
         return f"a {self.noun} of {self.column} over {over} within ±{float(radii[0]):.3g}"
@@ -209,16 +212,16 @@ class Variance(BoundedStatistic):
     def over(cls, words: Mapping[str, Any]) -> str:
         """Return the words that follow the name of the statistic in a text: " over events", meaning over rows.
 
-        They also state the most rows of a user, if `words`, the parameters as JSON states them, have it.
+        If the JSON parameters `words` state the most rows of a user that count, the text goes on with ", at most 5 of a
+        user".
         """
         most = words.get("per_user")
         return " over events" + ("" if most is None else f", at most {most} of a user")
 
     def is_unreliable(self, estimate: "Estimate", release: "StatisticRelease", users: float | None) -> bool:
-        """Return whether noise may be as large as `estimate`, or as half of its largest possible value.
+        """Return whether noise may be as large as `estimate`, or as half of the largest value that the bounds allow.
 
-        Its largest possible value is the largest variance (or standard deviation) that the bounds allow. `release` and
-        `users` are not used.
+        `estimate` is in units of the answer. `release` and `users` are not used.
         """
         from setwise.mechanisms.release import Estimate, noise_may_dominate
 
@@ -228,10 +231,10 @@ class Variance(BoundedStatistic):
         return covers or noise_may_dominate(estimate.value, estimate.interval)
 
     def search_measures(self) -> tuple[Measure, ...]:
-        """Return the two measures (numbers of each user) from which a search finds the clipping bounds.
+        """Return the two numbers of each user from which a private search finds the clipping bounds.
 
-        They are each user's least and greatest value. The engine counts, for each of the two, the users in bins whose
-        ends are powers of two.
+        They are the user's least and greatest value. For each of the two, the engine assigns every user to a bin by
+        this number and counts the users in each bin; the ends of the bins are powers of two.
         """
         return extreme_measures(self.column)
 
@@ -247,28 +250,32 @@ class Variance(BoundedStatistic):
 
     @property
     def rows_name(self) -> str:
-        """The name of the bound on rows among the bounds that were found, apart from the clipping bounds."""
+        """The name under which an answer lists the limit on a user's rows that a search found: "rows of variance_age".
+
+        It differs from the statistic's name, under which the answer lists the clipping bounds that a search found.
+        """
         return f"rows of {self.name}"
 
     def row_measure(self) -> Measure:
-        """Return the measure (a number of each user) from which a search finds the most rows of a user that count.
+        """Return the number of each user from which a private search finds the limit on a user's rows in a group.
 
         The number is how many rows with a value the user has in the group where they have the most.
         """
         return row_measure(self.column)
 
     def with_rows(self, most: int, steps: int) -> Statistic:
-        """Return the statistic over at most `most` rows of a user, who adds at most 16 * `steps` rounding steps.
+        """Return the statistic with `most` as the most rows of a user that count, a limit that a private search found.
 
-        These are 2^20 steps at most. Fewer are needed where the budget is so small that noise for more could not be
-        sampled.
+        Values are then rounded so coarsely that one user adds at most 16 * `steps` rounding steps, and at most 2^20.
+        Fewer than 2^20 are needed where the budget is so small that noise for such a sensitivity could not be sampled.
         """
         return copy_with(self, per_user=most, most_units=min(_MOST_UNITS, 16 * steps))
 
     def with_declared_rows(self, most: int | None) -> Statistic:
-        """Return the statistic over at most `most` rows of a user, if its own number is to be searched.
+        """Return the statistic with `most` as its limit on a user's rows, if this limit would have to be searched.
 
-        `most` is the declared number; None if nothing is declared.
+        `most` is the largest number of rows of a user that is declared for the dataset, or None if nothing is declared;
+        then the statistic is returned unchanged.
         """
         return self if most is None or self.per_user is not None else copy_with(self, per_user=most)
 

@@ -38,8 +38,9 @@ _FROM_CLOCK = "'%.12g'%sum(float(x)*60**(2-i) for i,x in enumerate(m[0].split(':
 def offset_sentence(name: str, cells: Sequence[str], write: OptionWriter) -> str:
     """Return a sentence if times of the column `name` have an offset from UTC other than zero; else "".
 
-    `cells` are sampled cells of the column, which is read as timestamps. `write` writes the option with which days are
-    taken as they are written.
+    The sentence says that such times are converted to UTC, and states an option that keeps the day as it is written.
+    `cells` are sampled cells of the column, which is read as timestamps. `write` writes the option as the reader has to
+    type it.
     """
     matches = [match for cell in cells if (match := _OFFSET.search(cell.strip(BLANKS)))]
     offset = next((match[2] for match in matches if match[2].strip("+-0:")), None)
@@ -60,8 +61,9 @@ def far_number_sentences(
     *,
     is_text: bool,
 ) -> list[str]:
-    """Return a question for each number of a column that repeats often and lies far from all others, such as -999.
+    """Return a sentence for each number of a column that repeats often and lies far from all others, such as -999.
 
+    Such a number may mean that the value is not known, so the sentence asks the data holder.
     - `names` are the columns of `table`, and `kinds` has the kinds as which columns of text are read, by name.
     - `grammar` says how cells are written, and `write` writes the option that reads the number as an empty cell.
     - `is_text` says whether the table is a CSV file, so that this option has an effect.

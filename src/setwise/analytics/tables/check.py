@@ -65,10 +65,10 @@ class TableCheck:
     The other fields are doubts for the data holder to decide.
 
     - `other_dates` are date formats that read as many cells as the chosen format.
-    - `thousands` are columns of numbers in which a point may stand between thousands, and `commas` those in which a
-      comma may.
+    - `thousands` are columns of numbers such as 1.234, whose point may be a decimal point or stand between thousands.
+    - `commas` are columns of numbers such as 1,234, whose comma may be a decimal point or stand between thousands.
     - `doubtful` has, by text column, words that may mean an empty cell or be values, such as NA.
-    - `remarks` are sentences about numbers with signs beside them, and about a last line with a total.
+    - `remarks` are further sentences, such as about numbers with signs beside them, or a last line with a total.
     """
 
     source: str
@@ -121,8 +121,8 @@ class TableCheck:
     def readings(self) -> dict[str, tuple[CsvOptions, dict[str, Kind]]]:
         """Return the possible readings of the table, of which the data holder has to choose one.
 
-        The keys are phrases such as "if dates are DATE_FORMAT". The values are the CSV options and column kinds of that
-        reading. The result is empty if the cells leave no doubt about dates and numbers.
+        The keys are phrases such as "if dates are DATE_FORMAT". The values are the CSV options and, for columns whose
+        kind depends on the choice, the kinds. The result is empty if the cells leave no doubt about dates and numbers.
         """
         if self.csv is None:
             return {}
@@ -181,8 +181,9 @@ class TableCheck:
     def save(self) -> Path:
         """Write a description file (column types and CSV options) beside the table's first file, and return its path.
 
-        Raises: `InvalidParameter` if the table is in an object store, if the file cannot be written, or if the cells
-        leave a doubt: which number of a date is the day, or whether a comma or point stands between thousands.
+        Raises: `InvalidParameter` if no line can be read with these options; if the table is in an object store; if the
+        file cannot be written; or if the cells leave a doubt: which number of a date is the day, or whether a comma or
+        point stands between thousands.
         """
         if self.lost_lines > 0 and self.counts.rows == 0:
             raise InvalidParameter(
@@ -368,7 +369,7 @@ def total_line_note(file: TableFile, options: CsvOptions, noted: Collection[str]
 
 
 def _drop_unused(options: CsvOptions, counts: "TableCount") -> CsvOptions:
-    """Return the CSV `options` without those that concern no column of the table, so that fewer have to be declared.
+    """Return the CSV `options` without those that no column needs, so that the data holder has fewer to declare.
 
     The decimal point and thousands separator are reset to their defaults if no column holds numbers, and the date
     format if no column holds dates. `counts` has the kinds of the columns.

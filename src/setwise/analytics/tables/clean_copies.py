@@ -31,7 +31,8 @@ _NEGATIVE = r"\(([^()]*)\)"
 def copy_of(file: TableFile) -> str:
     """Return the path of a file that does not exist yet, for a copy of `file` that can be read.
 
-    The path of visits.csv is visits.clean.csv, then visits.clean2.csv, also for a copy of visits.clean.csv.
+    The path for visits.csv is visits.clean.csv, or visits.clean2.csv if that exists. A copy of visits.clean.csv gets
+    the next number as well.
     """
     base = re.sub(r"[.]clean[0-9]*$", "", str(file).removesuffix(file.suffix))
     names = (f"{base}.clean{number if number > 1 else ''}{file.suffix}" for number in count(1))
@@ -49,8 +50,8 @@ def signs_note(names: Sequence[str], samples: Mapping[str, Sequence[str]], file:
     - `names` are the columns that the sentence is about.
     - `samples` has sampled cells of all columns of text, by name. The sentence ends in a command that writes a copy of
       `file` without the signs of all these columns, so that one copy serves all questions.
-    - `encoding` is the encoding of the file. There is no command if the encoding writes a sign in other bytes than
-      UTF-8.
+    - `encoding` is the encoding of the file. If it writes a sign in other bytes than UTF-8, the sentence has no
+      command, because the command would not find the sign.
     """
     signs = {name: found for name, cells in samples.items() if (found := _signs_beside(cells)) is not None}
     sentences = []
@@ -111,8 +112,9 @@ def without_repeated_headers(file: TableFile, csv: CsvOptions) -> str:
 def with_doubled_quotes(file: TableFile, csv: CsvOptions) -> str:
     r"""Return a command that writes a copy of `file` in which quotes are doubled and not escaped; "" if none is needed.
 
-    A program that writes \\" for a quote within a cell makes lines that are no records. The command is returned only if
-    the copy loses less than half as many lines at the beginning of the file. `csv` says how the file is written.
+    A program that writes \\" for a quote within a cell makes lines that no CSV reader takes for records. The command is
+    returned only if, at the beginning of the file, the copy loses less than half as many lines as the file. `csv` says
+    how the file is written.
     """
     form = csv.format_of(csv.suffix_of(file))
     if not can_be_copied(file, csv.encoding):

@@ -18,14 +18,14 @@ _TABLES = {".csv", ".tsv", ".parquet", ".pq"}
 
 
 def read_domain(source: str | Path | Iterable[Label], private: Location = IN_MEMORY) -> tuple[Label, ...]:
-    """Return the distinct labels of a public domain (a list of labels that are not secret), in the order of `source`.
+    """Return the distinct labels of a public domain (group keys that are not secret), in their order in `source`.
 
     `source` is a list of labels, or the path of a text file with one label per line, or of a CSV or Parquet file. The
     path of a CSV or Parquet file may end in a colon and the name of a column, ``cities.csv:name``. Blank lines and
     cells are left out.
 
-    Raises: `InvalidParameter` if the file does not exist, cannot be read, holds no labels, or is private, because it is
-    a file of the table at `private` or of a prepared dataset (random ranks of users' items).
+    Raises: `InvalidParameter` if the file does not exist, cannot be read, holds no labels, or is private. It is private
+    if it is a file of the table at `private`, or of a dataset that `Session.prepare` wrote.
 
     >>> read_domain(["tea", "coffee"])
     ('tea', 'coffee')

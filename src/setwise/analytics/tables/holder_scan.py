@@ -62,7 +62,7 @@ class HolderScan:
         return scan
 
     def warn(self, question: str) -> None:
-        """Warn of rows and cells of the tables in `question` that the question will not read.
+        """Warn of rows and cells that a question will not read, in the tables that it names.
 
         `question` is SQL, or a text with the names of the columns and joined tables. A table that cannot be scanned
         causes no warning. If Python is set to raise warnings as errors, the warning is raised.
@@ -121,10 +121,11 @@ def _column_names(table: TableToScan) -> tuple[str, ...]:
 
 
 def _scanned_columns(names: Sequence[str], question: str) -> list[str]:
-    """Return those of the column `names` that `question` names.
+    """Return marks for the columns that `question` names, by which the scan knows what it has scanned before.
 
-    A column that is compared by order (<, > or BETWEEN) is listed a second time, with "<" after its name, because such
-    a comparison has notes of its own. So is a column that is read as seconds since 1970, with "()" after its name.
+    `names` are all columns of the table. The mark of a column is its name. A column that is compared by order (<, > or
+    BETWEEN) also has the mark "NAME<", because such a comparison has notes of its own, and a column that is read as
+    seconds since 1970 has the mark "NAME()".
     """
     compared = [f"{name}<" for name in ordered_columns(names, question)]
     return [*named_columns(names, question), *compared, *(f"{name}()" for name in read_as_seconds(names, question))]

@@ -22,7 +22,7 @@ command_line: OptionWriter = join
 
 
 def open_arguments(words: Sequence[str]) -> str:
-    """Return the call of `setwise.open` in Python that does the same as the command-line options `words`.
+    """Return a call of `setwise.open` as text, with the arguments that do the same as the command-line options `words`.
 
     `words` has the options as they stand on the command line, one word each.
 
@@ -33,7 +33,7 @@ def open_arguments(words: Sequence[str]) -> str:
 
 
 def keyword_arguments(words: Sequence[str]) -> str:
-    """Return the keyword arguments of `setwise.open` that do the same as the command-line options `words`, as text.
+    """Return keyword arguments of `setwise.open` as text, which do the same as the command-line options `words`.
 
     `words` has the options as they stand on the command line, one word each.
 
@@ -80,9 +80,10 @@ _OPTIONS = re.compile(rf"{_OPTION}(?: {_OPTION})*")
 
 
 def with_python_arguments(message: str) -> str:
-    r"""Return an error message with the arguments of `setwise.open` that do what its command-line options do.
+    r"""Return an error message with the arguments of `setwise.open` that stand for its command-line options added.
 
-    A message that names no option of the command line is returned as it is.
+    Messages are written for the command line, and a caller in Python needs the arguments. A message that names no
+    option is returned as it is.
 
     >>> with_python_arguments("one name with semicolons: give --separator ';'")
     'one name with semicolons: give --separator \';\' (in Python: csv={"separator": ";"})'
@@ -139,14 +140,15 @@ class TableToScan:
 class ScanNote:
     """A sentence (`text`) for the data holder about lines or cells of the table that a query skips or misreads.
 
-    - `mostly_unreadable` says that the query should be refused, because so much is skipped or misread, or because texts
-      of the user column are no one person.
+    - `mostly_unreadable` says that the query should be refused, because so much is skipped or misread, or because a
+      text in the user column stands for no single person.
     - `comparison` is (column, condition) if the query uses a text column, such as Ja and Nein, as truth values; the
       query can use the condition instead. Otherwise None.
     - `copy_command` is a shell command that writes a readable copy of the file, or "". Its last word is the path of the
       copy.
     - `is_unsolved` is True if no remedy is known.
-    - `options` are words of the command line that settle the note, if no guess from the cells would find them.
+    - `options` are words of the command line that remove the cause of the note, if guessing from the cells would not
+      find them.
     """
 
     text: str

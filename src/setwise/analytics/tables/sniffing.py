@@ -51,8 +51,8 @@ def _with_place(declared: CsvOptions, file: TableFile, separator: str, ending: s
     """Return the options `declared` with the separator and the format, such as "csv.gz", that `file` needs.
 
     An option that the name of the file or a declared format already implies is left out, so that fewer have to be
-    declared. `separator` is the separator between cells, declared or guessed. `ending` is the file name ending of the
-    file's compression, such as ".gz", or "" for none.
+    declared. `separator` is the text between cells, declared or guessed. `ending` is the ending that the file's
+    compression has in file names, such as ".gz", or "" without compression.
     """
     suffix = suffix_of(file)
     compressed_as_named = ending == (file.suffix.lower() if file.suffix.lower() in COMPRESSIONS else "")
@@ -117,8 +117,8 @@ def _is_header(first: Row, body: Sequence[Row]) -> bool:
 def _separator(text: str) -> str:
     """Return the separator between cells that best fits `text`, the first lines of a file.
 
-    It splits the largest share of the lines into equal numbers of cells, at least two. The result is a comma if every
-    separator leaves most lines as one cell.
+    It is the separator that splits the largest share of the lines into equal numbers of cells, at least two. The result
+    is a comma if every separator leaves most lines as one cell.
     """
     lines = [line for line in text.splitlines(keepends=True) if line.strip()]
 

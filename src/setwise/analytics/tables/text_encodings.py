@@ -65,9 +65,10 @@ class EncodingScan:
         return self.utf_16 or ("utf-8" if self.is_utf8 or not self.guesses else self.guesses[0].encoding)
 
     def choices(self, write: Callable[[Sequence[str]], str] = join) -> str:
-        """Return a clause with the option for each guess and words as it reads them; "" if there are no guesses.
+        """Return a clause that offers the guessed encodings; "" if there are no guesses.
 
-        `write` writes an option, by default for the command line.
+        For each guess it has the option to give, and words of the file as this encoding reads them. `write` writes an
+        option, by default for the command line.
         """
         readings = [f"{write(['--encoding', guess.encoding])} reads {', '.join(guess.words)}" for guess in self.guesses]
         if not readings:
@@ -145,8 +146,8 @@ def _is_utf8(line: bytes) -> bool:
 def _ranked(words: Counter[bytes], high_bytes: frozenset[int]) -> tuple[EncodingGuess, ...]:
     """Return the most plausible encodings that read every one of `high_bytes`, the most plausible first.
 
-    `words` are words with bytes beyond ASCII, with the number of times that each occurs, and `high_bytes` are all bytes
-    beyond ASCII in the file.
+    `high_bytes` are all bytes beyond ASCII in the file. `words` are words of the file with such bytes, and how often
+    each occurs.
     """
     readings: dict[tuple[str, ...], tuple[float, str]] = {}
     for encoding in _CANDIDATES:
@@ -164,9 +165,10 @@ def _ranked(words: Counter[bytes], high_bytes: frozenset[int]) -> tuple[Encoding
 
 
 def _varied(words: Counter[bytes], encodings: Sequence[str]) -> list[bytes]:
-    """Return a few of `words`, each with a byte beyond ASCII that those before it lack.
+    """Return a few of `words` to show to the data holder, each with a byte beyond ASCII that the words before it lack.
 
-    Words that more of the `encodings` read in a way of their own come first, and of these the frequent ones.
+    Words that the `encodings` read in more different ways come first, because they help to choose the encoding; of
+    these, the frequent ones come first.
     """
     shown: list[bytes] = []
     seen: set[int] = set()
@@ -185,9 +187,9 @@ def _shown(word: bytes, encoding: str) -> str:
 
 
 def _plausibility(word: str) -> float:
-    """Return how plausible a decoded word is: 1 for usual letters, negative for signs or capitals within a word.
+    """Return how plausible a decoded word is: the mean plausibility of its characters beyond ASCII.
 
-    The result is the mean over the characters beyond ASCII.
+    A usual letter counts 1. Signs or capitals within a word count negatively, because they hint at a wrong encoding.
     """
     marks = [_character_plausibility(word, place) for place, character in enumerate(word) if character > "\x7f"]
     return sum(marks) / max(1, len(marks))

@@ -192,8 +192,8 @@ class _ColumnScan:
         - `count` has the numbers of cells of the column, and the kind as which it is read.
         - `cells` are sampled cells of it, and `guess` says how they seem to be written.
 
-        The clause is "" if no option reads more of the sampled cells. It tells the two kinds of options apart, because
-        a cell that is taken for empty adds as little to an answer as one that cannot be read.
+        The clause is "" if no option does either. It names the two kinds of options apart, because a cell that is taken
+        for empty adds as little to an answer as one that cannot be read.
         """
         name, csv, lost = count.name, self._table.csv, count.filled - count.readable
         read = replace(guess.grammar, null=csv.null)
@@ -300,10 +300,10 @@ def _milliseconds_note(name: str) -> ScanNote:
 
 
 def _since_1970(cells: Sequence[str]) -> str:
-    """Return the SQL function that reads most of the sampled `cells` as times since 1970: TO_TIMESTAMP for seconds.
+    """Return the SQL function that reads most of the sampled `cells` as times since 1970; "" if there is none.
 
-    The function is TIMESTAMP_MILLIS if the numbers are so long that they must be milliseconds, and "" if most cells are
-    no such numbers.
+    It is TO_TIMESTAMP if most cells are numbers as long as seconds since 1970, and TIMESTAMP_MILLIS if they are as long
+    as milliseconds.
     """
     lengths = [len(cell.strip()) for cell in cells if cell.strip().isdecimal()]
     for function, digits in (("TO_TIMESTAMP", (9, 10)), ("TIMESTAMP_MILLIS", (12, 13))):
@@ -365,8 +365,8 @@ def _lost_lines(files: Sequence[TableFile], csv: CsvOptions, write: OptionWriter
 def ordered_columns(names: Sequence[str], question: str) -> list[str]:
     """Return those of the column `names` that the query `question` compares with a text by order: <, > or BETWEEN.
 
-    A column that is compared with a number is not returned, because a query that compares a text column with a number
-    is refused.
+    Such a comparison goes wrong if the texts are numbers: as text, 900 is greater than 1000. A column that is compared
+    with a number is not returned, because a query that compares a text column with a number is refused.
     """
 
     def is_ordered(name: str) -> bool:

@@ -77,7 +77,7 @@ def user_notes(
     - `user` is the user column, or None for a public table, of which only repeated headers are noted.
     - `types` has the kinds as which columns of text are read, by name.
     - `csv` says how the table's `files` are written, and `write` writes the options that a note suggests.
-    - `is_csv` says that the files are CSV files.
+    - `is_csv` says that the files are CSV files, in which lines may repeat the header.
     """
     is_text = user is not None and types.get(user, Kind.TEXT) is Kind.TEXT
     notes = repeated_headers(table, user, csv, files, is_text=is_text) if is_csv else []
@@ -95,8 +95,9 @@ def missing_users(
 
     - `csv` lists the words for an empty cell.
     - `write` writes the options that a note suggests.
-    - `is_csv` says that blank lines are not counted.
-    - `is_text` says that users are read as text. Otherwise a text such as N/A is no user anyway, and has no note here.
+    - `is_csv` says that the table is a CSV file, whose blank lines are not counted.
+    - `is_text` says that users are read as text. Otherwise a text such as N/A is read as null, and has no note of its
+      own.
 
     The list is empty if every row has a user, or there is no such column.
     """
@@ -192,7 +193,8 @@ def repeated_headers(
 
     - `user` is the user column, or None for a public table.
     - `csv` says how the table's `files` are written.
-    - `is_text` says that users are read as text, so that the name of the user column counts as a user.
+    - `is_text` says that users are read as text, so that such a row would count as a row of a user with the column's
+      name.
     """
     from setwise.analytics.engines.duckdb.cell_counts import count_repeated_headers
 

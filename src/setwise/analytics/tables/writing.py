@@ -204,7 +204,8 @@ def _null_words(columns: Mapping[str, Sequence[str]]) -> tuple[tuple[str, ...], 
     """Return (words, doubtful): words that mean an empty cell, such as NULL, and doubtful words by column, such as NA.
 
     `columns` has sampled cells by column name. A word of `NULL_WORDS` means an empty cell if it occurs in a column of
-    numbers or dates, or is in `CERTAIN_NULL_WORDS`. A word of `DOUBTFUL_NULL_WORDS` in a text column is doubtful.
+    numbers or dates, or if no value is written so (`CERTAIN_NULL_WORDS`). A word of `DOUBTFUL_NULL_WORDS` in a text
+    column is doubtful.
     """
     words: set[str] = set()
     in_text: set[str] = set()
@@ -233,8 +234,8 @@ def _null_words(columns: Mapping[str, Sequence[str]]) -> tuple[tuple[str, ...], 
 def may_be_thousands(cells: Sequence[str], separator: str, grammar: CellGrammar) -> bool:
     """Return whether the points in sampled `cells`, such as 1.234, may be thousands separators and not decimal points.
 
-    `separator` stands between cells; a semicolon suggests a file from a country with a decimal comma. False if
-    `grammar` has a decimal comma.
+    `separator` is the text between cells; only a semicolon, as in files from countries with a decimal comma, makes this
+    possible. False if `grammar`, which says how numbers are written, has a decimal comma.
     """
     filled = [text for cell in cells if (text := cell.strip(BLANKS)) and text not in grammar.null]
     # every cell is an integer or has three digits after each point, and none begins with a zero, as 0.234 does
@@ -279,11 +280,12 @@ _YES = frozenset(
 
 
 def condition_of_words(name: str, cells: Sequence[str]) -> tuple[str, str]:
-    """Return (words, condition): two words that a column holds, as "Ja and Nein", and a condition for all words of yes.
+    """Return (words, condition) for a column that holds words such as Ja and Nein and was taken for truth values.
 
-    A query can use the condition where it took the column for truth values. `cells` are sampled cells of the column
-    `name`, of which some cannot be read as truth values. The condition compares the column with all its words for yes,
-    or with the first word in the alphabet if there is none.
+    - The words are two words of the column as text, "Ja and Nein".
+    - The condition is SQL that the query can use instead. It compares the column with all its words for yes, or with
+      the first word in the alphabet if it has none. `cells` are sampled cells of the column `name`, of which some
+      cannot be read as truth values.
     """
     texts = sorted({text for cell in cells if (text := cell.strip(BLANKS))})
     yes = yes_words(texts) or texts[:1]
@@ -294,9 +296,9 @@ def condition_of_words(name: str, cells: Sequence[str]) -> tuple[str, str]:
 
 
 def yes_words(texts: Sequence[str]) -> list[str]:
-    """Return those of `texts`, the distinct texts of a column, that people write for a condition that holds.
+    """Return those of `texts`, the distinct texts of a column, that people write for yes.
 
-    1, t and y are among them only if there is a longer such word beside them, because alone they may be anything.
+    1, t and y are among them only if the column also has a longer such word, because alone they may mean anything.
     """
     certain = [text for text in texts if text.casefold() in _YES]
     return [text for text in texts if text in certain or (certain and text.casefold() in ("1", "t", "y"))]
