@@ -128,7 +128,7 @@ def band(
     label: str,
     every: int | None = None,
 ) -> None:
-    """Draw certified brackets over `x`: a line at the upper ends `high`, and the area below it filled down to `low`.
+    """Draw certified intervals over `x`: a line at the upper ends `high`, and the area below it filled down to `low`.
 
     `low` are the lower ends. `axes` is the panel to draw in, `stroke` the colour and style of the line, and `label` the
     entry in the legend. `every` = n puts a marker at every n-th point; None at every point.
@@ -144,7 +144,10 @@ def legend_below(picture: "Picture", axes: "Axes", columns: int) -> None:
 
 
 def save(draw: "Callable[[Table], Picture]", table: Table, folder: Path, name: str) -> list[Path]:
-    """Write the picture that `draw` makes of `table` to `folder` as `name`.svg and `name`.png; return both paths."""
+    """Write the picture that `draw` makes of `table` as SVG and as PNG file to `folder`, and return both paths.
+
+    `name` is the name of both files, without the ending.
+    """
     check_matplotlib()
     import matplotlib as mpl
 

@@ -37,8 +37,8 @@ class Claim:
 
     - `label`: the statement or figure in the paper
     - `says`: the claim in words
-    - `relation`, `tolerance`: how the two numbers must compare
-    - `independent`: the number computed in another way; only a correction of the paper has one
+    - `relation`, `tolerance`: how the two numbers must compare, and by how much they may differ (absolute)
+    - `independent`: the number computed in a third way; only a correction of the paper has one
 
     Raises `InvalidParameter` for a negative tolerance, or for a correction without an independent value.
 
@@ -211,9 +211,9 @@ class Table:
         )
 
     def at(self, place: Mapping[str, Cell], name: str) -> float:
-        """Return the number in the column `name` of the one row whose cells are those in `place`.
+        """Return the number in the column `name` of the only row that has the given cells in other columns.
 
-        `place` maps other columns to the cells that the row must have.
+        `place` maps these other columns to the cells that the row must have.
         """
         rows = self
         for column, value in place.items():

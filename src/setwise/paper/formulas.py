@@ -19,7 +19,7 @@ _WIDTHS = (1e-6, 1e-5, 3e-5, 1e-4, 3e-4, 1e-3)
 
 
 def mixture(epsilon: float, uses: int, pure: int) -> tuple[Use, ...]:
-    """Return `uses` guarantees of the same `epsilon`: `pure` of them epsilon-DP, and the others epsilon-bounded-range.
+    """Return `uses` mechanisms of the same `epsilon`, `pure` of them epsilon-DP and the others epsilon-bounded-range.
 
     In the paper's letters, m = `pure` of k = `uses`. The result has each guarantee once, with its count.
     """
@@ -32,11 +32,11 @@ def mixture(epsilon: float, uses: int, pure: int) -> tuple[Use, ...]:
 
 
 def paper_epsilon(uses: tuple[Use, ...], delta: float) -> float:
-    """Return the paper's set-wise bound on the overall epsilon of `uses` at `delta`.
+    """Return the paper's set-wise bound on the overall epsilon of the mechanisms `uses` at `delta`.
 
     `uses` are guarantees with counts. The bound depends on the privacy losses only through the sum of their means and
-    the sum of their squared sub-Gaussian parameters. Neither sum depends on the order, so the bound holds for any
-    adaptive order.
+    the sum of their squared sub-Gaussian parameters. Neither sum depends on the order of the mechanisms, so the bound
+    holds for any order, even one that is chosen adaptively.
 
     Theorem: eq:setWiseCompEps2.
     """
@@ -46,10 +46,11 @@ def paper_epsilon(uses: tuple[Use, ...], delta: float) -> float:
 
 
 def narrow(ask: Callable[[float | None], Bracket], widths: tuple[float, ...] = _WIDTHS) -> Bracket:
-    """Return the bracket that `ask` computes for the first of the relative `widths` with which it succeeds.
+    """Return the narrowest certified bracket (lower and upper bound on one number) that the function `ask` can compute.
 
-    `ask` is a function that takes a width and returns a bracket at most that wide, relative to its upper end, or raises
-    `Unattainable`. If it raises for every width, the bracket of `ask(None)` is returned, which has the default width.
+    `ask` takes a width and returns a bracket at most that wide, relative to its upper end, or raises `Unattainable`. It
+    is called with each of `widths` in turn, until it succeeds. If it raises for every width, the bracket of `ask(None)`
+    is returned, which has the default width.
     """
     for width in widths:
         try:
@@ -76,7 +77,7 @@ def laplace_histogram_as_pure(*, epsilon: float, contributions: int) -> Use:
 def laplace_histogram(*, scale: float, contributions: int) -> Use:
     """Return the cost of Laplace noise of this `scale` on every count, as `contributions` uses of Laplace noise.
 
-    One user changes at most `contributions` counts, each by at most 1. The epsilon is never above that of
+    One user changes at most `contributions` counts, each by at most 1. The overall epsilon is never above the one of
     `laplace_histogram_as_pure` with epsilon = 1/scale.
 
     Theorem: lem:peeling_lap with the exact loss of Laplace noise.
@@ -129,10 +130,10 @@ def paper_sigma(*, epsilon: float, delta: float, items: int) -> float:
 
 
 def keep(epsilon: float, t: float) -> float:
-    """Return q_{epsilon,t}, the probability that generalized randomized response answers 0 on input 0.
+    """Return q_{epsilon,t}: the probability that generalized randomized response answers 0 on input 0.
 
-    With this probability its privacy loss is t, and otherwise t - epsilon. Among the epsilon-bounded-range mechanisms
-    whose log likelihood ratios are in [t - epsilon, t], generalized randomized response is the worst.
+    Generalized randomized response is the mechanism whose privacy loss is `t`, which it is with this probability, or t
+    - epsilon. Among the epsilon-bounded-range mechanisms whose privacy losses are in [t - epsilon, t], it is the worst.
 
     Theorem: defn:gen_rr.
     """

@@ -139,10 +139,10 @@ def _moments() -> tuple[Claim, ...]:
 
 
 def _recursion(order: str, epsilon: float, g: float) -> Bracket:
-    """Return the certified bracket of the optimal delta at overall epsilon `g` for mechanisms in a fixed order.
+    """Return certified lower and upper bounds on the optimal delta of mechanisms in a fixed order.
 
     `order` has one letter per mechanism, first to last: "D" for pure DP and "B" for bounded range, all of the same
-    epsilon.
+    `epsilon`. `g` is the overall epsilon.
     """
     stages = tuple(
         LinearStage(((PureDP(epsilon=epsilon), 1),)) if letter == "D" else RangeStage(((epsilon, 1),))
@@ -184,7 +184,7 @@ def _orders() -> tuple[Claim, ...]:
 def _noises() -> tuple[Claim, ...]:
     """Return the checks of the privacy cost that the paper states for the noise of its histogram mechanisms.
 
-    Each number of the paper is compared with that of the library's own mechanism.
+    Each number of the paper is compared with the number that the library's own mechanism reports.
     """
     sigma, counts = Fraction(20), 10
     words = tuple(f"word {place}" for place in range(25))
@@ -369,8 +369,8 @@ def _one_range() -> Claim:
 def _union() -> Claim:
     """Return the correction of a proof that conditions on the union of good events; it must be their intersection.
 
-    A good event is that one mechanism does not fail. The claim is for two mechanisms that each reveal everything with
-    probability 0.1.
+    A good event is that one mechanism does not fail. The two readings give different deltas, here for two mechanisms
+    that each reveal everything with probability 0.1.
     """
     failure, uses = 0.1, 2
     return Claim(

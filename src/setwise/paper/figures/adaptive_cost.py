@@ -18,7 +18,8 @@ def compute(progress: Progress, counts: tuple[int, ...] = COUNTS) -> Table:
     """Return the table of overall epsilons at delta = 1e-6 of bounded-range mechanisms, chosen adaptively or up front.
 
     There is one row for each epsilon of a single mechanism and each number of mechanisms in `counts`. For adaptive
-    choices, the smallest possible epsilon is a certified bracket. `progress` is called with the share of rows done.
+    choices, the smallest possible epsilon is not known exactly, so the row has certified lower and upper bounds on it.
+    `progress` is called with the share of rows done.
 
     Theorem: lem:adap_recursion_hetero against thm:non-adaptive.
     """
@@ -40,7 +41,7 @@ def compute(progress: Progress, counts: tuple[int, ...] = COUNTS) -> Table:
 
 
 def _adaptive(epsilon: float, count: int) -> Bracket:
-    """Return a narrow certified bracket of the overall epsilon of `count` adaptively chosen mechanisms.
+    """Return narrow lower and upper bounds, certified, on the overall epsilon of `count` adaptively chosen mechanisms.
 
     The mechanisms have bounded range with the given `epsilon`; delta is 1e-6.
     """
@@ -49,11 +50,11 @@ def _adaptive(epsilon: float, count: int) -> Bracket:
 
 
 def extra(table: Table, end: str) -> list[float]:
-    """Return by how many percent epsilon is larger than that of a batch if mechanisms are chosen adaptively.
+    """Return, for each row of `table`, by how many percent epsilon is larger if mechanisms are chosen adaptively.
 
-    There is one number for each row of `table`, a result of `compute`; each row is one composition. A batch is chosen
-    up front. The smallest epsilon for adaptive choices is only known to lie in a certified interval, and `end`, "lower"
-    or "upper", says which end of this interval is compared.
+    Epsilon is compared with the epsilon of the same mechanisms chosen up front. The smallest epsilon for adaptive
+    choices is only known to lie in a certified interval; `end`, "lower" or "upper", says which end of this interval is
+    compared. `table` is a result of `compute`.
     """
     ends = zip(table.numbers(f"adaptive_{end}"), table.numbers("batch"), strict=True)
     return [100.0 * (adaptive / batch - 1.0) for adaptive, batch in ends]

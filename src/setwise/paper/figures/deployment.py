@@ -23,7 +23,7 @@ def compute(progress: Progress, counts: tuple[int, ...] = COUNTS) -> Table:
     - the paper's bound
     - the optimum of the same number of pure-DP mechanisms of the same epsilon
     - the optimum of mechanisms chosen up front
-    - the certified bracket of the optimum if the analyst chooses the mechanisms after earlier answers
+    - certified lower and upper bounds on the optimum if the analyst chooses the mechanisms after earlier answers
 
     `progress` is called with the share of rows done.
     """

@@ -28,7 +28,7 @@ def compute_setwise(progress: Progress, most: int = 100) -> Table:
 
     - rows: each epsilon of a single mechanism, with 4, 8, .. mechanisms up to `most`
     - columns: the paper's bound for each share of pure-DP mechanisms (the others have bounded range), the optimum for
-      pure DP alone, and our certified bracket of the set-wise optimum for two of the shares
+      pure DP alone, and for two of the shares our certified lower and upper bounds on the set-wise optimum
 
     `progress` is called with the share of rows done.
     """
@@ -135,8 +135,8 @@ def compute_batch(progress: Progress, points: int = 27) -> Table:
 
     - There is one row for each number of mechanisms at each of `points` overall epsilons.
     - For each share of pure-DP mechanisms, one column has the optimum of a batch (mechanisms chosen up front).
-    - For two of these shares, further columns have our certified bracket of the optimum if the analyst chooses the
-      order of the mechanisms on the fly.
+    - For two of these shares, further columns have our certified lower and upper bounds on the optimum if the analyst
+      chooses the order of the mechanisms on the fly.
 
     `progress` is called with the share of rows done.
     """
@@ -164,10 +164,11 @@ def claims_batch(table: Table) -> tuple[Claim, ...]:
     places = [(g, row) for row, g in enumerate(part.numbers("overall_epsilon")) if g < 1.0]
 
     def apart(share: int, formula: "list[float]") -> float:
-        """Return the largest relative distance between column values of the table and `formula`, which should be equal.
+        """Return the largest relative distance between two computations of the same optimal deltas.
 
-        Both are optimal deltas of batches (chosen up front) of 20 mechanisms, at those overall epsilons of the table
-        that are below 1. `share` is the percentage of pure-DP mechanisms, and selects the column.
+        One computation is the table's column for the share `share`, in percent, of pure-DP mechanisms, and the other is
+        `formula`. The deltas are those of 20 mechanisms that are chosen up front, at the overall epsilons below 1 of
+        the table.
         """
         values = part.numbers(f"batch_{share}")
         return max(abs(values[row] / truth - 1) for (_, row), truth in zip(places, formula, strict=True))

@@ -24,8 +24,8 @@ def compute(progress: Progress, counts: tuple[int, ...] = COUNTS) -> Table:
     There is one row for each kind of mechanism and each number of mechanisms in `counts`. The columns are:
 
     - fixed in advance: the set-wise optimum, and the paper's bound
-    - chosen on the fly: a privacy filter, whose budget is fixed in advance, and an odometer, which bounds the loss so
-      far
+    - chosen on the fly: a privacy filter (its budget is fixed in advance), and an odometer (it has no budget, and
+      bounds the privacy loss so far)
 
     `progress` is called with the share of rows done.
     """
@@ -57,10 +57,10 @@ def claims(table: Table) -> tuple[Claim, ...]:
     """
 
     def largest_ratio(kind: str) -> float:
-        """Return the largest ratio of the epsilon with fixed parameters to that of a filter, over the rows of a kind.
+        """Return the largest ratio of two epsilons: parameters fixed in advance, to parameters chosen on the fly.
 
-        `kind` is the kind of mechanism, such as pure DP. A ratio below 1 means that fixing the parameters in advance
-        costs less.
+        The ratio is taken over the table's rows for one `kind` of mechanism, such as "pure" for pure DP. If it is below
+        1, fixing the parameters in advance always costs less.
         """
         part = table.where("kind", kind)
         return max(s / f for s, f in zip(part.numbers("setwise"), part.numbers("filter"), strict=True))

@@ -164,8 +164,8 @@ def exact_sigma() -> Fraction:
 def released(sigma: Fraction) -> tuple[Use, ...]:
     """Return the privacy cost, as guarantees with counts, of ordered least squares on the 25 counts of the figure.
 
-    Ordered least squares adds Gaussian noise of deviation `sigma` to counts whose order is known. The uses are those
-    that the library's mechanism reports for itself.
+    Ordered least squares adds Gaussian noise of deviation `sigma` to counts whose order is known. The library's
+    mechanism reports the guarantees for itself.
     """
     order = tuple(str(label) for label in macbeth_words().ranked(WORDS).labels)
     return OrderedLeastSquares(order=order, contributions=WORDS, sigma=sigma).guarantees()

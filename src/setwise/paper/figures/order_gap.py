@@ -24,9 +24,9 @@ _RANGE: Stage = RangeStage(((EPSILON, 1),))
 
 
 def recursion(order: str, g: float) -> Bracket:
-    """Return the certified bracket of the optimal delta for mechanisms in an order such as "DBB".
+    """Return certified lower and upper bounds on the optimal delta of mechanisms in an order such as "DBB".
 
-    "D" is pure DP and "B" bounded range, both with epsilon = 1; `g` is the overall epsilon. The bracket is computed on
+    "D" is pure DP and "B" bounded range, both with epsilon = 1; `g` is the overall epsilon. The bounds are computed on
     a grid, by the paper's recursion over the mechanisms, as a check of the closed forms.
 
     Theorem: lem:adap_recursion_hetero.
@@ -77,8 +77,9 @@ def claims(table: Table) -> tuple[Claim, ...]:
     def apart(order: str, closed: str) -> float:
         """Return the largest relative distance, over all rows, between two computations of the same delta.
 
-        One is a closed form, in the column `closed`; the other is the bracket of the recursion over mechanisms in the
-        `order`, such as "DBB", of which both ends are compared. Infinite if the closed form is outside of the bracket.
+        One is a closed form, in the column `closed`. The other is the recursion over the mechanisms in the `order`,
+        such as "DBB", which gives a certified bracket; both ends of the bracket are compared with the closed form. The
+        result is infinite if the closed form is outside of the bracket.
         """
         ends = zip(
             table.numbers(f"recursion_{order}_lower"),

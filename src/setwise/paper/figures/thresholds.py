@@ -40,18 +40,19 @@ def published_threshold(contributions: int) -> float:
 def failure_of_margin(t: float, contributions: int) -> float:
     """Return a bound on the probability that one of `contributions` noisy counts passes a noisy threshold.
 
-    Before noise is added, the threshold is `t` noise scales above each of the counts. The threshold has Laplace noise
-    of the same scale as the counts, so a single count passes with probability exp(-t)(2 + t)/4. The union bound adds
-    these probabilities up.
+    Before noise is added, the threshold is `t` times the noise scale above each of the counts. The threshold has
+    Laplace noise of the same scale as the counts, so a single count passes with probability exp(-t)(2 + t)/4. The bound
+    is the sum of these probabilities.
     """
     return contributions * math.exp(-t) * (2.0 + t) / 4.0
 
 
 def corrected_threshold(contributions: int) -> float:
-    """Return the threshold, in users, with which unkLap is (0.1, 1e-10)-DP, unlike with the published one.
+    """Return the threshold, in users, with which the paper's mechanism unkLap really is (0.1, 1e-10)-DP.
 
     unkLap is the Laplace mechanism for unknown domains, which shows only groups whose noisy count is above the
-    threshold. One user changes at most `contributions` counts.
+    threshold. With the published threshold it does not satisfy this guarantee. One user changes at most `contributions`
+    counts.
     """
     # Either of two neighbouring tables may have a label that the other lacks, so passing may have at most this
     # probability.

@@ -15,9 +15,9 @@ Order = tuple[float, ...]
 
 
 def delta_in_order(order: Sequence[float], g: float) -> Bracket:
-    """Return the certified bracket of the optimal delta at overall epsilon `g` for mechanisms in a fixed order.
+    """Return certified lower and upper bounds on the optimal delta of mechanisms in a fixed order.
 
-    The mechanisms have bounded range, and `order` lists their epsilons, first to last.
+    The mechanisms have bounded range, and `order` lists their epsilons, first to last. `g` is the overall epsilon.
 
     Theorem: lem:adap_recursion_hetero.
     """
@@ -25,16 +25,16 @@ def delta_in_order(order: Sequence[float], g: float) -> Bracket:
 
 
 def delta_in_any_order(parameters: Sequence[float], g: float) -> Bracket:
-    """Return the certified bracket of the optimal delta at overall epsilon `g` for an order chosen on the fly.
+    """Return certified lower and upper bounds on the optimal delta of mechanisms in an order chosen on the fly.
 
     After each answer the analyst decides which of the remaining bounded-range mechanisms, with the epsilons in
-    `parameters`, comes next.
+    `parameters`, comes next. `g` is the overall epsilon.
     """
     return _delta(parameters, g, Interaction.SETWISE)
 
 
 def _delta(order: Sequence[float], g: float, interaction: Interaction) -> Bracket:
-    """Return a narrow certified bracket of delta at overall epsilon `g` for bounded-range mechanisms.
+    """Return narrow lower and upper bounds, certified, on delta at overall epsilon `g` for bounded-range mechanisms.
 
     `order` has the epsilons of the mechanisms. `interaction` says whether the analyst keeps to this order or chooses
     the order on the fly.
@@ -45,10 +45,10 @@ def _delta(order: Sequence[float], g: float, interaction: Interaction) -> Bracke
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """The certified delta brackets of some bounded-range mechanisms, in every fixed order and for a free choice.
+    """Certified lower and upper bounds on the delta of some bounded-range mechanisms, in every order.
 
-    - `fixed` maps each order, a tuple of epsilons, to its bracket.
-    - `chosen` is the bracket if the analyst chooses the order on the fly.
+    - `fixed` maps each fixed order, a tuple of epsilons, to its bounds.
+    - `chosen` has the bounds if the analyst chooses the order on the fly.
     """
 
     fixed: dict[Order, Bracket]
@@ -56,7 +56,7 @@ class Orders:
 
     @property
     def worst(self) -> Order:
-        """The fixed order with the largest delta. The lower ends of the certified brackets are compared."""
+        """The fixed order with the largest delta, by the lower bounds that are certified."""
         return max(self.fixed, key=lambda order: self.fixed[order].lower)
 
     @property
@@ -76,7 +76,7 @@ class Orders:
 
 
 def all_orders(parameters: Sequence[float], g: float) -> Orders:
-    """Return the certified delta brackets at overall epsilon `g` of bounded-range mechanisms, in all their orders.
+    """Return bounds on the optimal delta at overall epsilon `g` of bounded-range mechanisms, in all their orders.
 
     `parameters` are the epsilons of the mechanisms.
     """
@@ -93,9 +93,10 @@ class Survey:
     A case is a set of epsilons of bounded-range mechanisms, with an overall epsilon.
 
     - `cases`: the number of cases tried
-    - `beaten`: in how many another fixed order provably has a larger delta than the ascending order
-    - `largest_excess`: the largest relative excess of that delta
-    - `choosing_helps`: in how many an order chosen on the fly provably has a larger delta than every fixed order
+    - `beaten`: the number of cases in which another fixed order provably has a larger delta than the ascending order
+    - `largest_excess`: the largest relative excess of that delta over the delta of the ascending order
+    - `choosing_helps`: the number of cases in which an order chosen on the fly provably has a larger delta than every
+      fixed order
     """
 
     size: int
@@ -106,9 +107,10 @@ class Survey:
 
 
 def survey(size: int, values: Sequence[float], shares: Sequence[float]) -> Survey:
-    """Try all orders of every set of `size` of the distinct epsilons in `values`, and return how the orders compare.
+    """Try all orders of every set of `size` epsilons out of `values`, and return how the orders compare.
 
-    Each set is tried at several overall epsilons: each of `shares` times the sum of the epsilons in the set.
+    The epsilons in `values` are distinct. Each set is tried at several overall epsilons: each of `shares` times the sum
+    of the epsilons in the set.
     """
     cases = [
         all_orders(parameters, share * sum(parameters))
@@ -137,11 +139,12 @@ _FAR = 0.9
 
 
 def compute(progress: Progress, points: int = 41) -> Table:
-    """Return the table of delta brackets of bounded-range mechanisms in two fixed orders and in one chosen on the fly.
+    """Return the table of certified bounds on delta, for two fixed orders of mechanisms and an order chosen on the fly.
 
-    There is one row for each set of epsilons and each of `points` overall epsilons. The two orders are:
+    There is one row for each set of epsilons of bounded-range mechanisms and each of `points` overall epsilons. The two
+    fixed orders are:
 
-    - for a pair: the smaller epsilon first, and the larger first
+    - for two epsilons: the smaller first, and the larger first
     - for four: ascending, and ascending with the first two swapped
 
     `progress` is called with the share of rows done.

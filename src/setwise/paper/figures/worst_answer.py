@@ -80,7 +80,7 @@ def best_answer(remaining_delta: Callable[[float, float], float], x: float, epsi
 def quartic(w: float, x: float, epsilon: float = EPSILON) -> float:
     """Return the value at `w` of a polynomial of degree four, whose root exp(t/3) gives the worst parameter t.
 
-    The parameter is that of the first of three bounded-range mechanisms at the overall epsilon `x`. With r =
+    t is the parameter of the first of three bounded-range mechanisms, and `x` is the overall epsilon. With r =
     exp(-epsilon/3), the polynomial is (1 + r) w - 2 r^2 w^4 - r^2 e^(x/3) (2 - r (1 + r) w^3).
     """
     r = math.exp(-epsilon / 3)
@@ -102,9 +102,9 @@ def quartic_answer(x: float, epsilon: float = EPSILON) -> float:
 def compute(progress: Progress, points: int = 121) -> Table:
     """Return the table of the worst parameter t of the first bounded-range mechanism, of two and of three mechanisms.
 
-    A mechanism's privacy loss is t or t - epsilon. The worst t of the first gives the largest delta if the others are
-    chosen as badly as possible. The rows are `points` overall epsilons. `progress` is called with the share of rows
-    done.
+    The privacy loss of the first mechanism is t or t - epsilon. The worst t is the one that gives the largest delta if
+    the mechanisms after it are the worst possible. The rows are `points` overall epsilons. `progress` is called with
+    the share of rows done.
     """
     rows: list[dict[str, Cell]] = []
     for i in range(points):
@@ -125,8 +125,9 @@ def compute(progress: Progress, points: int = 121) -> Table:
 def bend(low: float, middle: float, high: float) -> float:
     """Return how far the worst t at overall epsilon `middle` is from the line through the worst t at `low` and `high`.
 
-    The worst t is the parameter of the first of three mechanisms with which their delta is largest. The distance would
-    be 0 if the worst t were a weighted sum of epsilon and the overall epsilon, because such a sum is linear in both.
+    t is the parameter of the first of three mechanisms, and the worst t is the one with which their delta is largest.
+    The distance would be 0 if the worst t were a weighted sum of epsilon and the overall epsilon, because such a sum is
+    linear in both.
     """
     share = (middle - low) / (high - low)
     chord = (1 - share) * quartic_answer(low) + share * quartic_answer(high)
