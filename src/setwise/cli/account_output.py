@@ -22,17 +22,18 @@ _BAR = 24
 
 
 def _more_in_words(count: int) -> str:
-    """Return a clause that says that the remaining budget pays for `count` more questions like the last one."""
+    """Return a clause that says that the remaining budget pays for `count` more questions like the last one asked."""
     if not count:
         return "no other question like the last one fits"
     return f"{count:,} more question{'' if count == 1 else 's'} like the last one fit{'s' if count == 1 else ''}"
 
 
 def _loss_so_far(status: "AccountStatus") -> str:
-    """Return the odometer of the account with this `status` in words: the bound on what all answers so far reveal.
+    """Return in words how much all answers so far reveal, for the account with this `status`.
 
-    The bound that holds as a stopping rule comes first, then the bound on the privacy loss itself, unless it is above
-    the promise, which it need not be below.
+    The text states the account's odometers, two bounds on the epsilon spent so far. The first holds if no further
+    question is asked. The second bounds the privacy loss at all times, and is left out if it is larger than the
+    account's promise, which then says more.
     """
     if not status.spent:
         return "nothing was drawn"

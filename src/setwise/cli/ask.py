@@ -152,8 +152,8 @@ def _read_catalog(path: str | None, text: str, user: str | None) -> "tuple[Catal
 def _note_types(session: "Session", types: "Mapping[str, Kind]") -> None:
     """Print a note to standard error with the types as which a question reads CSV columns, such as "n as integer".
 
-    `types` are the types that the question needs, by column name. Columns whose type the user declared (in `session`)
-    are left out of the note; nothing is printed if no column remains.
+    `types` are the types that the question needs, by column name. Columns whose type the user of the command declared
+    (see `session`) are left out; nothing is printed if no column remains.
     """
     read = [f"{name} as {kind}" for name, kind in types.items() if name not in session.types]
     if read:
@@ -174,7 +174,8 @@ def _note_unread_cells(
     - `question`: the question's text; only the user column and columns whose names occur in the text are checked
     - `types`: the types as which the question reads columns, by column name
     - `joined`: the paths of the tables that the question joins, by table name
-    - `entry`: the catalog's entry for the first table, whose source and CSV options then replace those of `common`
+    - `entry`: the catalog's entry for the first table, whose source and CSV options are then used in place of the
+      options in `common`
     - `users`: the user columns of joined private tables, by table name
 
     Nothing is printed with --no-scan, or if the engine is not DuckDB. Raises: `UnsuitableTable` if most cells of a
@@ -233,7 +234,7 @@ def _show(answer: "PrivateAnswer | SqlAnswer", status: "AccountStatus | None", c
 
 
 def _stored_at(common: CommonOptions) -> "datetime | None":
-    """Return the time (UTC) at which the answer under the option --key was stored; None if no answer is stored."""
+    """Return the time (UTC) at which the answer under the key in --key was stored; None if none is stored."""
     from setwise.ledger.ledger import Ledger
 
     if common.account is None or common.key is None:
@@ -251,7 +252,7 @@ def _stored_at(common: CommonOptions) -> "datetime | None":
 def open_account(common: CommonOptions) -> "Iterator[Account | None]":
     """Context manager that opens the ledger and yields the account that pays, or None if --account is not given.
 
-    The ledger and the account are those of the options `common`.
+    The options `common` name the ledger and the account.
     Raises: `UnknownAccount` if the ledger does not exist, or has no account of that name.
     """
     if common.account is None:
@@ -454,8 +455,8 @@ _TAKEN = {Number: float, Shares: list[float], Columns: list[str], Domain: str, C
 def _parameter(word: inspect.Parameter) -> inspect.Parameter:
     """Return the command-line option for `word`, one parameter of a kind of query, such as `k` of a top k.
 
-    The option has the parameter's default and type. The command line has no types such as "integer or fraction"; such a
-    type is replaced by a similar one that the command line has.
+    The option has the parameter's default and type. A type that the command line does not have, such as "integer or
+    fraction", is replaced by a similar one.
     """
     needed = word.default is options.NEEDED
     kind = next((taken for python, taken in _TAKEN.items() if word.annotation in (python, python | None)), None)

@@ -46,7 +46,7 @@ def compose(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compute the certified (epsilon, delta) of a composition of mechanism uses.
+    """Compute the certified (epsilon, delta) of a composition of mechanism uses (runs of mechanisms).
 
     --interaction says what the analyst may choose after seeing earlier answers: nothing (batch), the mechanisms
     (ordered), also their order (setwise), or also their parameters (adaptive).
@@ -77,9 +77,10 @@ def calibrate(
     interaction: InteractionOption = "setwise",
     as_json: AsJson = False,
 ) -> None:
-    """Find the value of a parameter, written as ?, with which mechanism uses together meet an (epsilon, delta).
+    """Find the value of a parameter, written as ?, with which all given mechanisms together meet an (epsilon, delta).
 
-    The value is the smallest noise, the largest epsilon of a use, or the largest count, whichever the ? stands for.
+    The ? stands for a noise scale, an epsilon or a count. The value is the smallest noise scale, or the largest epsilon
+    of one mechanism, or the largest number of mechanisms, that meets it.
     """
     from setwise.accounting import calibrate as calibration
 

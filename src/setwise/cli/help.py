@@ -149,7 +149,7 @@ class GroupedHelp(TyperCommand):
     """A command whose help lists its options by group and ends with an example."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - the library keeps both types private
-        """Write to the help text the command's arguments, then its groups of options, then the options in no group.
+        """Write the command's arguments to its help text, then its options: first those in groups, then the others.
 
         `ctx` is the command's context, and `formatter` the object to write to, both of the command-line library.
         """
@@ -158,10 +158,10 @@ class GroupedHelp(TyperCommand):
                 formatter.write_dl(records)
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401
-        """Write an example of the command's file, if it reads one, and then its example, on one line to be copied.
+        """Write an example of the file that the command reads, if it reads one, and then an example of the command.
 
+        The example of the command is on one line, to be copied. Nothing is written for a command without an example.
         `ctx` is the command's context, and `formatter` the object to write to, both of the command-line library.
-        Nothing is written for a command without an example.
         """
         name = ctx.command_path.removeprefix("setwise ")
         if name in FILE_EXAMPLES:

@@ -91,8 +91,8 @@ def _distinct_command(names: str, table: str | None) -> str:
     """Return a clause that tells the user to ask again with a `setwise sql` command, which is included.
 
     The command counts the distinct combinations of the columns `names`, given as SQL text. It has the filter, group and
-    options of the command that runs, as far as `setwise sql` has such options. Only the SQL statement is returned if
-    `table`, the path of the table, is None, or if the groups are periods or bins, which SQL spells in another way.
+    options of the command that was called, as far as `setwise sql` has such options. Only the SQL statement is returned
+    if `table`, the path of the table, is None, or if the groups are periods or bins, which SQL spells in another way.
     """
     named: dict[str, str] = {}
     kept: list[str] = []
@@ -135,7 +135,7 @@ def _advice(
 
     - `csv`, `types`: the options with which the file was read
     - `user`: the file's user column
-    - `notes`: the notes of the scan for which the question was refused
+    - `notes`: the notes of the scan (which counted unreadable cells) for which the question was refused
     - `message`: the text of the refusal
 
     Returns "" if no command is known that avoids the refusal.
@@ -220,10 +220,10 @@ def _ask_for_times(source: str, user: str, function: str) -> str:
 
 
 def _with_comparisons(word: str, comparisons: Mapping[str, str]) -> str:
-    """Return the SQL statement or filter `word` with some columns in its conditions replaced by comparisons.
+    """Return the command-line word `word` with comparisons in place of columns that it uses as conditions.
 
-    `comparisons` maps each such column, which was wrongly taken for a truth value, to its comparison. For example,
-    COUNTIF(member) becomes COUNTIF(member = 'Ja').
+    The word is a SQL statement or a filter. `comparisons` maps each column that holds words such as Ja and Nein, and
+    was wrongly taken for a truth value, to its comparison. For example, COUNTIF(member) becomes COUNTIF(member = 'Ja').
     """
     for name, condition in comparisons.items():
         before = r"(COUNTIF\s*\(\s*|\bWHERE\s+|\bWHEN\s+|\bAND\s+|\bOR\s+|\bNOT\s+)"
@@ -281,7 +281,7 @@ def _pairs(words: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _missing_options(options: Sequence[tuple[str, str]], words: Sequence[str]) -> list[str]:
-    """Return the words of those `options`, pairs of option and value, that the command-line `words` lack."""
+    """Return the words of those `options`, pairs of option and value, that the command line `words` does not have."""
     present = {*pairwise(words)}
     return [word for option in options if option not in present for word in option]
 
@@ -306,13 +306,13 @@ def _with_options(command: Sequence[str], options: Sequence[str]) -> list[str]:
 def joined_tables(
     sources: Mapping[str, str], types: "Mapping[str, Kind]", users: Mapping[str, str]
 ) -> "list[TableToScan]":
-    """Return the tables that a SELECT joins as records for the scan, which counts cells that cannot be read.
+    """Return one record for each table that a SELECT joins, for the scan that counts cells which cannot be read.
 
     - `sources`: the paths of these tables, by name
     - `types`: the kinds of columns, such as integer, by TABLE.COLUMN
-    - `users`: the user columns of the private ones, by name
+    - `users`: the user columns of those tables that are private, by name
 
-    A table's CSV options are those in the description file beside it, which `setwise check --save` writes.
+    The CSV options of a table are taken from the description file beside it, which `setwise check --save` writes.
     """
     from setwise.analytics.engines.connect import types_of_joined
     from setwise.analytics.engines.files import CsvOptions

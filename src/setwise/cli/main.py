@@ -281,9 +281,10 @@ _MEANT = {
 
 
 def _meant_option(message: str, context: Any) -> str | None:  # noqa: ANN401 - the library keeps its context private
-    """Return the option of the command of `context` that is meant by the unknown option in an error's `message`.
+    """Return the option that the user probably meant by an unknown option, such as --item for --group-by.
 
-    None if the message is about something else, or if the command has no such option.
+    `message` is the error's text, which names the unknown option, and `context` belongs to the command. None if the
+    message is about something else, or if the command has no such option.
     """
     guess = re.match(r"No such option: (--[\w-]+)", message)
     if guess is None:

@@ -83,9 +83,9 @@ def print_lines(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]
 def answer_rows(
     uses: Sequence[Use], answer: CertifiedBound, stated: tuple[str, float], missing: str
 ) -> list[tuple[str, str]]:
-    """Return rows (label, text) that explain a composition: its uses, its (epsilon, delta), and its theorem.
+    """Return rows (label, text) that explain a composition: its mechanisms, its (epsilon, delta), and the theorem.
 
-    - `uses`: the composed mechanism uses
+    - `uses`: the composed mechanisms, as guarantees with counts
     - `stated`: the name and value of the parameter that the user stated, such as ("delta", 1e-6)
     - `missing`: the name of the other parameter, such as "epsilon"
     - `answer`: the certified bound on the other parameter
@@ -135,10 +135,10 @@ def progress(work: str, detail: Callable[[float], str] = lambda _: "") -> Iterat
 
 
 def left_in_words(status: "AccountStatus") -> str:
-    """Return the remaining mechanism uses of an account as text, such as "pure:0.1x25", or "nothing" if none remain.
+    """Return what an account can still pay for as text, such as "pure:0.1x25", or "nothing".
 
-    `status` is the status of the account. If it pays with uses that were registered when it was opened, the text has
-    the unspent ones. If it pays from an (epsilon, delta) budget, the text has the largest single use that the account
+    `status` is the status of the account. If it pays with mechanisms that were registered when it was opened, the text
+    has the unspent ones. If it pays from an (epsilon, delta) budget, the text has the largest single mechanism that it
     can still pay for; zCDP parameters are then rounded down to four digits.
     """
     written = []
@@ -160,12 +160,13 @@ def epsilon_left_in_words(status: "AccountStatus") -> str:
 
 
 def laplace_left_in_words(status: "AccountStatus") -> str:
-    """Return text for after an account's remaining epsilon: " for Gaussian noise, at least 0.32 for Laplace noise".
+    """Return text to add after an account's remaining epsilon: " for Gaussian noise, at least 0.32 for Laplace noise".
 
-    The remaining epsilon is that of one question with Gaussian noise. Laplace noise of the same epsilon can cost more,
-    so the epsilon that the account surely pays with Laplace noise can be smaller; a question that splits its epsilon,
-    such as a mean, can have more. Returns "" if it is not smaller by more than 1%, or if the account pays from no
-    Gaussian wallet. `status` is the status of the account.
+    The remaining epsilon is the epsilon of one question with Gaussian noise. Laplace noise of the same epsilon can cost
+    the account more, so with Laplace noise it may pay only for a smaller epsilon. The text says which epsilon it pays
+    for in any case; a question that splits its epsilon, such as a mean, can have more. Returns "" if this epsilon is
+    not smaller by more than 1%, or if the account does not pay from a Gaussian budget (in mu squared). `status` is the
+    status of the account.
     """
     laplace, largest = status.laplace_epsilon_left, status.epsilon_left or 0.0
     if laplace is None or laplace >= 0.99 * largest:
@@ -243,8 +244,8 @@ class _Block:
 def _tables_within(width: int, blocks: "Sequence[_Block]") -> "Group":
     """Return `blocks` as one table, or as several tables below each other that are at most `width` characters wide.
 
-    A block is one or two columns that stay together. Every table repeats the blocks with group labels. A table with a
-    single statistic may need more than `width`; its cells are then wrapped.
+    A block is one or two columns that stay together, such as a statistic and its interval. Every table repeats the
+    blocks with group labels. A table with a single statistic may need more than `width`; its cells are then wrapped.
     """
     from rich.console import Group
     from rich.table import Table
@@ -400,9 +401,10 @@ def _notes(
 
 
 def _open_interval_note(answer: "PrivateAnswer") -> str:
-    """Return a sentence about intervals that start at 1 because a count near the threshold may be any smaller number.
+    """Return a sentence about intervals that start at 1, which do not say how small the exact number may be.
 
-    Returns "" if the answer has no such interval.
+    Such intervals belong to counts near the threshold for showing a group. Returns "" if the answer has no such
+    interval.
     """
     counts = [item.interval for item in answer.items]
     estimates = [estimate.interval for item in answer.items for estimate in item.estimates]
@@ -424,9 +426,10 @@ def _cost_in_words(
 ) -> str:
     """Return a text with the cost of the answer (epsilon and delta), and the remaining budget of the account that paid.
 
-    `status` is the status of that account, or None if no account paid. If the answer cost less than 99% of `allowed`,
-    the largest epsilon that the caller allowed, the text states that epsilon as well. `stored` is the time (UTC) at
-    which an answer was stored that is shown again, or None.
+    - `status`: the status of that account, or None if no account paid
+    - `allowed`: the largest epsilon that the caller allowed, or None; the text states it if the answer cost less than
+      99% of it
+    - `stored`: the time (UTC) at which the answer was stored, if a stored answer is shown again, or None
     """
     if answer.replayed:
         cost = f"Nothing: {stored_in_words(stored)}"

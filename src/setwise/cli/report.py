@@ -183,9 +183,9 @@ def _print_answer(name: str, answer: "Answered", groups: "Sequence[str]") -> Non
 
 
 def _stored(ran: "ReportRun") -> str:
-    """Return a clause that says how many answers of the run `ran` an earlier run under the same key had stored.
+    """Return a clause that says how many answers of the run `ran` were stored by an earlier run under the same key.
 
-    Returns "" if there are none.
+    Such answers cost nothing now. Returns "" if there are none.
     """
     stored = len(ran.answers) - ran.charged
     if stored <= 0:

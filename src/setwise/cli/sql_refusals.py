@@ -55,7 +55,7 @@ def refused_by_type(
     """Return the error to show for the statement `text`: `refused`, or a better error that knows the table's columns.
 
     `refused` was raised when the statement was parsed without the table's columns. The statement is parsed again with
-    the columns, and the error of this second attempt is better.
+    the columns, and the error of this second attempt, if there is one, says better what is wrong.
 
     - `user`: the user column, or None if it was not given
     - `facts`: what is declared about the statement's tables

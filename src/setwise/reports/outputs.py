@@ -52,8 +52,8 @@ def check_destination(to: str) -> None:
 def write_answer(answer: Answered, to: str, run: str) -> None:
     """Write an answer to the destination `to`: a file, or a table in a DuckDB or PostgreSQL database.
 
-    `run` is the name of the report's run. In a database table, rows of an earlier attempt of the same run are replaced,
-    and rows of other runs stay.
+    `run` is the name under which the report is run. A file is replaced. In a database table, rows of an earlier attempt
+    of the same run are replaced, and rows of other runs stay.
     """
     path, table = _split_destination(to)
     if path.startswith(_POSTGRESQL):
@@ -315,8 +315,8 @@ def _has_numbers(answer: Answered) -> bool:
 def _picture(name: str, answer: Answered, groups: Sequence[str]) -> str:
     """Return an HTML image element with a chart of the answer's groups and their intervals.
 
-    `name` is its title and text alternative, and `groups` are the names of its group columns. Returns "" if there is no
-    number to draw, or if matplotlib is not installed.
+    `name` is its title and its alternative text, and `groups` are the names of the group columns. Returns "" if there
+    is no number to draw, or if matplotlib is not installed.
     """
     if not _has_numbers(answer):
         return ""

@@ -48,7 +48,7 @@ _QUESTION = ("name", "title", "sql", "weight", "to", "contributions", "domain")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportQuestion:
-    """One question of a report: its name, its query, and its share of the report's budget.
+    """One question of a report: its name, its query, and what part of the report's budget it gets.
 
     - `weight`: the budget is divided among the questions in proportion to their weights
     - `to`: the files and database tables that the answer is written to

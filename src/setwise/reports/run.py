@@ -39,7 +39,8 @@ class ReportRun:
 
     - `key`: the name of the run; running the report again under this name continues an interrupted run
     - `priced`: the plan of each question, and the certified cost of all of them together
-    - `charged`: the number of questions that this run charged; earlier runs under the key had stored the other answers
+    - `charged`: the number of questions that were charged now; the answers to the others were stored by earlier runs
+      under the same key
     """
 
     report: Report
@@ -133,10 +134,10 @@ def _open_sessions(report: Report) -> Iterator[QuestionSessions]:
 def _parse_question(question: ReportQuestion, session: Session, report: Report) -> tuple[Session, ReportQuestion]:
     """Return the session on the rows that a question reads, and the question with its SQL parsed for these tables.
 
-    `session` is open on the table of `report`. SQL gets a new session on the rows that its joins and subqueries make.
-    Without SQL, the question is returned unchanged, and a session on a CSV file may be replaced by one that reads
-    columns as the types that the question needs. Raises: `InvalidParameter` if the SQL has several SELECTs over private
-    rows.
+    `session` is open on the table of `report`. A question in SQL gets a session of its own, on the rows that its joins
+    and subqueries make. A question without SQL is returned unchanged; its session is `session` or, for a CSV file, one
+    that reads columns as the types that the question needs. Raises: `InvalidParameter` if the SQL has several SELECTs
+    over private rows.
     """
     with name_question(question.name):
         return _read_question(question, session, report)
