@@ -51,7 +51,7 @@ _SAMPLED = (
 
 
 def from_event(event: "DpEvent") -> tuple[Use, ...]:
-    """Return the mechanisms in a dp-accounting event as `Use`s (a guarantee and a count each).
+    """Return the mechanisms in a dp-accounting event as `Use`s; a `Use` is a guarantee and a number of mechanisms.
 
     If the event's sensitivities are for replacing one user by another, the returned guarantees are for replacing, too.
     Raises: `InvalidParameter` for an event with sampling or without a matching guarantee; compose such an event in
@@ -216,7 +216,7 @@ def renyi_curve(uses: Iterable[Use], orders: Sequence[float]) -> list[float]:
 
 
 def renyi_divergence(guarantee: Guarantee, order: float) -> float:
-    """Return an upper bound on the Rényi divergence, of the given order, of one use of a mechanism with this guarantee.
+    """Return an upper bound on the Rényi divergence of the given `order` of one mechanism with this `guarantee`.
 
     For pure DP, Laplace noise, bounded range and Gaussian noise, the bound is exact up to rounding; for other
     guarantees it follows from their zCDP.
@@ -299,7 +299,7 @@ def replace_one(uses: Iterable[Use]) -> tuple[Use, ...]:
 
 
 def replaced(guarantee: Guarantee) -> Guarantee:
-    """Return the guarantee of one use if one user is replaced by another, instead of added or removed.
+    """Return the guarantee of one mechanism if one user is replaced by another, instead of added or removed.
 
     A replacement is a removal and an addition. So the epsilon of pure DP and bounded range doubles, and so does the
     sensitivity of additive noise; other guarantees become the guarantees of group privacy for two users.

@@ -82,8 +82,8 @@ class LocalTables:
         """Return the plan of the SELECT `sql` on the table `dataset` as a JSON object; nothing is charged.
 
         A plan has the mechanism, its noise and its cost. `words` are keyword arguments of `Session.sql` that state the
-        budget and the contribution bound, such as epsilon=1. The object has two further fields, each a sentence or
-        None:
+        budget and the most groups in which one user counts, such as epsilon=1. The object has two further fields, each
+        a sentence or None:
 
         - `shortage`: what the account lacks to pay for the plan; None if it can pay
         - `warning`: that the charge would end one of the two ways in which the joint budget of the dataset's accounts
@@ -121,8 +121,8 @@ class LocalTables:
     def series(self) -> list[ToolResult]:
         """Return a description of each live series that the agent may see, as a list of JSON objects.
 
-        A live series is a set of noisy user counts, released period by period. The agent may see a series that its own
-        account, or an account opened only for that series, has paid for.
+        A live series is a set of noisy user counts, charged once and released period by period. The agent may see a
+        series that was paid for by its own account, or by an account that was opened for this series only.
         """
         return [_describe_series(each) for each in self._series().values()]
 
@@ -372,12 +372,12 @@ def _words(
     discover: str | None,
     counts: str | None,
 ) -> SqlWords:
-    """Return the arguments of an agent's question as keyword arguments for `sql`, without those that are None.
+    """Return the arguments of an agent's question as keyword arguments of `Session.sql`, without those that are None.
 
     - `epsilon`, `delta`: the budget of the question
     - `contributions`: the most groups in which one user counts, or "auto" to find this bound privately
-    - `discover`, `counts`: the mechanism uses that pay for finding groups and for counting, if the account pays with
-      uses that were registered at its opening; "pure:0.1", for example, is one use of a 0.1-DP mechanism
+    - `discover`, `counts`: guarantees such as "pure:0.1" that the account registered in advance, which pay for finding
+      groups and for counting; only for an account without a budget of its own
     """
     arguments = {
         "epsilon": epsilon,

@@ -157,8 +157,8 @@ class DatasetRecord(TypedDict):
     """The columns of a dataset that questions may use, and its contribution bounds.
 
     - `items`, `values`, `filters`: the columns to group by, to aggregate and to filter by
-    - `contributions`: the most groups in which one user (or one `unit`) counts; None if the steward set no bound
-    - `per_item`: the most rows, or units of a summed column, that a user (or one `unit`) adds to one group, or None
+    - `contributions`: the most groups in which one user (or part of a user, by `unit`) counts, or None
+    - `per_item`: the most rows, or units of a summed column, that one user (or part of a user) adds to a group, or None
     - `public`: the columns of tables without users that SQL may join, by the name of the table
     """
 
@@ -251,7 +251,7 @@ class AccountSummaryRecord(TypedDict):
 
 
 class AccountRecord(AccountSummaryRecord):
-    """The status of an account with its odometers, which bound the privacy loss of all answers so far.
+    """The status of an account with its odometers, two bounds on the privacy loss of all answers so far.
 
     `odometer` holds if no further question is asked, `path_odometer` at all times. In a list of accounts `odometer` is
     None, and the other fields below are absent.
@@ -286,8 +286,8 @@ class AccountRecord(AccountSummaryRecord):
 class JointRecord(TypedDict):
     """The `epsilon` at `delta` that holds for all accounts on a dataset together, even if their analysts collude.
 
-    An account whose budget is renewed is counted with the budgets of `periods` calendar periods. `cap` is the status of
-    the dataset's cap (the joint budget of its accounts), or None if it has no cap.
+    If the budget of an account is renewed, the budgets of `periods` calendar periods are counted. `cap` is the status
+    of the dataset's cap (the joint budget of its accounts), or None if it has no cap.
     """
 
     dataset: DatasetName
@@ -311,7 +311,7 @@ class EntryRecord(TypedDict):
     - slice: the part of a cap (the joint budget of a dataset's accounts) that the account reserved or gave back
     - release: a part of an answer that an earlier charge paid for, such as a day of a live series
 
-    `period` is the budget period that paid, None without periods. `hash` covers the hash of the entry before.
+    `period` is the budget period that paid, or None. `hash` covers this entry and the hash of the previous entry.
     """
 
     entry: Annotated[int, Example(1, "its number in the account")]
@@ -385,8 +385,8 @@ class PlanRecord(TypedDict):
     - `why`: how the mechanism was chosen
     - `uses`, `epsilon`: the most mechanism uses that the question can spend, and their cost at `delta`
     - `expected_error`, `radius`: the mean absolute error, and a bound on the error with probability `confidence`
-    - `detectable`: by how much a group's count must exceed those of competing groups to be found; with a fixed
-      threshold, the count that a group must have
+    - `detectable`: how much larger than competing groups' counts a group's count must be for it to be found; with a
+      fixed threshold, the count that a group must have
     - `shortfall`: each pick of a top k has a count at most this number below the best group not picked yet
     - `alone`: the cost by itself, if an account pays and the question states its own budget; else None
     """
@@ -411,7 +411,7 @@ class PreviewRecord(PlanRecord):
     """The plan of a question to the service, and whether its account can pay for it now.
 
     `left` is the remaining budget of the account, as mechanism uses. `shortage` and `warning` may be about the cap, the
-    joint budget of a dataset's accounts, which is paid from a Gaussian wallet (mu squared) or as a sum of epsilons.
+    joint budget of a dataset's accounts, which is paid from a Gaussian budget (mu squared) or as a sum of epsilons.
     """
 
     left: Annotated[list[str], Example(["bounded-range:0.1x50", "pure:0.1x50"])]

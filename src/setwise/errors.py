@@ -43,15 +43,15 @@ class SetwiseError(Exception):
 class BadRequest(SetwiseError):
     """The request cannot be served as it is, but the caller can correct it.
 
-    `needed_types` maps names of text columns to types such as "float". It is not empty only if the request would
-    succeed once these columns are declared to have these types.
+    `needed_types` maps names of text columns to types such as "float", if the request would succeed once these columns
+    are declared to have these types. Otherwise it is empty.
     """
 
     exit_code = 2
     needed_types: Mapping[str, str] = MappingProxyType({})
 
     def needing(self, types: Mapping[str, str]) -> Self:
-        """Return this error after setting its `needed_types` to `types`."""
+        """Set `needed_types` of this error to `types` and return the error, so that it can be raised in one line."""
         self.needed_types = dict(types)  # a plain dict, because worker processes send errors as pickles
         return self
 
@@ -61,7 +61,10 @@ class InvalidParameter(BadRequest, ValueError):
 
 
 class Unattainable(BadRequest):
-    """No parameter in range meets the target or accuracy, or a calculation exceeds its limit of time or memory."""
+    """No parameter in range meets the target that was asked for, or a calculation exceeds its limit of time or memory.
+
+    The target is, for example, an (epsilon, delta), or an accuracy of the answer.
+    """
 
 
 class InvalidFilter(BadRequest):

@@ -11,9 +11,10 @@ _Record = TypeVar("_Record")
 
 
 def set_fields(record: object, **values: object) -> None:
-    """Set fields of `record`, a frozen dataclass, in place: each keyword argument is the name and value of a field.
+    """Set fields of `record`, a frozen dataclass, in place: each keyword argument is the name and the value of a field.
 
-    A frozen dataclass refuses assignments, but its constructor needs to store parsed values, so it calls this function.
+    A frozen dataclass refuses assignments. Its own constructor calls this function, because it has to store the values
+    that it has parsed.
     """
     for name, value in values.items():
         object.__setattr__(record, name, value)

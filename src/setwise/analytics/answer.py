@@ -140,8 +140,8 @@ class PrivateAnswer(Exportable):
     - `kind` is the shape of the query, such as "top-k", and `measure` says what the numbers measure.
     - `items` are the released groups, each with its group key (`label`) and its numbers.
     - `mechanism` names the mechanism that released them, and `why` says how it was chosen.
-    - `epsilon` brackets the certified cost at `delta`. The upper end is the promise. It holds for analysts who, after
-      seeing answers, choose only what `interaction` allows.
+    - `epsilon` is a certified interval for the cost at `delta`. The upper end is the promise. It holds for analysts
+      who, after seeing answers, choose only what `interaction` allows.
     - `method` names the computation of `epsilon`, and `statement` the theorem behind it.
     - `spent` lists the mechanisms that really ran, as guarantees with counts.
     - `complete` is True if no item that the question asked for can be missing.

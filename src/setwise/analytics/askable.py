@@ -355,7 +355,7 @@ class Askable(ABC):
         """Build a query from `parameters` and `words`, ask it within the budget in `words`, and return its answer.
 
         - `kind` is the name of the query's shape, such as "top-k".
-        - `parameters` are the arguments of this shape, and `words` those about groups and budget.
+        - `parameters` are the arguments of this shape, and `words` are the arguments about groups and budget.
         - `key`: asking again under the same key returns the same answer at no cost. None makes a new key.
         Raises: `InvalidParameter` for a keyword argument that the query does not have.
         """

@@ -47,8 +47,9 @@ class Draws:
       selected.
     - `counts` pays for each noisy number; None if no number is released.
     - `threshold_delta` is the delta of the threshold that hides groups with few users, if group keys are not public;
-      None takes the one that the account registered. The constructor also takes guarantees as text, such as
-      "bounded-range:0.1".
+      None takes the one that the account registered.
+
+    The constructor also takes guarantees as text, such as "bounded-range:0.1".
     Raises: `InvalidParameter` if both `discover` and `counts` are None, or if a text states how often the guarantee is
     used, as in "pure:0.1x3".
     """

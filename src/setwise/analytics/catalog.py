@@ -63,7 +63,7 @@ NOTHING_DECLARED = Declaration()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogTable:
-    """A private table of a catalog: where it is (`source`), its column `user` of users, and its `unit` of privacy.
+    """A private table of a catalog: where it is (`source`), its user column (`user`), and its unit of privacy (`unit`).
 
     `options` are keyword arguments of `setwise.open` for reading the table, and `declared` are the public facts about
     it.

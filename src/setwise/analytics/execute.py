@@ -554,10 +554,10 @@ def _label(query: Query, label: Label) -> Label:
 
 
 def padded(elapsed: float, step: float) -> float:
-    """Return the least of step, 2 step, 4 step, 8 step, ... that is at least `elapsed`; both are in seconds.
+    """Return the time after which an answer is sent whose work took the time `elapsed`; both are in seconds.
 
-    An answer that took the time `elapsed` is sent after the returned time. So an observer of one answer learns only
-    between which two of these times the work ended. Returns `elapsed` if `step` is 0.
+    It is the least of step, 2 step, 4 step, 8 step, ... that is at least `elapsed`. So an observer of one answer learns
+    only between which two of these times the work ended. Returns `elapsed` if `step` is 0.
 
     >>> [padded(seconds, 0.25) for seconds in (0.01, 0.25, 0.26, 3.0)]
     [0.25, 0.25, 0.5, 4.0]

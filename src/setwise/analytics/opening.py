@@ -305,10 +305,10 @@ def _holder_scan(main: TableToScan, joinable: JoinableTables) -> HolderScan | No
 
 
 def _unit_steps(user: str, unit: str, account: AccountPayer | None, schema: Schema) -> Derivation:
-    """Return the operations on rows that add the column of the units of privacy, such as a user's days.
+    """Return the operations on rows that add a column with the unit of privacy of each row, such as a user's day.
 
     - `user` is the user column.
-    - `unit` is the unit of privacy; if it is the whole user, the result is empty.
+    - `unit` is the unit of privacy. If it is the whole user, no column is added, and the result is empty.
     - `account` is the account that pays, or None.
     - `schema` has the columns of the table.
     Raises: `InvalidParameter` if the `account` protects another unit, or if the columns cannot form such units.

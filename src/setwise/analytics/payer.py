@@ -358,12 +358,12 @@ def suggest_budget(
 ) -> str | None:
     """Return a phrase with budgets close to `total` that `account` can still pay for, or None if none is found.
 
-    The phrase names the largest smaller epsilon that is found, with two digits, and the parameters that ask for
-    Gaussian noise. An account that pays in mu squared pays less for Gaussian noise than for Laplace noise with the same
-    (epsilon, delta).
+    The phrase names the largest smaller epsilon that was found to fit, with two digits, and the parameters that ask for
+    Gaussian noise if this fits. An account that pays in mu squared pays less for Gaussian noise than for Laplace noise
+    with the same (epsilon, delta).
     - `needed` are the mechanisms that were planned for `total`, as guarantees with counts.
     - `fits` plans another budget and says whether the account can pay for it.
-    - The parameters are written as keyword arguments of Python, or as JSON fields if `in_json`.
+    - `in_json` writes the parameters as JSON fields, and not as keyword arguments of Python.
     """
 
     def is_payable(other: Total) -> bool:
@@ -383,7 +383,7 @@ def suggest_budget(
 def gaussian_alternative(total: Total, terms: Terms) -> Total | None:
     """Return the budget `total`, changed to ask for Gaussian noise; None if it asks for other noise or a mechanism.
 
-    Gaussian noise needs a delta: if that of `total` is 0, the default delta of an account with the `terms` replaces it.
+    Gaussian noise needs a delta: if `total` has the delta 0, it gets the default delta of an account with the `terms`.
     """
     if total.counts not in (CountNoise.BEST, CountNoise.LAPLACE) or total.mechanism is not None:
         return None
@@ -392,7 +392,7 @@ def gaussian_alternative(total: Total, terms: Terms) -> Total | None:
 
 
 def _added_parameters(total: Total, gaussian: Total, *, in_json: bool) -> str:
-    """Return text to paste into a question of the budget `total`, to give it the noise and the delta of `gaussian`.
+    """Return text to add to a question with the budget `total`, which gives it the noise and delta of `gaussian`.
 
     The text is Python such as "add counts='gaussian', delta=2e-8", or a part of a JSON object if `in_json` is True. It
     leaves delta out if the two budgets have the same delta.

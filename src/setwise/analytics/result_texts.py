@@ -73,8 +73,8 @@ def _part_names(groups: Sequence[Sequence[str]]) -> list[str]:
 def with_chosen_rows(answer: PrivateAnswer) -> PrivateAnswer:
     """Return `answer` with texts for a result that shows only rows chosen by their noisy numbers, as LIMIT does.
 
-    Rows with high noise are chosen more often, so the intervals of chosen rows hold less often than those of all rows.
-    The sentences that state how often intervals hold are replaced by one that says so.
+    Rows with high noise are chosen more often, so an interval of a chosen row contains the exact number less often than
+    an interval of any row. The sentences that state how often intervals hold are replaced by one that says so.
     """
     parts = tuple(with_chosen_rows(part) for part in answer.parts)
     if not _CONFIDENCE_SENTENCES.match(answer.interval_note):

@@ -356,9 +356,9 @@ class Session(Askable):
     def _joined_session(self, name: str, joins: tuple[Join, ...], derivation: Derivation = NOT_DERIVED) -> "Session":
         """Return the session on this table with other tables joined to it and with `derivation` applied to its rows.
 
-        - `name` is the name of this table after FROM, and `joins` are the tables to join.
-        - `derivation` are the steps of SQL that filter rows or compute columns before anything is aggregated. Equal
-          arguments return the session that was made before.
+        `name` is the name of this table after FROM, and `joins` are the tables to join. `derivation` are the steps of
+        SQL that filter rows or compute columns before anything is aggregated. Equal arguments return the session that
+        was made before.
         Raises: `UnsuitableTable` if this table was written by `Session.prepare`, as its rows do not name users.
         """
         if not joins and not derivation:

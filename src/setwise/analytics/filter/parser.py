@@ -224,8 +224,9 @@ def _date(text: str) -> date | None:
 def _moment(kind: Kind, text: str) -> datetime | None:
     """Return the date and time in a text such as 2024-12-31 12:00; None if the text is not of this form.
 
-    `kind` is the kind of the column to compare with. For instants, the result is in UTC, which is also the default
-    offset. For times without a time zone, the offset may only be 0 or missing.
+    `kind` is the kind of the column to compare with. If the column holds instants (times with a time zone), the result
+    is in UTC, and a text without an offset is taken to be in UTC. For times without a time zone, the offset may only be
+    0 or missing.
     """
     match = _MOMENT.fullmatch(text)
     if match is None or (kind is Kind.TIMESTAMP and match[3] not in (None, "Z", "+00:00")):

@@ -92,8 +92,8 @@ def statistics_from_draws(
 
     - `bounds` are the query's contribution bounds (to how many groups one user adds, and how much).
     - `wanted` has one release per statistic; its noise is chosen here.
-    - `draws.counts` is the guarantee of each noisy number, and `draws.discover` that of each random selection of a
-      quantile or a group.
+    - `draws.counts` is the guarantee of each noisy number, and `draws.discover` is the guarantee of each random
+      selection of a quantile or a group.
     - `status` is the status of the account that pays.
     """
     # A count or a sum is charged one noisy number, a mean two, and a variance three. A single quantile is charged one

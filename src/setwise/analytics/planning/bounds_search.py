@@ -266,7 +266,7 @@ class Search:
         return self._group_count * self._expected_error.noise_scale(bound)
 
     def bounded_query(self, found_bounds: FoundBounds, schema: Schema, steps: int) -> Query:
-        """Return the search's query with its open bounds replaced by those in `found_bounds`, the result of the search.
+        """Return the search's query with `found_bounds`, the bounds that the search found, in place of its open bounds.
 
         `steps` limits one user's part, so that noise for it can be sampled: the larger absolute bound of a sum of
         integers is at most `steps` rounding steps, and a count includes at most `steps` rows of each user. `schema`
@@ -346,7 +346,7 @@ def _searched_row_measures(query: Query) -> tuple[Measure, ...]:
 def has_open_bounds(query: Query) -> bool:
     """Return whether the query leaves some of its bounds to a private search.
 
-    They are clipping bounds, or the most groups in which one user counts.
+    They are clipping bounds, the most groups in which one user counts, or the most rows of one user that count.
     """
     return query.auto_contributions or any(statistic.is_auto for statistic in query.statistics)
 
@@ -364,7 +364,7 @@ def open_bounds(query: Query) -> list[str]:
 
 
 def budgeted_query(query: Query, steps: int) -> Query:
-    """Return `query` with its open bounds replaced by bounds that cost at least as much as any that a search can find.
+    """Return `query` with bounds in place of its open bounds, at least as costly as any bounds that a search can find.
 
     If the returned query is within the budget, then so is the query with the bounds that the search finds. `steps`
     limits these bounds: the upper bound of a sum is at most `steps` of its rounding steps, and a count includes at most
@@ -403,8 +403,8 @@ def example_queries(query: Query, steps: int) -> list[tuple[Query, str]]:
 def _with_bounds(query: Query, groups: int, rows: int) -> tuple[Query, str]:
     """Return (`query` with limits in place of its open bounds, a phrase that states these limits).
 
-    `groups` is the limit on a user's groups, and `rows` that on a user's rows in a group. Values are taken to be
-    between 0 and `_EXAMPLE_HIGH`.
+    `groups` is the limit on a user's groups, and `rows` is the limit on a user's rows in a group. Values are taken to
+    be between 0 and `_EXAMPLE_HIGH`.
     """
     assumed = []
     statistics = list(query.statistics)

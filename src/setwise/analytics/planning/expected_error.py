@@ -22,7 +22,7 @@ def releases_of(statistics: Sequence[Statistic]) -> list[StatisticRelease]:
 def statistics_error(choice: StatisticsChoice) -> ErrorEstimate:
     """Return the expected error of the planned mechanism `choice`, computed without reading rows.
 
-    The expected error and the half-width of intervals are those of the query's first statistic; they are None if they
+    The expected error and the half-width of intervals are stated for the query's first statistic; they are None if they
     depend on the rows. The fields about finding private groups are None if the groups are public or the query has none.
     """
     discovery = choice.mechanism.discovery

@@ -67,7 +67,7 @@ class ExpectedError:
     is_hidden: bool
 
     def noise_scale(self, contributions: int) -> float:
-        """Return about the noise scale of the count of one group to which a user adds at most 1.
+        """Return an estimate of the noise scale of one group's count, to which a user adds at most 1.
 
         `contributions` is the limit on a user's groups. With Laplace noise the scale is proportional to the number of
         groups that one user changes, and with Gaussian noise to its square root.
@@ -166,8 +166,9 @@ def _errors_of_rows(
 
     - `expected` computes the expected error of an answer for given limits.
     - `contributions` is the limit on a user's groups, and `groups` says how many users have how many groups.
-    - `rows` says how many users have how many rows in the group in which they have the most. Errors and counts are in
-      rows.
+    - `rows` says how many users have how many rows in the group in which they have the most.
+
+    Errors and counts are in rows.
     """
     pairs = float(groups.numbers @ groups.users)
     counted = float(np.minimum(groups.numbers, contributions) @ groups.users)

@@ -154,8 +154,8 @@ class ExecutablePlan:
     - `from_text` are the columns whose cells are text that is parsed as another kind.
     - `version` is the version of a lake table; "" for other tables.
     - `axes` says for each group column whether its labels are names, numbers or times.
-    - `in_utc` are the columns of times with a zone that rows are grouped by in periods, such as days. Their periods
-      begin in UTC, which the answer says.
+    - `in_utc` are the columns of times with a time zone whose periods, such as days, are group keys. The periods begin
+      at midnight in UTC, which the answer says.
     - `search` is the search for open bounds, which runs first; None if no bound is open.
     - `largest_group` is about the count of the largest group, guessed from noisy numbers of a search that ran before;
       None if it is not known.
@@ -186,9 +186,10 @@ class ExecutablePlan:
         return replace(self, version=version, search=search)
 
     def with_filter(self, query: Query, where: Filter | None, schema: Schema) -> "ExecutablePlan":
-        """Return this plan with the filter of `query`, which differs from the query of this plan in its filter only.
+        """Return this plan with the filter of another query in it, so that nothing else is planned anew.
 
-        `where` is the parsed filter of `query`, or None, and `schema` describes the table.
+        `query` differs from the query of this plan in its filter only, and `where` is its parsed filter, or None.
+        `schema` describes the table.
         Raises: `UnsuitableTable` if the columns do not allow the filter; `InvalidParameter` if UTF-8 cannot encode it.
         """
         assert self.search is None, "the search for bounds has a query of its own"
@@ -415,7 +416,9 @@ def _example_errors(search: Search, user: str, schema: Schema, where: Filter | N
       rows of a user.
     - `user` is the user column, and `schema` has the table's columns.
     - `where` is the parsed filter, or None.
-    - `charge` is the cost of search and answer together. Bounds for which planning fails have no phrase.
+    - `charge` is the cost of search and answer together.
+
+    Bounds for which planning fails have no phrase.
     """
     phrases = []
     for example, assumed in example_queries(search.query, steps):

@@ -73,10 +73,11 @@ def price(
     epsilon: float,
     delta: float,
 ) -> Priced:
-    """Return the largest budgets of the weighted queries `questions` that together satisfy (`epsilon`, `delta`)-DP.
+    """Return budgets, one for each of the weighted queries, with which all together satisfy (`epsilon`, `delta`)-DP.
 
-    The epsilons are in proportion to the weights. The promise holds for any order of asking, even one that depends on
-    answers. `user` is the user column of all tables, and `schemas` describes the table of each query.
+    The queries are `questions`. The epsilons of the budgets are in proportion to the weights, and as large as possible.
+    The promise holds for any order of asking, even one that depends on answers. `user` is the user column of all
+    tables, and `schemas` describes the table of each query.
     Raises: `Unattainable` if no budgets satisfy (epsilon, delta); `InvalidParameter` if a query cannot be planned.
     """
     for candidate in _largest_budgets(questions, user, schemas, epsilon, delta):

@@ -23,7 +23,9 @@ def suggest_parameters(query: Query, total: Total, *, weighable: bool = False, l
     - `weighable` is True if groups can be found in rounds (several noisy passes over the table).
     - `largest` is about the largest count of an item that is not shown, guessed from released numbers; None if it is
       not known. Parameters that would show only items with larger counts are not suggested, because they would show
-      nothing new. Returns "" if the items are public, if the answer has no detection threshold, or if planning fails.
+      nothing new.
+
+    Returns "" if the items are public, if the answer has no detection threshold, or if planning fails.
     """
     needed = _lead(query, total, weighable)
     if query.domain is not None or needed is None:

@@ -48,7 +48,7 @@ def counted_number(query: Query) -> str:
 
 
 def left_out_note(query: Query, user: str) -> str:
-    """Return sentences that say why the numbers of the query's answer may differ from those of the whole table.
+    """Return sentences that say why the numbers of the query's answer may differ from numbers about the whole table.
 
     Reasons are rows and groups of a user that are left out, values that are clipped, and users that have equal weights.
     Returns "" if there is no reason. `user` is the name of the user column.

@@ -145,7 +145,7 @@ class UserWindow:
     """A column, called `name`, that a window function computes over the rows of one user.
 
     - `function` is the window function, and `argument` its argument: None for COUNT(*) and functions without one.
-    - `keys` are the expressions of PARTITION BY, and `order` those of ORDER BY.
+    - `keys` are the expressions of PARTITION BY, and `order` are the expressions of ORDER BY.
     - `offset` is the distance in rows of LAG and LEAD.
     - `preceding` is n if an aggregate covers the current row and the n rows before it. If it is None, the aggregate
       covers the whole partition or, if there is an `order`, the rows up to the current row and all rows that are equal
@@ -263,8 +263,8 @@ class Derivation:
     def rows_joined(self) -> int:
         """The most rows of the private table that joins combine into one row of the derived table; 1 without joins.
 
-        A user with n rows then has at most n to the power of this number in the derived table. A join with a table that
-        has at most one row per user does not raise the number. Grouping the rows by the user alone sets it back to 1.
+        If it is k, a user with n rows has at most n^k rows in the derived table. A join with a table that has at most
+        one row per user does not raise the number. Grouping the rows by the user alone sets it back to 1.
         """
         number = 1
         for step in self.steps:
@@ -310,12 +310,12 @@ class Derivation:
 
     @property
     def reads_twice(self) -> bool:
-        """Whether a step joins rows of the private table with other rows of it, so that it is read more than once."""
+        """Whether a step joins rows of the private table with other rows of it, so that the table is read again."""
         return any(isinstance(step, JoinUserRows) for step in self.steps)
 
     @property
     def released(self) -> frozenset[int]:
-        """The indexes of the statement's scalar subqueries whose released (noisy) numbers the steps use."""
+        """The indexes of the scalar subqueries whose noisy results this derivation uses, such as in a filter."""
         return frozenset(place for step in self.steps for part in _expressions(step) for place in released_places(part))
 
     @property
@@ -381,7 +381,7 @@ def _replace_released(step: Step, values: Mapping[int, float | None]) -> Step:
     """
 
     def named(columns: tuple[NamedExpression, ...]) -> tuple[NamedExpression, ...]:
-        """Return the expressions `columns` with each `ReleasedValue` (a noisy number released before) as a constant."""
+        """Return the expressions `columns` with released noisy numbers in place of the scalar subqueries."""
         return tuple(NamedExpression(each.name, with_released(each.expression, values)) for each in columns)
 
     match step:

@@ -29,7 +29,7 @@ class ConstantValue:
 
     Text that is compared with a date or time column is read as a date or time. Constants of different types, such as 1,
     1.0 and TRUE, are not equal as records. Statements that differ in them have answers of different types, so the
-    stored result of one statement must not be taken for that of the other.
+    stored result of one statement must not be returned for the other.
     """
 
     value: Constant
@@ -301,8 +301,8 @@ class TimeShift:
 class TimeDifference:
     """The number of periods from `start` to `end`, two dates or times; an integer, negative if `end` is before `start`.
 
-    `period` is the length of a period, such as a day. By default the beginnings of periods are counted: from 23:59 to
-    00:01 is one day. If `whole`, complete periods are counted: 0 days.
+    `period` is the length of a period, such as a day. By default the beginnings of periods between the two times are
+    counted: from 23:59 to 00:01 is one day. If `whole`, complete periods are counted: from 23:59 to 00:01 are 0 days.
     """
 
     period: Start

@@ -109,10 +109,10 @@ class Count(Statistic):
         return None if self.column is not None or self.is_auto else self.most or 1
 
     def ranking_words(self, *, grouped: bool) -> dict[str, object]:
-        """Return a dict with one key for `Query.to_dict`: the most rows of one user that this count counts.
+        """Return the most rows of one user that are counted, in a dict with one key, as `Query.to_dict` writes it.
 
-        The key is "per_item" if the query has groups (`grouped`), where the bound is for each group, and "per_user"
-        otherwise. The value is None if the count counts users instead of rows.
+        The key is "per_item" if the query has groups (`grouped`), where the limit is for each group, and "per_user"
+        otherwise. The value is None if users are counted instead of rows.
         """
         return {"per_item" if grouped else "per_user": self.most}
 

@@ -150,7 +150,7 @@ class Statistic(ABC):
         return None
 
     def ranking_words(self, *, grouped: bool) -> dict[str, object]:
-        """Return the statistic's parameters, as in the JSON of a query whose only number is this statistic.
+        """Return the statistic's parameters as `Query.to_dict` writes them for a top k, a histogram, a count or a sum.
 
         `grouped` is True for a top k or histogram, which rank groups by the statistic, and False for a count or sum
         without groups.

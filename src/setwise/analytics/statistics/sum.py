@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 class Sum(BoundedStatistic):
     """The sum of a column, with each user's own sum in a group clipped to `low` .. `high`.
 
-    - `low` and `high` are given both or not at all. If they are left out, `low` is 0, and `high` is the bound that the
-      dataset declares, or else 1; such a sum ranks groups.
+    - `low` and `high` are given both or not at all. If they are left out, as in a top k by sums, `low` is 0, and `high`
+      is the bound that the dataset declares, or else 1.
     - `bounds` = "auto" leaves both to a private search.
     - `step`: a user's own sum is rounded to a multiple of it. If it is left out, it is 1 for a column of integers, and
       a thousandth of high - low for other columns.
@@ -101,7 +101,7 @@ class Sum(BoundedStatistic):
         return positive_integer("high", int(clip.high))
 
     def ranking_words(self, *, grouped: bool) -> dict[str, object]:
-        """Return the column and the bound on a user's own sum, as in the JSON of a query whose only number is this sum.
+        """Return the column and the upper bound on a user's own sum in a dict, as `Query.to_dict` writes them.
 
         The column has the key "value". The bound has the key "per_item" if the query has groups (`grouped`), else
         "clip".

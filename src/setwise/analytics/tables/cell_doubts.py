@@ -85,9 +85,10 @@ def far_number_sentences(
 
 
 def holds_serial_days(name: str, cells: Sequence[str]) -> bool:
-    """Return whether the sampled `cells` of the column `name` are days since 1899, as spreadsheets store dates.
+    """Return whether the sampled `cells` of the column `name` are numbers of days since 1899-12-30.
 
-    The name has to be that of a date, because prices and numbers of people are such numbers too.
+    Spreadsheets store dates so. Prices and numbers of people can be such numbers too, so the column must also have a
+    name for dates, such as "created".
     """
     return _DATED_NAME.search(name) is not None and _match(cells, _SERIAL_DAY)
 
@@ -126,7 +127,8 @@ def _match(cells: Sequence[str], pattern: str) -> bool:
 def other_words_of_yes(name: str, cells: Sequence[str], question: str) -> str:
     """Return a sentence if `question` compares the text column `name` with one of several words for yes; else "".
 
-    `cells` are sampled cells of the column. A comparison with yes does not hold for Ja and TRUE.
+    If the column also has Ja and TRUE, the comparison with yes does not hold for them, which the analyst may not mean.
+    `cells` are sampled cells of the column.
     """
     compared = re.search(rf"(?<!\w)\"?{re.escape(name)}\"?\s*=\s*'([^']*)'", question, re.IGNORECASE)
     texts = sorted({text for cell in cells if (text := cell.strip(BLANKS))})

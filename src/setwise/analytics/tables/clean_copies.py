@@ -132,7 +132,7 @@ def with_doubled_quotes(file: TableFile, csv: CsvOptions) -> str:
 
 
 def _lost_lines(text: str, form: CsvFormat) -> int:
-    """Return how many lines of `text`, the beginning of a file in the CSV format `form`, are no records."""
+    """Return how many lines of `text`, the beginning of a CSV file in the format `form`, belong to no record."""
     try:
         lines, kept = CsvFile(lambda: BytesIO(text.encode("utf-8", "replace")), form).count_lines()
     except UnreadableHeader:

@@ -103,7 +103,7 @@ def unread_cells(table: TableToScan, question: str) -> list[ScanNote]:
 
 
 class _ColumnScan:
-    """Counts of the cells of the columns that a query names, and sentences about those that are skipped or misread.
+    """Counts of the cells of the columns that a query names, and sentences about cells that are skipped or misread.
 
     - `raw` is the table with its cells as they are written.
     - `table` says how the cells are to be read.
@@ -313,10 +313,10 @@ def _since_1970(cells: Sequence[str]) -> str:
 
 
 def _skipped_objects(frame: object, question: str) -> list[ScanNote]:
-    """Return a note for each column of a table in memory that `question` names and whose objects are read as null.
+    """Return a note for each column of a table in memory that has Python objects which are read as null.
 
     `frame` is the table. A pandas column of Python objects is read as text, so that floats and datetimes in it are
-    skipped.
+    skipped. Only columns that `question`, the text of the query, names have a note.
     """
     from setwise.analytics.engines.duckdb.arrow_cells import count_skipped_objects
 

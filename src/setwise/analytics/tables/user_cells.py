@@ -118,10 +118,10 @@ def missing_users(
 
 
 def _shared_words_note(user: str, words: Sequence[str], rows: Mapping[str, int], write: OptionWriter) -> ScanNote:
-    """Return a note about `words` of the user column that are no one person, the most frequent first.
+    """Return a note about texts of the user column, such as N/A, that stand for no single person.
 
-    `rows` has the number of rows with each word. `write` writes the options that the note suggests: those that take the
-    words for empty cells. There is no such option for the empty text.
+    `words` are these texts, the most frequent first, and `rows` has the number of rows with each. `write` writes the
+    options that the note suggests, which take the texts for empty cells. There is no such option for the empty text.
     """
     shown, named = words[:_MOST_WORDS], [word for word in words if word]
     first, *others = [f"{rows[word]:,} {'row' if rows[word] == 1 else 'rows'} {word!r}" for word in shown]

@@ -284,8 +284,9 @@ def condition_of_words(name: str, cells: Sequence[str]) -> tuple[str, str]:
 
     - The words are two words of the column as text, "Ja and Nein".
     - The condition is SQL that the query can use instead. It compares the column with all its words for yes, or with
-      the first word in the alphabet if it has none. `cells` are sampled cells of the column `name`, of which some
-      cannot be read as truth values.
+      the first word in the alphabet if it has none.
+
+    `cells` are sampled cells of the column `name`, of which some cannot be read as truth values.
     """
     texts = sorted({text for cell in cells if (text := cell.strip(BLANKS))})
     yes = yes_words(texts) or texts[:1]
