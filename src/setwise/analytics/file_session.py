@@ -114,10 +114,10 @@ class FileSession(Session):
         return is_free and (before is None or (before, kind) == (Kind.FLOAT, Kind.INTEGER))
 
     def _key_of(self, name: str) -> str | None:
-        """Return how the argument `types` of `setwise.open` names the column `name`; None if no file has it.
+        """Return the key that the argument `types` of `setwise.open` has for the column `name`; None if no file has it.
 
-        A column of a joined table is named TABLE.COLUMN there, and any other column by its name alone. If several
-        tables have the column, `name` is TABLE.COLUMN already.
+        In `types`, a column of a joined table is called TABLE.COLUMN, and any other column by its name alone. If
+        several tables have the column, `name` is TABLE.COLUMN already.
         """
         table, _, column = name.rpartition(".")
         if name in self.schema.names:

@@ -91,7 +91,7 @@ def statistics_from_draws(
     """Return the mechanism that releases several statistics per group, paid with an account's registered guarantees.
 
     - `bounds` are the query's contribution bounds (to how many groups one user adds, and how much).
-    - `wanted` has one release per statistic; its noise is chosen here.
+    - `wanted` has the mechanism of each statistic; its noise scale is chosen here.
     - `draws.counts` is the guarantee of each noisy number, and `draws.discover` is the guarantee of each random
       selection of a quantile or a group.
     - `status` is the status of the account that pays.

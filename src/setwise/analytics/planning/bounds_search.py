@@ -247,12 +247,12 @@ class Search:
 
     @property
     def _group_count(self) -> int:
-        """The number of groups in the answer: the total noise is this number times the noise of one group's count.
+        """The number of groups whose noise is added up to the total noise of the answer.
 
-        - `k` for a top k.
-        - The number of public groups; if groups are private, `READ_GROUPS`, the number that an analyst is expected to
-          read.
-        - 1 for a query without groups.
+        - For a top k, it is `k`.
+        - For public groups, it is the number of these groups.
+        - For private groups, it is `READ_GROUPS`, the number that an analyst is expected to read.
+        - For a query without groups, it is 1.
         """
         query = self.query
         return 1 if query.item is None else query.k or (READ_GROUPS if query.domain is None else len(query.domain))

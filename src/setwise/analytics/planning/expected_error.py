@@ -68,10 +68,12 @@ def statistics_note(
 ) -> str:
     """Return sentences about what the intervals in an answer to `query` promise, and which statistics have none.
 
-    An interval contains the exact number with probability `confidence`; `number` is the phrase for that number. If
-    groups were chosen because their noisy numbers of users are high, the intervals of these numbers hold only on
-    average over the groups. `in_rounds` is True if separate noisy passes over the table chose the groups, so that each
-    interval holds. `ranks` is a clause about the ranks of quantiles (`ranks_note`).
+    - `confidence` is the probability with which an interval contains the exact number, and `number` is the phrase for
+      that number.
+    - `in_rounds` is True if separate noisy passes over the table chose the groups. Otherwise, groups may have been
+      chosen because their noisy numbers of users are high, and the intervals of these numbers hold only on average over
+      the groups.
+    - `ranks` is a clause about the ranks of quantiles (`ranks_note`).
     """
     sure = f"{float(confidence):.0%}"
     sentences = []

@@ -134,7 +134,7 @@ class _BudgetCandidate:
 
 @dataclass(frozen=True, slots=True)
 class _BudgetCandidates:
-    """Makes candidates for the budgets of several queries, each query's epsilon being its weight times a common scale.
+    """Makes candidates for the budgets of several queries. The epsilon of a query is its weight times a common scale.
 
     - `questions` are the queries with their weights.
     - `counts` is the kind of noise of their counts.

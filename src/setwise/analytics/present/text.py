@@ -122,8 +122,8 @@ def utc_note(columns: Sequence[str]) -> str:
 def _share_in_brief(left_out: LeftOutShare | None) -> str:
     """Return, in parentheses, the noisy share of users' rows or groups that a bound found by a search leaves out.
 
-    If the share cannot be told from its noise, the text says so. Returns "" if `left_out` is None, which stands for a
-    bound that the analyst stated.
+    Returns "" if `left_out` is None, which stands for a bound that the analyst stated. If noise makes the share too
+    uncertain, the text says so.
     """
     if left_out is None:
         return ""
@@ -140,8 +140,8 @@ _DIRECTION = "too low if most lie above, too high if below"
 def _clipped_in_brief(clipped: ClippedShare | None) -> str:
     """Return, in parentheses, the noisy share of users whose values are clipped by bounds that a private search found.
 
-    Returns "" if `clipped` is None, which stands for bounds that the analyst stated. If the share cannot be told from
-    its noise, the text says so.
+    Returns "" if `clipped` is None, which stands for bounds that the analyst stated. If noise makes the share too
+    uncertain, the text says so.
     """
     if clipped is None:
         return ""

@@ -354,10 +354,10 @@ class Statistic(ABC):
         raise InvalidParameter(f"a {self.kind} has no bound on rows to be found, such as {most} ({steps} steps)")
 
     def with_declared_rows(self, most: int | None) -> "Statistic":
-        """Return the statistic with `most` as its limit on a user's rows, if this limit would have to be searched.
+        """Return the statistic with `most` as its limit on a user's rows, unless it states this limit itself.
 
-        `most` is declared for the dataset, or None if nothing is declared. The statistic is unchanged if `most` is
-        None, or if it states its limit or has none.
+        `most` is declared for the dataset, so that no search is needed, or None if nothing is declared. A statistic
+        that has no such limit is returned unchanged.
         """
         del most
         return self

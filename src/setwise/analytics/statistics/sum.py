@@ -109,10 +109,11 @@ class Sum(BoundedStatistic):
         return {"value": self.column, "per_item" if grouped else "clip": self.high}
 
     def with_dataset_bound(self, per_item: int | None) -> Statistic:
-        """Return the sum with `per_item`, the bound on what one user adds that the dataset declares, as its `high`.
+        """Return the sum with `per_item` as its `high`, if the query leaves this bound to the dataset.
 
-        The sum is returned unchanged if the query gave it a `high`, a `low` other than 0 or a `step`, or leaves its
-        bounds to a private search, or if `per_item` is None because the dataset declares no bound.
+        `per_item` is the bound on what one user adds that the dataset declares; None if it declares none. The sum is
+        returned unchanged if `per_item` is None, or if the query gave it a `high`, a `low` other than 0 or a `step`, or
+        leaves its bounds to a private search.
         """
         if self.clip is None or self.has_high or self.clip.low != 0 or self.clip.step is not None:
             return self

@@ -272,10 +272,10 @@ class Variance(BoundedStatistic):
         return copy_with(self, per_user=most, most_units=min(_MOST_UNITS, 16 * steps))
 
     def with_declared_rows(self, most: int | None) -> Statistic:
-        """Return the statistic with `most` as its limit on a user's rows, if this limit would have to be searched.
+        """Return the statistic with `most` as its limit on a user's rows, unless it states this limit itself.
 
-        `most` is the largest number of rows of a user that is declared for the dataset, or None if nothing is declared;
-        then the statistic is returned unchanged.
+        `most` is the largest number of rows of a user that is declared for the dataset, so that no search is needed.
+        None if nothing is declared; then the statistic is returned unchanged.
         """
         return self if most is None or self.per_user is not None else copy_with(self, per_user=most)
 

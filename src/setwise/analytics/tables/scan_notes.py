@@ -80,10 +80,10 @@ _OPTIONS = re.compile(rf"{_OPTION}(?: {_OPTION})*")
 
 
 def with_python_arguments(message: str) -> str:
-    r"""Return an error message with the arguments of `setwise.open` that stand for its command-line options added.
+    r"""Return an error message, written for the command line, to which the arguments for callers in Python are added.
 
-    Messages are written for the command line, and a caller in Python needs the arguments. A message that names no
-    option is returned as it is.
+    For the command-line options that the message names, these are the arguments of `setwise.open` that do the same. A
+    message that names no option is returned as it is.
 
     >>> with_python_arguments("one name with semicolons: give --separator ';'")
     'one name with semicolons: give --separator \';\' (in Python: csv={"separator": ";"})'

@@ -189,14 +189,19 @@ def _shown(word: bytes, encoding: str) -> str:
 def _plausibility(word: str) -> float:
     """Return how plausible a decoded word is: the mean plausibility of its characters beyond ASCII.
 
-    A usual letter counts 1. Signs or capitals within a word count negatively, because they hint at a wrong encoding.
+    The mean is 1 if they are usual letters, and can be negative, for example if they are signs or capitals within the
+    word.
     """
     marks = [_character_plausibility(word, place) for place, character in enumerate(word) if character > "\x7f"]
     return sum(marks) / max(1, len(marks))
 
 
 def _character_plausibility(word: str, place: int) -> float:
-    """Return how plausible the character at `place` of `word` is there; see `_plausibility`."""
+    """Return how plausible a character of `word` is: 1 for a usual letter, less for other characters.
+
+    `place` is the index of the character. The result is negative if the character hints at a wrong encoding, such as a
+    sign or a capital within a word.
+    """
     character = word[place]
     before, after = word[place - 1 : place], word[place + 1 : place + 2]
     if not character.isalpha():

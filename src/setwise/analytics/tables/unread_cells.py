@@ -333,10 +333,10 @@ def _skipped_objects(frame: object, question: str) -> list[ScanNote]:
 
 
 def _lost_lines(files: Sequence[TableFile], csv: CsvOptions, write: OptionWriter) -> list[ScanNote]:
-    """Return a list of at most one note: how many lines of CSV files are left out because they are malformed records.
+    """Return a note about lines of CSV files that are left out because they are malformed records, in a list.
 
-    Blank lines are not counted. The list is empty if all lines can be read. `csv` says how the files are written, and
-    `write` writes the options that the note suggests.
+    The note says how many there are; blank lines are not counted. The list is empty if all lines can be read. `csv`
+    says how the files are written, and `write` writes the options that the note suggests.
     """
     opened = open_csv(files, csv.format_of(csv.suffix_of(files[0])))
     counts = [file.count_lines() for file in opened]

@@ -41,9 +41,9 @@ def compute(progress: Progress, counts: tuple[int, ...] = COUNTS) -> Table:
 
 
 def _adaptive(epsilon: float, count: int) -> Bracket:
-    """Return narrow lower and upper bounds, certified, on the overall epsilon of `count` adaptively chosen mechanisms.
+    """Return certified lower and upper bounds, close together, on the epsilon of `count` adaptively chosen mechanisms.
 
-    The mechanisms have bounded range with the given `epsilon`; delta is 1e-6.
+    The mechanisms have bounded range with the given `epsilon`. The result is their overall epsilon at delta = 1e-6.
     """
     composed = compose(mixture(epsilon, count, 0))
     return narrow(lambda width: composed.epsilon(DELTA, width=width).bracket, _WIDTHS)

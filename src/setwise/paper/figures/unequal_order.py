@@ -34,10 +34,10 @@ def delta_in_any_order(parameters: Sequence[float], g: float) -> Bracket:
 
 
 def _delta(order: Sequence[float], g: float, interaction: Interaction) -> Bracket:
-    """Return narrow lower and upper bounds, certified, on delta at overall epsilon `g` for bounded-range mechanisms.
+    """Return certified lower and upper bounds, close together, on the delta of bounded-range mechanisms.
 
-    `order` has the epsilons of the mechanisms. `interaction` says whether the analyst keeps to this order or chooses
-    the order on the fly.
+    `order` has the epsilons of the mechanisms, and `g` is the overall epsilon. `interaction` says whether the analyst
+    keeps to this order or chooses the order on the fly.
     """
     composed = compose([BoundedRange(epsilon=epsilon) for epsilon in order], interaction)
     return narrow(lambda width: composed.delta(g, width=width).bracket)
