@@ -166,9 +166,9 @@ class Account:
 
         `key` is the idempotency key: a second call with the same arguments charges nothing more. Its receipt has the
         stored answer, or None if there is none; the question may then be run again.
-        Requires: `request` names the whole question: what is run, and on which data. The question is fixed now, because
-        the price may be too low for one that is chosen after later answers (docs/optimal-composition.md, Theorem 7);
-        pay for such a question with `reserve`. Gaussian noise has a price that is valid in both cases.
+        Requires: `request` is a text that identifies the whole question: what is run, and on which data. It must be
+        fixed now, because the price may be too low for a question that is chosen after later answers are seen
+        (docs/optimal-composition.md, Theorem 7); pay for that with `reserve`. Gaussian noise costs the same in both.
         Raises `KeyConflict` for another request or other uses under a used key, `InvalidParameter` for a use that is
         not registered, `BudgetExhausted` if the account or its cap (the joint budget of a dataset's accounts) cannot
         pay, and `StoreFailed` if the database refuses the charge 50 times although the balances can pay.
@@ -198,8 +198,8 @@ class Account:
         """Charge for `uses` whose questions are chosen only after later answers are seen; return the receipt.
 
         `uses` are privacy guarantees with counts; `key` and `request` are as in `charge`. A price can be higher than in
-        `charge`, because the reserved question may be asked last. Uses registered at the account's opening, and uses of
-        a zCDP account, cost the same.
+        `charge`, because the reserved question may be asked last, when nothing else remains in the account. Uses that
+        were registered at the account's opening, and uses of a zCDP account, cost the same.
         Theorem: docs/optimal-composition.md, Theorem 7, "Reservations". Raises the errors that `charge` raises, and
         `InvalidParameter` for a use that has no price, or for an account with a menu (a fixed list of uses).
         """
@@ -222,9 +222,9 @@ class Account:
         return uses_priced_by_balance(uses, self._terms, has_slice=isinstance(self._cap, SharedCap))
 
     def _append(self, contents: Contents, at: int, wanted: tuple[Use, ...]) -> Entry:
-        """Append a charge for `wanted` at the time `at` (microseconds since 1970); return its entry.
+        """Append a charge for `wanted` to the account at the time `at` (microseconds since 1970); return its entry.
 
-        `wanted` are privacy guarantees with counts. `contents` is the entry without its balance changes; they are
+        `wanted` are privacy guarantees with counts. `contents` is the entry without its balance changes, which are
         computed here. Raises `Refused` if the database refuses the charge.
         """
         cap = self._cap
@@ -270,10 +270,9 @@ class Account:
         """Return (refill, price) for a charge of `uses` from an account's slice of the cap, in units per balance name.
 
         The cap is the joint budget of a dataset's accounts, and a slice the part of it reserved for one account.
-        - `refill` is to be moved from the cap into the slice first; `price` is what the slice then pays.
+        - `refill` is what the caller must first move from the cap into the slice; the slice then pays `price`.
         - `slice_units` are the units (2^60 in a full balance) in the slice now.
-        - `rule` says which of the cap's balances may pay.
-        Raises `Refused` if even the refilled slice cannot pay.
+        - `rule` says which of the cap's balances may pay. Raises `Refused` if even the refilled slice cannot pay.
         """
         slice_price = cap.totals.pay(uses, slice_units, rule)
         # A use costs more from a smaller slice. A refill locks the cap's row, so the slice is refilled only if it
@@ -290,11 +289,11 @@ class Account:
     def settle(self, receipt: Receipt, *, answer: str, returned: Sequence[Use | Guarantee | str] = ()) -> str:
         """Store the answer of a charge and refund what was not needed, in one transaction; return the stored answer.
 
-        If the charge has a stored answer already, that answer is kept and returned. Show only the returned text,
+        If the charge has a stored answer already, that one is kept and returned. Show people only the returned text,
         because the charge pays for one answer. `returned` are the charged guarantees, with counts, that were not
-        needed; only those that were registered at the account's opening are refunded.
-        Raises `InvalidParameter` if the receipt is of another account, if more is returned than was charged, if uses
-        are returned although parts of the answer were released, or if the account has no such charge.
+        needed; only those that were registered at the account's opening are refunded. Raises `InvalidParameter` if the
+        receipt is of another account, if more is returned than was charged, if uses are returned although parts of the
+        answer were released, or if the account has no such charge.
         """
         check_text(answer, "answer")
         if receipt.account != self.name:
@@ -343,9 +342,9 @@ class Account:
         """Store the answer to one part, named `part`, of a question that was paid as a whole; return the stored answer.
 
         This charges nothing. A series of running totals, for example, is paid once and answered in parts. If the part
-        has an answer already, that answer is returned: show only the returned text. The charge must have been made by
-        `reserve`, or at a fixed price such as that of Gaussian noise, because parts are answered later.
-        Raises `BudgetExhausted` for a new part if the account is frozen or closed, and `InvalidParameter` if the
+        has an answer already, that answer is returned: show people only the returned text. The charge must have been
+        made by `reserve`, or at a price that is always the same, as for Gaussian noise, because parts are answered
+        later. Raises `BudgetExhausted` for a new part if the account is frozen or closed, and `InvalidParameter` if the
         account has no such charge, or if the charge was partly refunded or priced for one immediate answer only.
         """
         check_text(answer, "answer")
@@ -403,7 +402,7 @@ class Account:
         return None if entry is None else entry.contents.text
 
     def released(self, receipt: Receipt, *, part: str) -> str | None:
-        """Return the answer that `release` stored for the `part` (its name) of the charge `receipt`, or None."""
+        """Return the answer that `release` stored for the part named `part` of the charge; None if there is none."""
         with self._store.reading() as connection:
             key = release_key(receipt.key, check_name(part, "part"))
             entry = entry_under(connection, self._account_id, self.name, "release", key)
@@ -467,7 +466,7 @@ class Account:
         return replace(status, drawn=known, worth=filter_parameters(known), largest=largest)
 
     def count_more(self, uses: Sequence[Use]) -> int:
-        """Return how many more charges like `uses` the account and its cap (joint budget) can surely pay, at most 2^20.
+        """Return how many more charges of `uses` the account and its cap (joint budget) can surely pay, at most 2^20.
 
         `uses` are the privacy guarantees, with counts, of one charge.
         """
@@ -494,8 +493,8 @@ class Account:
     def shortage(self, uses: Iterable[Use | Guarantee | str]) -> str | None:
         """Return a sentence about what is missing to pay for `uses` now, or None if the account and its cap can pay.
 
-        `uses` are privacy guarantees with counts, and a cap is the joint budget of a dataset's accounts. Raises
-        `InvalidParameter` for a use that is not registered, if the account pays for registered uses only.
+        `uses` are privacy guarantees with counts; a cap is the joint budget of a dataset's accounts. If the account
+        pays for registered uses only, raises `InvalidParameter` for any other use.
         """
         wanted = merged(as_uses(uses))
         period = self.status().period
@@ -507,8 +506,8 @@ class Account:
         """Return a sentence that warns if charging `uses` would end a way of paying for every account on the dataset.
 
         The joint budget of a dataset's accounts pays from a Gaussian budget (mu squared), or from a sum of epsilons. A
-        charge that only one of the two can pay ends the other for good. The result is None if the charge ends neither,
-        if the joint budget cannot pay, or if there is no such joint budget.
+        charge that only one of the two can pay ends the other for good. The result is None if neither would end, if the
+        joint budget cannot pay at all, or if the dataset has no such joint budget.
         """
         if not isinstance(self._cap, SharedCap):
             return None
@@ -530,7 +529,7 @@ class Account:
         return f"<setwise {self._terms.kind} account {self.name!r}{dataset}, {promise}{every}>"
 
     def odometer_after(self, uses: Sequence[Use]) -> float:
-        """Return a quick upper bound on the epsilon of `uses`, as if the account had drawn only these so far.
+        """Return a quick upper bound on the epsilon of `uses`, as if the account had paid for nothing else so far.
 
         `uses` are privacy guarantees with counts; without uses the bound is 0. It holds at the account's delta. The
         odometer in the account's `status` may be larger, because the ledger rounds spent balances up.
@@ -543,7 +542,7 @@ class Account:
         """Return the contents of a new entry of this account; the store assigns its position in the chain later.
 
         `kind` is "charge", for example, and `key` its idempotency key. `uses` are the guarantees, with counts, that the
-        entry draws or gives back in the budget `period`. `text` is its request or answer.
+        entry pays for or gives back in the budget `period`. `text` is its request or answer.
         """
         return Contents(account=self.name, kind=kind, key=key, period=period, uses=write_uses(uses), text=text)
 
@@ -578,7 +577,7 @@ class Account:
         return _Balances(state=state, period=period, spent=spent_of(connection, self._account_id, period), cap=cap)
 
     def _explain_shortage(self, balances: _Balances, uses: tuple[Use, ...]) -> str | None:
-        """Return a sentence about why the account or its cap cannot pay for `uses`; None if `balances` suffice."""
+        """Return a sentence about why the account or its cap cannot pay for `uses`; None if `balances` are enough."""
         if balances.state != "open":
             return f"the account {self.name!r} is {balances.state} and pays for nothing; ask a steward"
         terms, spent, period = self._terms, balances.spent, balances.period

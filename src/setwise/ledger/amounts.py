@@ -426,7 +426,8 @@ class WalletTotals:
 def wallet_as_uses(wallet: float, failure: float) -> tuple[Use, ...]:
     """Return two guarantees that together reveal at least as much as all that a Gaussian wallet can pay for.
 
-    The first is Gaussian noise with mu^2 = `wallet`. The second is (0, `failure`)-DP; it is left out if `failure` is 0.
+    A wallet is a budget in mu^2. The first guarantee is Gaussian noise with mu^2 = `wallet`. The second is (0,
+    `failure`)-DP; it is left out if `failure` is 0.
     """
     failing = (Use(ApproxDP(epsilon=0.0, delta=failure)),) if failure else ()
     return (Use(gaussian_of(wallet)), *failing)
@@ -471,8 +472,8 @@ def largest_of_wallet(wallet: float, summed: float, failure: float) -> tuple[Use
 def balance_shortage(uses: Sequence[Use], wallet: float, summed: float) -> str:
     """Return a sentence that says what is missing to pay for `uses`, for an account with a Gaussian wallet.
 
-    `uses` are privacy guarantees with counts. Neither `wallet`, the mu^2 that remains in the wallet, nor `summed`, the
-    epsilon that remains of the sum of epsilons, can pay for them.
+    `uses` are privacy guarantees with counts. The account can pay for them neither from `wallet`, the mu^2 that remains
+    in the wallet, nor from `summed`, the epsilon that remains of the sum of epsilons.
     """
     # The sum never pays for Gaussian noise, whose epsilon is unbounded. So the sentence is about the wallet, unless the
     # wallet is empty.

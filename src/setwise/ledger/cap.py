@@ -36,7 +36,10 @@ class CapBalance:
     rule: Rule
 
     def total(self) -> dict[str, int]:
-        """Return what remains of the cap, whether reserved for accounts or not, in units (2^60 in a full balance)."""
+        """Return all that remains of the cap, reserved for accounts or not, per balance name.
+
+        The amounts are in units; a full balance has 2^60.
+        """
         return {
             balance_name: units + sum(slice_units.get(balance_name, 0) for slice_units in self.held.values())
             for balance_name, units in self.free.items()
@@ -80,13 +83,13 @@ class SharedCap:
     ) -> dict[str, int]:
         """Return the units, per balance name, to move from the cap into an account's slice to pay for `uses`.
 
-        The cap is a dataset's joint budget, and the slice the part of it that is reserved for the account.
+        The cap is a dataset's joint budget, and a slice the part of it that is reserved for one account.
         - `uses` are privacy guarantees with counts.
         - `slice_units` are the units (2^60 in a full balance) in the slice now, per balance name.
-        - `rule` says which of the cap's balances pay.
+        - `rule` says which of the cap's balances pay: the Gaussian wallet (mu squared), the sum of epsilons, or both.
 
-        Nothing is moved here. The cap's row is locked until the transaction of `connection` ends, so that the units
-        stay available.
+        Nothing is moved here. The cap's row is locked until the transaction of `connection` ends, so that no other
+        account takes these units before the caller moves them.
         """
         return self.totals.refill_amounts(uses, slice_units, self._free(locked_spent_of(connection, self.holder)), rule)
 
@@ -147,9 +150,9 @@ class SharedCap:
     def collect(self, account: int, name: str, uses: Sequence[Use], at: int) -> None:
         """Move units that other accounts have reserved back to the cap, so that one account can pay for `uses`.
 
-        The cap is the joint budget of a dataset's accounts. It pays from two balances (mu squared and a sum of
-        epsilons). If only one of them can pay for `uses`, the other is first dropped for good. Nothing happens if the
-        cap cannot pay even with all reserved units.
+        The cap is the joint budget of a dataset's accounts. It pays from two balances, a Gaussian wallet (mu squared)
+        and a sum of epsilons. If only one of these can pay for `uses`, the other is first dropped for good. Nothing
+        happens if the cap could not pay even with all reserved units.
         - `account` is the number of the record that opened the paying account, and `name` its name.
         - `uses` are privacy guarantees with counts.
         - `at` is the timestamp of the entries, in microseconds since 1970.
@@ -173,10 +176,11 @@ class SharedCap:
                 lacking -= max(min(lacking, held), held // 2)
 
     def keep_rule(self, account: int, name: str, rule: Rule, at: int) -> bool:
-        """Let only one balance of the cap (a joint budget) pay from now on; return whether this was possible.
+        """Let only one of the two balances of a cap pay from now on; return False if that was impossible.
 
-        The result is False, and nothing changes, if a balance was dropped before or if the account is not open.
-        - `rule` is the balance that pays: the Gaussian wallet (mu squared) or the sum of epsilons.
+        A cap is the joint budget of a dataset's accounts. It is impossible, and nothing changes, if a balance was
+        dropped before or if the account is not open.
+        - `rule` is the balance that still pays: the Gaussian wallet (mu squared) or the sum of epsilons.
         - `account` is the number of the record that opened an account under the cap, and `name` the account's name. The
           decision is recorded as an entry of this account.
         - `at` is the timestamp of the entry, in microseconds since 1970.
@@ -191,9 +195,9 @@ class SharedCap:
     def _try_append(self, account: int, drafts: Callable[[Connection], list[Draft]]) -> bool:
         """Append entries to an account's chain in one transaction; return False if the database refuses them.
 
-        `account` is the number of the record that opened the account. `drafts` computes the entries to append. The
-        database refuses entries that overdraw a balance, or that take units of the cap (joint budget) for an account
-        that is not open.
+        `account` is the number of the record that opened the account. `drafts(connection)` returns the entries to
+        append. The database refuses entries that overdraw a balance, or that take units of the cap (joint budget) for
+        an account that is not open.
         """
         try:
             self._store.append_priced(account, drafts)

@@ -54,7 +54,7 @@ from setwise.ledger.terms import (
 
 
 class Ledger:
-    """Accounts, charges and stored answers, kept in one database.
+    """Accounts (privacy budgets), the charges to them and the stored answers, kept in one database.
 
     >>> import tempfile
     >>> folder = tempfile.TemporaryDirectory()
@@ -84,7 +84,7 @@ class Ledger:
     def inspect(cls, url: str, *, clock: Clock | None = None) -> Self:
         """Open the ledger at `url` for reading only. Nothing is written, so the file may be damaged or read-only.
 
-        `clock` tells the time (the machine's if None). Raises `StoreFailed` if the schema is of another version.
+        `clock` tells the time (the machine's if None). Raises `StoreFailed` if its tables are of another version.
         """
         return cls(connect_to_read(url), SystemClock() if clock is None else clock)
 
@@ -124,11 +124,12 @@ class Ledger:
         - `analyst` and `dataset` say whose account this is and which data it may pay for; either may be empty.
         - With `period` ("month", for example; None: never) all the uses are available again in every calendar period
           (UTC), and the promise is per period.
-        - `wallet` is a mu: further uses may reveal together as much as one Gaussian mechanism of this mu.
-        - `failure` bounds the probability that any of these further uses fails outright, which may reveal everything.
+        - `wallet`, if not 0, is a mu: besides the registered uses, the account then pays for any others that together
+          reveal at most as much as one Gaussian mechanism of this mu.
+        - `failure` bounds the probability that any of these others fails outright, which may reveal everything.
         - `unit` is the unit of privacy that is protected: "user", or a part of a user such as "user,day".
-        Theorem: docs/optimal-composition.md, Theorem 7, for the wallet.
-        Raises `AccountExists` for a taken name, `InvalidParameter` for a wrong argument or another unit on the dataset.
+        Theorem: docs/optimal-composition.md, Theorem 7, for the wallet. Raises `AccountExists` for a taken name,
+        `InvalidParameter` for a wrong argument or another unit on the dataset.
         """
         return self.open_account(
             setwise_terms(
@@ -160,7 +161,8 @@ class Ledger:
     ) -> AccountStatus:
         """Open an account that pays for mechanisms of any parameters up to a budget (epsilon, delta).
 
-        - `rule` "wallet" pays from a Gaussian budget (mu squared), or while largest losses add up to at most epsilon.
+        - `rule` says how charges add up. "wallet" pays from a Gaussian budget (mu squared), or while the largest losses
+          of all charges add up to at most epsilon.
         - `rule` "zcdp" adds up zCDP parameters. It pays for less, but also for guarantees that are known only as zCDP.
         - `rule` "menu" pays only for uses that lose no more privacy than a guarantee in `menu` (pure DP or
           bounded-range). For a few known sizes of uses, it pays for more of them than "wallet".
@@ -195,7 +197,7 @@ class Ledger:
         keep: Keep = "either",
         unit: str = USER,
     ) -> None:
-        """Limit all accounts on a dataset, of all analysts together, to one budget (epsilon, delta) for good: a cap.
+        """Set a cap: one budget (epsilon, delta), for good, for all accounts on a dataset, of all analysts together.
 
         A cap is set before the first account on the dataset is opened. Every charge to an account on the dataset is
         also paid from the cap, and never returned to the cap.
@@ -203,8 +205,8 @@ class Ledger:
         - `keep` says how a cap under the rule "wallet" pays: from a Gaussian budget ("wallet"), from a sum of epsilons
           ("sum"), or in both ways ("either") until one of them cannot pay for a charge and ends for good.
         - `unit` is the unit of privacy that the cap protects, such as "user".
-        Theorem: docs/optimal-composition.md, "Slices", for wallets, WhitehouseRaRoWu23 for zCDP.
-        Raises `InvalidParameter` if the dataset has a cap or accounts already, or was registered with another unit.
+        Theorem: docs/optimal-composition.md, "Slices", for wallets, WhitehouseRaRoWu23 for zCDP. Raises
+        `InvalidParameter` if the dataset has a cap or accounts already, or was registered with another unit.
         """
         share = failure_share_of(rule, failure_share)
         totals: Totals | CapTotals
@@ -292,7 +294,10 @@ class Ledger:
         self._change_state(name, "freeze", by, reason)
 
     def thaw(self, name: str, *, by: str = "", reason: str = "") -> None:
-        """Thaw the account `name`, or raise `InvalidParameter` if it is not frozen. `by` and `reason` are logged."""
+        """Let the frozen account `name` pay again; raise `InvalidParameter` if it is not frozen.
+
+        `by` (a person) and `reason` go to the audit log.
+        """
         self._change_state(name, "thaw", by, reason)
 
     def close_account(self, name: str, *, by: str = "", reason: str = "") -> None:
@@ -368,7 +373,7 @@ class Ledger:
             write_event(connection, event, microseconds(self._clock.now()))
 
     def acts(self, *, after: int = 0, actions: Sequence[str] = ()) -> tuple[Record, ...]:
-        """Return, in order, the records of the audit events whose number is above `after`.
+        """Return the records of the audit events whose number is above `after`, in the order of their numbers.
 
         If `actions` is not empty, only events that `record` wrote with one of these actions are returned.
         """
@@ -392,9 +397,9 @@ class Ledger:
     ) -> Verification:
         """Recompute every hash chain and every balance; the result names each entry that is not as it was written.
 
-        Each argument that is not None adds a check:
-        - `head` is the digest of an earlier anchor (the ends of all chains): nothing may have been added or changed
-          since.
+        An anchor says where all hash chains of the ledger ended at some time; it is kept outside the database. Each
+        argument that is not None adds a check:
+        - `head` is the digest of an earlier anchor: nothing may have been added or changed since.
         - `since` is an earlier anchor: entries may have been added since, and nothing else.
         - `key` must have signed every signed head (a record inside the ledger of where all chains ended).
         - `within`, only with `key`: one head must have been signed within that time before now.
@@ -420,12 +425,12 @@ class Ledger:
         """Append a signed head, a record of where each account's chain ends now, signed with `key`; return the record.
 
         The ledger is first checked against its earlier heads.
-        - `last_head` is a file outside the database, or None: the ledger must have the head in it, and the new head
-          replaces that head.
+        - `last_head` is a file outside the database, or None. The ledger must still have the head that is stored in
+          this file. Then the new head replaces the stored one.
         - `within` matters only if the file is missing although the ledger has signed heads. One of them must then have
           been signed at most this time ago; None refuses to sign.
-        - With `anew`, the file is replaced without these comparisons.
-        Raises `StoreFailed`, without signing, if a check fails.
+        - With `anew`, the file is replaced without these comparisons. Raises `StoreFailed`, without signing, if a check
+          fails.
         """
         if last_head is not None and not anew:
             self.keep_head(key, last_head, within=within)
@@ -491,7 +496,7 @@ class Ledger:
             return replace(status, worth=Spent(rho_drawn(connection, holder), status.worth.failure_sum))
 
     def keep_rule(self, dataset: str, keep: Keep, *, by: str = "") -> None:
-        """Fix how the cap (joint budget) of `dataset` pays from now on: by "wallet" (mu squared) or "sum" (epsilons).
+        """Let the cap (joint budget) of `dataset` pay only from "wallet" (mu squared) or "sum" (epsilons) from now on.
 
         `keep` is one of these two, and `by` is the steward who decides. Raises `InvalidParameter` if the cap does not
         pay in both ways now, or if it has no open account.
@@ -515,11 +520,11 @@ class Ledger:
         self.record("cap.kept", by=by, subject=dataset, details={"keep": keep})
 
     def reclaim(self, dataset: str, *, idle: timedelta = timedelta(0)) -> int:
-        """Move what idle accounts have reserved of a dataset's cap back to the cap; return the number of accounts.
+        """Move what idle accounts have reserved of a dataset's cap back to the cap; return how many accounts these are.
 
         A cap is the joint budget of a dataset's accounts. An account is idle if it has no entry in the time `idle`
-        before now. Calling this is never necessary: a cap that runs short collects reserved parts by itself.
-        Raises `InvalidParameter` if the dataset has no cap, or a zCDP cap, of which nothing is ever reserved.
+        before now. Calling this is never necessary: a cap that runs short collects reserved parts by itself. Raises
+        `InvalidParameter` if the dataset has no cap, or a zCDP cap, of which nothing is ever reserved.
         """
         latest = microseconds(self._clock.now() - idle)
         with self._store.reading() as connection:
@@ -539,9 +544,9 @@ class Ledger:
     def joint(self, dataset: str, *, delta: float | None = None, periods: int = 1) -> Joint:
         """Return the joint (epsilon, delta) promise of all accounts on a dataset, which holds even if analysts collude.
 
-        `periods` is the number of budget periods that are composed for an account whose budget starts afresh. If
-        `delta` is None, it is the sum of the deltas of all accounts and composed periods, but at most 0.5. Raises
-        `InvalidParameter` if the dataset has no account.
+        `periods` is the number of budget periods to compose for each account whose budget starts afresh, such as every
+        month. If `delta` is None, it is the sum of the deltas of all accounts and composed periods, but at most 0.5.
+        Raises `InvalidParameter` if the dataset has no account.
         """
         return joint_of(dataset, self.terms_on(dataset), self.cap(dataset), delta=delta, periods=periods)
 

@@ -1,9 +1,9 @@
 """Budgets of menu accounts: uses of bounded loss, chosen on the fly from a list (menu) that is fixed at the opening.
 
-Each use on the menu costs a whole number of units, the menu's own measure of cost. The budget is the largest number of
-units such that all mechanism uses it can pay for are certified to keep the promise (`setwise.accounting.menu`). For
-uses of one or a few known sizes a menu admits more uses than a Gaussian wallet (a budget in mu squared) of the same
-promise.
+Each use on the menu costs a whole number of units. These units are the menu's own: they are no share of an epsilon. The
+budget is the largest number of units such that all mechanism uses it can pay for are certified to keep the promise
+(`setwise.accounting.menu`). For uses of one or a few known sizes a menu admits more uses than a Gaussian wallet (a
+budget in mu squared) of the same promise.
 """
 
 import math
@@ -135,7 +135,10 @@ class MenuTotals:
         }
 
     def _cost(self, uses: Sequence[Use]) -> int:
-        """Return the units of the balance "menu" that `uses` (guarantees with counts) cost, as the menu states."""
+        """Return how many units of the balance "menu" the `uses` (guarantees with counts) cost together.
+
+        The balance "menu" pays for the account's fixed list (menu) of guarantees, each of which has a fixed cost.
+        """
         menu, cost = self.menu, 0
         for use in uses:
             # The probability of outright failure is paid from the balance "failure".
@@ -168,7 +171,7 @@ class MenuTotals:
 
     @property
     def most_rho(self) -> float:
-        """The largest zCDP rho that all charges to the whole budget can have together, as an upper bound."""
+        """An upper bound on the zCDP rho of all that the whole budget can pay for."""
         return self.rho
 
     @property
@@ -177,7 +180,10 @@ class MenuTotals:
         return False
 
     def paying(self, amounts: Mapping[str, int]) -> tuple[str, ...]:  # noqa: ARG002 - part of BudgetTotals
-        """Return ("menu",), the name of the only balance that pays in an account with a menu; `amounts` is ignored."""
+        """Return ("menu",), the name of the only balance that pays in an account with a menu; `amounts` is ignored.
+
+        A menu is a fixed list of guarantees with costs.
+        """
         return (MENU,)
 
     def loss_sum(self, amounts: Mapping[str, int]) -> float:
@@ -206,9 +212,10 @@ class MenuTotals:
     def largest(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
         """Return the largest guarantees, with counts, that the remaining units can pay together.
 
-        The first is the most expensive item of the menu that can be paid, with the number of times that it can be paid.
-        The second is (0, delta)-DP with the remaining failure probability as delta. `amounts` has the remaining units,
-        per balance name: a full balance "failure" has 2^60, and "menu" is counted in the menu's own units of cost.
+        The first is the most expensive guarantee on the account's menu (its fixed list) of which the units can pay at
+        least one, with the number of times that they can pay for it. The second is (0, delta)-DP with the remaining
+        failure probability as delta. `amounts` has the remaining units, per balance name: a full balance "failure" has
+        2^60, and "menu" is counted in the menu's own units of cost.
         """
         guarantees = sorted(
             ((parse_use(written).guarantee, cost) for written, cost in self.items), key=lambda pair: -pair[1]

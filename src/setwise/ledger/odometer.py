@@ -24,7 +24,8 @@ from setwise.ledger.terms import Terms
 def failure_probability(terms: Terms) -> float:
     """Return the part of an account's delta that is set aside for outright failures, rounded up.
 
-    An outright failure is an event in which everything may be revealed. `terms` has the account's promise and budget.
+    An outright failure is an event in which everything may be revealed. `terms` has the account's promise (epsilon and
+    delta) and its budget.
     """
     if terms.totals is not None and not terms.uses:
         return up(terms.failure_share * terms.delta)
@@ -33,10 +34,11 @@ def failure_probability(terms: Terms) -> float:
 
 
 def charge_sum_delta(terms: Terms) -> float:
-    """Return the largest sum of the deltas of single charges at which the odometer may use the sum of their epsilons.
+    """Return how large the sum of the deltas of charges may be, if the odometer is to use the sum of their epsilons.
 
-    It is (delta - f) / 2, rounded down, where delta is that of the account's `terms`, and f is the part of delta for
-    outright failures (in which everything may be revealed).
+    The odometer is the bound on the epsilon of all answers so far. The limit is (delta - f) / 2, rounded down, where
+    delta is the delta of the account's `terms`, and f is the part of delta for outright failures (events in which
+    everything may be revealed).
     """
     return max(0.0, down(0.5 * (terms.delta - failure_probability(terms))))
 
@@ -55,13 +57,13 @@ def delta_of_request(request: str) -> float | None:
 
 @lru_cache(maxsize=4096)
 def charge_guarantee(uses: tuple[Use, ...], delta: float | None) -> tuple[float, float] | None:
-    """Return an (epsilon, delta) that the `uses` of one charge satisfy together; None if none is known.
+    """Return a pair (epsilon, delta) such that the `uses` of one charge are together (epsilon, delta)-DP.
 
-    `uses` are privacy guarantees with counts, and `delta` is the delta that the question was asked with (None if
-    unknown). Of two such pairs, the result is the one with the smaller epsilon:
-    - a certified upper bound on the optimal epsilon of the uses at `delta`, with `delta`.
-    - the sum of their largest losses, with their probability of outright failure (in which everything may be revealed)
-      as delta.
+    `uses` are privacy guarantees with counts, and `delta` is the delta that the question was asked with, or None if
+    unknown. The result is whichever of these two pairs has the smaller epsilon, or None if neither epsilon is finite:
+    - a certified upper bound on the optimal epsilon of the uses at `delta`, and `delta`
+    - the sum of the largest losses of the uses, and their probability of outright failure (in which everything may be
+      revealed)
     """
     guarantees = [(largest_loss((use.guarantee, use.count) for use in uses), filter_parameters(uses).failure_sum)]
     if delta:
@@ -82,10 +84,11 @@ _UNSTATED_SHARE = 0.01
 def sum_of_charges(
     terms: Terms, charges: Collection[tuple[tuple[Use, ...], float | None]]
 ) -> tuple[float, float] | None:
-    """Return the sums of the epsilons and of the deltas of all charges, each rounded up; None if they are not known.
+    """Return (sum of the epsilons of all charges, sum of their deltas), each rounded up; None if they are not known.
 
-    - `charges` has, for each charge, its privacy guarantees with counts, and the delta of its question, or None.
-    - `terms` are those of the account.
+    - `terms` has the account's promise and budget.
+    - `charges` has, for each charge, its privacy guarantees with counts, and the delta of its question (None if not
+      stated). If a charge has no finite epsilon at that delta, 1% of `charge_sum_delta(terms)` is taken instead.
 
     The sums are not known if no (epsilon, delta) is known for some charge, or if there are over 500 different charges.
     """
@@ -113,10 +116,10 @@ def stopping_odometer(
     largest: float,
     charge_uses: tuple[tuple[tuple[Use, ...], float | None], ...] | None,
 ) -> CertifiedBound:
-    """Return a certified bracket of the epsilon that an account has drawn, valid as a stopping rule; cached.
+    """Return a certified bracket of the epsilon of everything that an account has paid for so far; cached.
 
-    Valid as a stopping rule means: for every epsilon fixed in advance, all answers given before the result exceeds it
-    are (epsilon, delta)-DP, at the delta of the account's `terms`.
+    Its upper end may be used as a stopping rule: for every epsilon fixed in advance, all answers given before the upper
+    end exceeds that epsilon are together (epsilon, delta)-DP, where delta is the delta of the account's `terms`.
     - `drawn` are the guarantees, with counts, that were paid for; None if only their sums are known.
     - `worth` is the sum of their zCDP, and `largest` the sum of their largest losses.
     - `charge_uses` has the guarantees of each charge and the delta of its question; None if unknown.
@@ -129,11 +132,11 @@ def stopping_odometer(
 
 @lru_cache(maxsize=4096)
 def pathwise_odometer(terms: Terms, drawn: tuple[Use, ...] | None, worth: Spent, largest: float) -> CertifiedBound:
-    """Return a certified bracket whose upper end the privacy loss never exceeds, except with probability delta.
+    """Return a certified bracket whose upper end the privacy loss never exceeds, except with probability delta; cached.
 
-    The privacy loss is that of all answers, and delta is that of the account's `terms`. `drawn` are the guarantees,
-    with counts, that were paid for (None if only their sums are known), `worth` is the sum of their zCDP, and `largest`
-    the sum of their largest losses. Cached.
+    The privacy loss is that of all answers so far, and delta is the delta of the account's `terms`.
+    - `drawn` are the guarantees, with counts, that were paid for; None if only their sums are known.
+    - `worth` is the sum of their zCDP, and `largest` the sum of their largest losses.
     """
     if worth == Spent() and not drawn:
         return _NOTHING_DRAWN
@@ -144,11 +147,11 @@ _NOTHING_DRAWN = CertifiedBound(0.0, 0.0, Interaction.ADAPTIVE, "nothing-drawn",
 
 
 def _with_lower_end(terms: Terms, drawn: tuple[Use, ...] | None, best: CertifiedBound) -> CertifiedBound:
-    """Return the bracket `best` of the epsilon that an account has drawn, with a lower end computed from `drawn`.
+    """Return `best`, a bracket of the epsilon that an account has spent, with a lower end that shows how tight it is.
 
-    `drawn` are the guarantees, with counts, that were paid for. Some mechanisms with these guarantees have at least the
-    lower end as their epsilon at the delta of the account's `terms`, so no smaller epsilon can be proved. If `drawn` is
-    None, because the guarantees are unknown, `best` is returned unchanged.
+    `drawn` are the guarantees, with counts, that were paid for. The lower end is an epsilon that some mechanisms with
+    these guarantees really have at the delta of the account's `terms`, so no smaller epsilon can be proved. If `drawn`
+    is None, because the guarantees are unknown, `best` is returned unchanged.
     """
     if drawn is None:
         return best
@@ -157,11 +160,11 @@ def _with_lower_end(terms: Terms, drawn: tuple[Use, ...] | None, best: Certified
 
 
 def stopping_bound(terms: Terms, worth: Spent, largest: float, charged: tuple[float, float] | None) -> CertifiedBound:
-    """Return, as a certified bracket from 0, the smallest of three bounds on the epsilon that an account has drawn.
+    """Return the smallest of three bounds on the epsilon that an account has spent, as a certified bracket from 0.
 
-    Each bound is valid as a stopping rule. That means: for every epsilon fixed in advance, all answers given before the
-    result exceeds it are (epsilon, delta)-DP, at the delta of the account's `terms`. The bounds are:
-    - a zCDP odometer, computed from `worth`, the zCDP drawn.
+    Each bound may be used as a stopping rule: for every epsilon fixed in advance, all answers given before the bound
+    exceeds that epsilon are (epsilon, delta)-DP, where delta is the delta of the account's `terms`. The bounds are:
+    - a zCDP odometer, computed from `worth`, the zCDP spent.
     - `largest`, the sum of the largest losses.
     - the sum of the epsilons of single charges. `charged` is (this sum, the sum of their deltas), or None if unknown.
       This bound counts only if the sum of the deltas is at most `charge_sum_delta(terms)`.
@@ -179,11 +182,11 @@ def stopping_bound(terms: Terms, worth: Spent, largest: float, charged: tuple[fl
 
 
 def pathwise_bound(terms: Terms, worth: Spent, largest: float, *, delta: float | None = None) -> CertifiedBound:
-    """Return the smaller of a zCDP odometer and `largest`, the sum of the largest losses, as a bracket from 0.
+    """Return a bound that the privacy loss exceeds at no time, except with probability `delta`, as a bracket from 0.
 
-    Both bound the epsilon that an account has spent. With probability at least 1 - `delta`, the privacy loss exceeds
-    neither at any time. A `delta` of None takes that of the account's `terms`. The odometer is computed from `worth`,
-    the zCDP drawn.
+    It is the smaller of two bounds on the epsilon that an account has spent: a zCDP odometer, computed from `worth`
+    (the zCDP spent), and `largest` (the sum of the largest losses). A `delta` of None takes the delta of the account's
+    `terms`.
 
     Theorem: WhitehouseRaRoWu23 (the odometer), DworkKeMcMiNa06 (the sum).
     """
@@ -211,5 +214,5 @@ def pathwise_bound(terms: Terms, worth: Spent, largest: float, *, delta: float |
 
 
 def _share(failed: float, delta: float) -> float:
-    """Return the share of `delta` that the failure probability `failed` uses up: their quotient, rounded up."""
+    """Return the quotient `failed` / `delta`, rounded up: the share of `delta` that a failure probability uses up."""
     return up(failed / delta * (1 + 1e-15)) if failed else 0.0

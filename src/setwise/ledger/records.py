@@ -54,7 +54,7 @@ def microseconds(moment: datetime) -> int:
 
 
 def moment_of(stamp: int) -> datetime:
-    """Return the UTC datetime of the timestamp `stamp`, which is in microseconds since 1970."""
+    """Return the UTC datetime of the timestamp `stamp`, an integer number of microseconds since 1970."""
     return _EPOCH + stamp * _MICROSECOND
 
 
@@ -89,31 +89,35 @@ slice of it, and a release stores one more answer that an earlier charge has pai
 
 
 def write_uses(uses: Iterable[Use]) -> str:
-    """Return `uses`, guarantees with counts, as a JSON list of their written forms, such as `["pure:0.1x3"]`."""
+    """Return `uses`, privacy guarantees with counts, as the JSON text of a list of their written forms.
+
+    `["pure:0.1x3"]`, for example, is three uses of a mechanism that is 0.1-DP.
+    """
     return json.dumps([format_use(use) for use in uses], separators=(",", ":"))
 
 
 def read_uses(text: str) -> tuple[Use, ...]:
-    """Return the privacy guarantees with counts in `text`, a JSON list such as `["pure:0.1x3"]`."""
+    """Return the privacy guarantees with counts in `text`, a JSON list of written forms such as `["pure:0.1x3"]`."""
     return tuple(parse_use(use) for use in json.loads(text))
 
 
 def write_amounts(amounts: Mapping[str, int]) -> str:
-    """Return `amounts` as the JSON text of a ledger entry that moves budget between a dataset's cap and one account.
+    """Return `amounts` as JSON text, for an entry that moves budget between a dataset's cap and one account's slice.
 
-    The cap is the joint budget of all accounts on the dataset, and the part reserved for one account is its slice.
-    `amounts` has units (2^60 in a full balance) per balance name. Positive ones move into the slice, negative ones
-    return to the cap.
+    The cap is the joint budget of all accounts on the dataset, and a slice the part of it that is reserved for one
+    account. `amounts` has the units to move, per name of a balance of the cap; a full balance has 2^60. A positive
+    number moves units into the slice, a negative one back to the cap.
     """
     return canonical(amounts)
 
 
 def read_amounts(text: str) -> dict[str, int]:
-    """Return the units (2^60 in a full balance) that an entry moves between a dataset's cap and an account's slice.
+    """Return the units that a ledger entry moves between a dataset's cap and an account's slice, per balance name.
 
-    The cap is the joint budget of all accounts, and a slice the part of it that is reserved for one. The keys are names
-    of the cap's balances. `text` is the JSON text of `write_amounts`. Raises `ValueError` for JSON of another form, or
-    for an amount of 0.
+    The cap is the joint budget of all accounts on the dataset, and a slice the part of it that is reserved for one
+    account. A positive number moves units into the slice, a negative one back to the cap; a full balance has 2^60.
+    `text` is the JSON text that `write_amounts` returned. Raises `ValueError` for JSON of another form, or for an
+    amount of 0.
     """
     amounts = json.loads(text)
     if not isinstance(amounts, dict) or not all(type(units) is int and units for units in amounts.values()):
@@ -122,18 +126,19 @@ def read_amounts(text: str) -> dict[str, int]:
 
 
 def record_hash(previous: str, holder: int, at: int, body: str) -> str:
-    """Return the hash of an opening or audit event, which covers `previous`, the hash of the record before it.
+    """Return the hash of a record (the opening of an account or joint budget, or an audit event) in its hash chain.
 
-    `holder` is the record's number, `at` its timestamp in microseconds since 1970, and `body` its text.
+    The hash covers all arguments: `previous` is the hash of the record before, `holder` the record's number, `at` its
+    timestamp in microseconds since 1970, and `body` its text.
     """
     return digest(f"{previous}\n{holder}\n{at}\n{digest(body)}")
 
 
 def link(previous: str, position: int, at: int, contents: str) -> str:
-    """Return the hash of an entry, which covers its contents and the hash of the entry before it (`previous`).
+    """Return the hash of an entry in its account's hash chain.
 
-    `position` is the entry's place in the account's chain, `at` its timestamp in microseconds since 1970, and
-    `contents` the digest of its contents.
+    The hash covers all arguments: `previous` is the hash of the entry before, `position` the entry's place in the
+    chain, `at` its timestamp in microseconds since 1970, and `contents` the digest of the entry's contents.
     """
     # A trigger in PostgreSQL computes this hash, too.
     return digest(f"{previous}\n{position}\n{at}\n{contents}")
@@ -141,14 +146,14 @@ def link(previous: str, position: int, at: int, contents: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contents:
-    """The contents of an entry, before the entry has a position in its account's hash chain.
+    """The contents of an entry, such as a charge, without its position in its account's hash chain.
 
     - `account` is the account's name, `kind` is "charge", for example, and `key` is the idempotency key.
     - `period` is the budget period, or "" for an account without periods.
-    - `uses` is a JSON list of guarantees with counts: those that a charge draws, or that a settlement (the entry with
-      the answer of a charge) gives back.
-    - `text` is the request of a charge, the answer of a settlement or release, or the units that a slice entry moves
-      between a dataset's joint budget and the part reserved for the account.
+    - `uses` is a JSON list of guarantees with counts. For a charge, these are the guarantees that it pays for; for a
+      settlement (the entry with the answer of a charge), those that are refunded.
+    - `text` is the request of a charge, or the answer of a settlement or release. For a slice entry, it has the units
+      that move between a dataset's joint budget and the part reserved for the account.
     - `moves` lists the balance changes as JSON rows: number of the record that opened the account or cap, period,
       balance name, amount.
     """
@@ -177,7 +182,7 @@ class Contents:
 def release_key(charge_key: str, part: str) -> str:
     """Return the key of the entry that stores the answer of one part of a charge: two lines of text.
 
-    The first line is `charge_key`, the key of the charge, and the second is `part`, the name of the part.
+    The first line is `charge_key`, the idempotency key of the charge, and the second line is `part`, the part's name.
     """
     # Names are printable, so neither contains a line break, and the database finds the charge by the first line.
     return f"{charge_key}\n{part}"
@@ -206,7 +211,7 @@ class Entry:
 
     @property
     def uses(self) -> tuple[Use, ...]:
-        """The privacy guarantees, with counts, that this entry draws or, if it answers a charge, gives back."""
+        """The privacy guarantees, with counts, that this entry pays for or, if it answers a charge, gives back."""
         return read_uses(self.contents.uses)
 
     def to_dict(self) -> "EntryRecord":

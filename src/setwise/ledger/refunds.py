@@ -1,7 +1,7 @@
-"""Comparisons of a charge's uses with those that its settlement returns, and with registered uses that remain.
+"""Refunds: what a charge paid for, compared with what is returned, and registered uses that are lacking.
 
-A settlement is the entry that stores the answer of a charge. Registered uses are those that were fixed when the account
-was opened.
+Registered uses are privacy guarantees, with counts, that were fixed when the account was opened. The entry that stores
+the answer of a charge may return those that were not needed.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,7 @@
-"""The register: one hash chain over the openings of accounts and caps, and over audit events.
+"""The register: one hash chain of records, each of which opens an account or a cap, or is an audit event.
 
-Each record has a number, `holder`. All other tables identify an account or cap by the number of the record that opened
-it. A cap is the joint budget of a dataset's accounts.
+A cap is the joint budget of a dataset's accounts. Each record has a number, `holder`. All other tables identify an
+account or cap by the number of the record that opened it.
 """
 
 import json
@@ -32,9 +32,10 @@ AUDIT_EVENT_KINDS: tuple[AuditEventKind, ...] = get_args(AuditEventKind)
 class AuditEvent:
     """One audit event, such as the freezing of an account: the person `by` did `action` to the `subject`.
 
-    - `kind` is "act" for an action named by a caller of `Ledger.record`. The other kinds, named like their `action`,
-      are "freeze", "thaw", "close", "dataset" (a registration), "head" (a signed record of where all chains ended) and
-      "seal" (a digest of changes that early hashes do not cover).
+    - `kind` is "act" for an action that a caller of `Ledger.record` named freely, such as "person.added". The ledger's
+      own kinds are "freeze", "thaw", "close", "dataset" (a registration), "head" (a signed record of where all hash
+      chains of the ledger ended) and "seal" (a digest of balance changes that early hashes do not cover); `action` then
+      equals `kind`.
     - `details` has further JSON values.
     """
 
@@ -56,13 +57,14 @@ class AuditEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """A record of the ledger: the opening of an account or a cap (a dataset's joint budget), or an audit event.
+    """A numbered record of the ledger: the opening of an account or a cap (a joint budget), or an audit event.
 
-    - `holder` is the record's number.
+    - `holder` is the record's number. Other tables use it as the identifier of the account or cap that the record
+      opens.
     - `kind` is "setwise", "filter" or "cap" for an opening, or the kind of the audit event.
     - `name` is the name of the account, dataset or action.
     - `at` is the timestamp in microseconds since 1970.
-    - `body` is the JSON text of the terms or the event.
+    - `body` is the JSON text of the opened account's terms (promise and budget), or of the audit event.
     - `previous` is the hash of the record before, and `hash` the hash of this record.
     """
 
@@ -81,12 +83,15 @@ class Record:
 
     @property
     def terms(self) -> Terms:
-        """The terms of the account or cap (joint budget) that this record opens; not for a record of an audit event."""
+        """The terms (promise and budget) of the account or joint budget that this record opens.
+
+        Only for a record that opens one: the record of an audit event has no terms.
+        """
         return Terms.read(self.body)
 
     @property
     def event(self) -> AuditEvent:
-        """The audit event in this record; not for a record that opens an account or a joint budget (a cap)."""
+        """The audit event in this record, which must not be the record of an opened account or cap."""
         return AuditEvent.read(self.body)
 
     def to_dict(self) -> "ActRecord":
@@ -112,7 +117,8 @@ def _append(connection: Connection, kind: str, name: str, body: str, at: int, to
     """Append a record to the ledger's chain of openings and audit events, and return the record.
 
     - `kind`, `name`, `body` and `at` (microseconds since 1970) are fields of the record.
-    - `totals` are the sizes of the balances that the record opens, in units per balance name; most have 2^60.
+    - `totals` has the size of each balance of the opened account or joint budget, in units, by balance name. Most
+      balances have 2^60 units. An audit event has no balances.
 
     Requires: runs inside `Store.writing`.
     """
@@ -134,16 +140,16 @@ def _append(connection: Connection, kind: str, name: str, body: str, at: int, to
 
 
 def write_record(connection: Connection, terms: Terms, at: int) -> Record:
-    """Append the opening of an account or cap (joint budget) with these `terms` to the records; return the new record.
+    """Append the record that opens an account or cap (joint budget) with these `terms`, and return the record.
 
-    `at` is the time of the opening, in microseconds since 1970. Unlike `write_opening`, this inserts no row into the
-    table of accounts.
+    `at` is the time of the opening, in microseconds since 1970. No row is inserted into the table of accounts, because
+    the restoring of an export inserts that row itself. To open a new account, call `write_opening`.
     """
     return _append(connection, terms.kind, terms.name, terms.body(), at, terms.lines())
 
 
 def write_opening(connection: Connection, terms: Terms, at: int) -> Record:
-    """Open an account or a cap (the joint budget of a dataset's accounts) with these `terms`; return the new record.
+    """Open an account, or a cap (the joint budget of a dataset's accounts), with these `terms`; return its new record.
 
     An account also gets a row in the table of accounts. `at` is the time of the opening, in microseconds since 1970.
     """
@@ -182,9 +188,10 @@ def account_row(record: Record) -> dict[str, object]:
 
 
 def records_of(connection: Connection, after: int = 0, *conditions: ColumnElement[bool]) -> list[Record]:
-    """Return the records (openings of accounts and joint budgets, and audit events) numbered above `after`, in order.
+    """Return the ledger's records with a number above `after`, in the order of their numbers.
 
-    Only records that meet all `conditions`, SQL expressions on the table of openings, are returned.
+    A record is the opening of an account or a joint budget, or an audit event. `conditions` are SQL expressions on the
+    table `openings`; only records that satisfy all of them are returned.
     """
     columns = [openings.c[name] for name in ("holder", "kind", "name", "at", "body", "previous", "hash")]
     chosen = select(*columns).where(openings.c.holder > after, *conditions).order_by(openings.c.holder)
@@ -200,18 +207,20 @@ _MOVES: Mapping[AuditEventKind, tuple[tuple[State, ...], State]] = {
 
 
 def next_state(state: State, kind: AuditEventKind) -> State | None:
-    """Return an account's state after an audit event of `kind` ("freeze", "thaw", "close"), given its `state` before.
+    """Return the state of an account after an audit event of `kind` "freeze", "thaw" or "close".
 
-    Returns None if an account in that state does not allow the event, such as thawing an account that is not frozen.
+    `state` is the account's state before the event. The result is None if the event is impossible in that state, such
+    as the thawing of an account that is not frozen.
     """
     before, after = _MOVES[kind]
     return after if state in before else None
 
 
 def change_state(connection: Connection, name: str, event: AuditEventKind, *, by: str, reason: str, at: int) -> None:
-    """Freeze, thaw or close the account `name`, and record the audit event with `by`, `reason` and the timestamp `at`.
+    """Freeze, thaw or close the account `name`, as `event` says, and record this as an audit event.
 
-    Raises `InvalidParameter` if the account's state does not allow the event.
+    `by` is the person who acts, `reason` a text for the audit log, and `at` the timestamp in microseconds since 1970.
+    Raises `InvalidParameter` if the event is impossible in the account's state, such as thawing an open account.
     """
     row = connection.execute(
         select(accounts.c.holder, accounts.c.state, accounts.c.entries).where(accounts.c.name == name).with_for_update()
@@ -225,11 +234,12 @@ def change_state(connection: Connection, name: str, event: AuditEventKind, *, by
 
 
 class _KnownSources(NamedTuple):
-    """A cache of the registrations of datasets that were read from a ledger.
+    """A cache of the registrations of datasets in one ledger, so that each registration is read only once.
 
-    - `holder` is the number of the last record that was read, and `hash` its hash.
-    - `sources` has a triple per registration that is not set apart from others: the dataset's name, digests that
-      identify its data, and digests of the folders around the data.
+    - `holder` is the number of the last record of the ledger that was read, and `hash` is that record's hash.
+    - `sources` has a triple for each registration: the dataset's name, digests that identify the dataset's data, and
+      digests of the folders that contain the data. Registrations that a steward set apart are left out: by them, a name
+      is given a budget separate from other names of the same data.
     """
 
     holder: int
@@ -249,9 +259,10 @@ _REGISTRATIONS = (
 
 
 def _registered_sources(connection: Connection) -> tuple[tuple[str, set[str], set[str]], ...]:
-    """Return a triple for every registration of a dataset, except those that a steward has set apart from others.
+    """Return a triple for every registration of a dataset: (dataset name, digests of its data, digests of its folders).
 
-    A triple is (name of the dataset, digests of its data, digests of the folders around the data).
+    Its folders are those that contain the data. Registrations that a steward set apart are left out: by them, a name is
+    given a budget separate from other names of the same data. The result tells which names read the same data.
     """
     last = connection.execute(_LAST_RECORD).one_or_none()
     if last is None:
@@ -272,10 +283,10 @@ def _registered_sources(connection: Connection) -> tuple[tuple[str, set[str], se
 
 
 def same_data(connection: Connection, dataset: str) -> frozenset[str]:
-    """Return `dataset` and the names of all datasets that share data with it, directly or through others.
+    """Return the names of all datasets that share data with `dataset`, directly or through others, and `dataset`.
 
     Two names share data if they were ever registered to read the same file, folder or table, or if one reads a folder
-    that contains the data of the other. Registrations that a steward gave a reason to keep apart do not count.
+    that contains the data of the other. A registration does not count if a steward gave a reason to keep it apart.
     """
     sources = _registered_sources(connection)
     names = {dataset}
@@ -297,11 +308,14 @@ def _source_of(event: AuditEvent) -> tuple[set[str], set[str]]:
 
 
 def check_pays(connection: Connection, *, account: str, dataset: str, known_as: str) -> None:
-    """Raise `InvalidParameter` unless an account on `dataset` may pay for questions about the data `known_as`.
+    """Raise `InvalidParameter` unless an account may pay for questions about the data named `known_as`.
 
-    An account on a dataset pays for that dataset only, under any name of the same data. An account on no dataset
-    (`dataset` is empty) may not pay for data on which the ledger has accounts or a joint budget, because the joint
-    promise of these accounts would miss its charges. `account` is the account's name, for the message.
+    - `account` is the account's name, only for the message.
+    - `dataset` is the dataset that the account was opened for, or "" for none.
+
+    An account opened for a dataset pays for that dataset only, under any name of the same data. An account opened for
+    none may not pay for data on which the ledger has accounts or a joint budget, because the joint promise of these
+    accounts would not include its charges.
     """
     names = same_data(connection, known_as) if known_as else frozenset({known_as})
     if dataset and dataset not in names:
@@ -319,9 +333,9 @@ def check_pays(connection: Connection, *, account: str, dataset: str, known_as: 
 
 
 def cap_of(connection: Connection, dataset: str) -> int | None:
-    """Return the record number of the cap on the data that `dataset` reads, or None if it has no cap.
+    """Return the record number of the cap on the data that `dataset` reads, or None if there is no cap on this data.
 
-    A cap is the joint budget of a dataset's accounts, identified by the number of the record that opened it.
+    A cap is the joint budget of a dataset's accounts. It is identified by the number of the record that opened it.
     """
     names = same_data(connection, dataset)
     caps = select(openings.c.holder).where(openings.c.kind == "cap", openings.c.name.in_(names))
@@ -331,7 +345,8 @@ def cap_of(connection: Connection, dataset: str) -> int | None:
 def units_on(connection: Connection, dataset: str) -> set[str]:
     """Return the units of privacy that are protected for the data of `dataset`, such as {"user"}; empty if unknown.
 
-    These are the units of all registrations, joint budgets and accounts on the data, under any of its names.
+    A unit of privacy is what neighbouring tables differ in: a user, or a part of a user such as "user,day". The result
+    has the units of all registrations, joint budgets and accounts on the data, under any name of the data.
     """
     # Closed accounts are included, because their answers stay in the joint promise.
     names = same_data(connection, dataset)
@@ -347,9 +362,10 @@ def units_on(connection: Connection, dataset: str) -> set[str]:
 
 
 def check_unit_of(connection: Connection, dataset: str, unit: str) -> None:
-    """Raise `InvalidParameter` if the data of `dataset` is protected by another unit of privacy than `unit`.
+    """Raise `InvalidParameter` if the ledger protects another unit of privacy than `unit` for the data of `dataset`.
 
-    The unit of privacy is a user, or a part such as a day of a user. Nothing is checked if `dataset` is empty.
+    A unit of privacy is what neighbouring tables differ in: a user, or a part of a user such as "user,day". Nothing is
+    checked if `dataset` is empty.
     """
     # Epsilons of two units do not add up, so a joint promise or a cap is about one unit. Accounts without a dataset
     # have neither.
@@ -376,11 +392,11 @@ def register_dataset(
 ) -> None:
     """Append an audit event that records which data the dataset `name` reads, unless an equal one was recorded before.
 
-    - `reads` are texts that identify the data, and `within` are the folders that contain it.
+    - `reads` are texts that identify the data, and `within` are the folders that contain the data.
     - `definition` is the dataset's definition as text, or empty.
     - `by` is the person who registers, and `at` the timestamp in microseconds since 1970.
-    - `apart`, if not empty, is the reason why this name shares neither cap (joint budget) nor joint promise with other
-      names that read the same data.
+    - `apart`, if not empty, is the reason why accounts on this name have neither a cap (joint budget) nor a joint
+      promise in common with accounts on other names of the same data.
     - `unit` is the unit of privacy that all accounts on the dataset protect, such as "user" or "user,day".
 
     Raises `BadRequest` if the accounts on all names that read this data would not draw on one cap, or if these names
@@ -414,7 +430,7 @@ def register_dataset(
 
 
 def registrations_of(connection: Connection, name: str) -> list[AuditEvent]:
-    """Return the audit events that registered the dataset `name`, in order."""
+    """Return the audit events that registered the dataset `name`, from the oldest to the latest."""
     statement = select(openings.c.body).where(openings.c.kind == "dataset", openings.c.name == name)
     return [AuditEvent.read(body) for body in connection.execute(statement.order_by(openings.c.holder)).scalars()]
 
@@ -432,20 +448,20 @@ def _caps_drawn_on(connection: Connection, names: frozenset[str]) -> set[int | N
 
 
 def events_of(connection: Connection, after: int = 0, actions: Sequence[str] = ()) -> Iterator[Record]:
-    """Yield the records of audit events whose number is above `after`, in order.
+    """Yield the records of audit events whose number is above `after`, in the order of their numbers.
 
-    If `actions` is not empty, only events of the kind "act" with one of these actions are yielded, which leaves out
-    events such as "freeze".
+    If `actions` is not empty, only events of the kind "act" (recorded by callers of `Ledger.record`) with one of these
+    actions are yielded. The ledger's own events, such as "freeze", are then left out.
     """
     acts = (openings.c.kind == "act", openings.c.name.in_(actions)) if actions else ()
     return (record for record in records_of(connection, after, *acts) if record.kind in AUDIT_EVENT_KINDS)
 
 
 def accounts_on(connection: Connection, dataset: str) -> Select[tuple[int]]:
-    """Return a SELECT statement that finds the numbers of all accounts on `dataset`, or on another name of its data.
+    """Return a SELECT statement that finds the numbers of all accounts on the data of `dataset`, under any name.
 
-    An account's number is that of the record that opened it. `connection` is used now to find the other names; the
-    caller executes the statement.
+    An account's number is that of the record that opened the account. `connection` is used now, to find all names of
+    the data; the caller executes the statement.
     """
     return select(accounts.c.holder).where(accounts.c.dataset.in_(same_data(connection, dataset)))
 

@@ -47,10 +47,11 @@ RULE = "rule"
 
 
 class Rule(IntEnum):
-    """Which of its two balances a cap (the joint budget of a dataset's accounts) still pays from.
+    """From which of its two balances a cap (the joint budget of a dataset's accounts) still pays.
 
-    - `BOTH`: the Gaussian wallet (mu squared) and the sum of epsilons have each been able to pay for all uses so far.
-    - `WALLET` or `SUM`: only this balance can pay, and the other was dropped for good.
+    - `BOTH`: from each of them. So far, the Gaussian wallet (mu squared) alone and the sum of epsilons alone could each
+      have paid for all uses.
+    - `WALLET` or `SUM`: from this balance only; the other was dropped for good.
     """
 
     # The values are the units spent of the balance "rule", which has 3. If two concurrent transactions each drop a
@@ -143,11 +144,11 @@ class CapTotals:
                 assert_never(self.keep)
 
     def pay(self, uses: Sequence[Use], slice_units: Mapping[str, int], rule: Rule) -> dict[str, int] | None:
-        """Return the units, per balance name, that an account's slice of the cap pays for `uses`.
+        """Return the units, per balance name, that an account's slice of the cap pays for `uses`; None if too few.
 
-        None if the slice has too few units. A slice is the part of the cap (a dataset's joint budget) that is reserved
-        for one account; `slice_units` are its units (2^60 in a full balance), per balance name. `uses` are privacy
-        guarantees with counts. `rule` says which of the cap's balances pay.
+        A slice is the part of the cap (a dataset's joint budget) that is reserved for one account; `slice_units` are
+        its units (2^60 in a full balance), per balance name. `uses` are privacy guarantees with counts. `rule` says
+        which of the cap's balances pay.
 
         Theorem: docs/optimal-composition.md, "Slices".
         """
@@ -189,10 +190,10 @@ class CapTotals:
         )
 
     def pays_well(self, uses: Sequence[Use], price: Mapping[str, int]) -> bool:
-        """Return whether the `price` of `uses` in an account's slice is at most 2% above the lowest price in the cap.
+        """Return whether `price`, which an account's slice would pay for `uses`, is at most 2% above the lowest price.
 
         A slice is the part of the cap (a dataset's joint budget) that is reserved for one account. A smaller slice pays
-        more; if it is more than 2%, the caller refills the slice first. The lowest price is that in a full cap. `uses`
+        a higher price, and a full cap the lowest. If the result is False, the caller refills the slice first. `uses`
         are privacy guarantees with counts. `price` has units (2^60 in a full balance) per balance name, of which only
         those of the wallet (mu squared) are compared.
         """
@@ -205,13 +206,13 @@ class CapTotals:
 
         A slice is the part of the cap (a dataset's joint budget) that is reserved for one account.
         - `uses` are privacy guarantees with counts.
-        - `slice_units` are the units in the slice now, per balance name, and `free` those of the cap in no slice. A
-          full balance has 2^60 units.
+        - `slice_units` are the units in the slice now, per balance name. `free` are the units of the cap that are in no
+          slice. A full balance has 2^60 units.
         - `rule` says which of the cap's balances pay.
 
         The result is what the slice lacks to pay at most 2% more than the lowest price, and a 16th of the free units,
-        so that not every charge needs a refill. If that is more than is free, the result is what is free, and the slice
-        may still be too small; the caller finds out with `pay`.
+        so that not every charge needs a refill. If fewer units are free, the result is all free units. The slice may
+        then still be too small; the caller finds out with `pay`.
         """
         wanted = self.needs(uses, rule)
         if WALLET in wanted:
@@ -241,12 +242,14 @@ class CapTotals:
         return wanted
 
     def rule_for(self, uses: Sequence[Use], remaining: Mapping[str, int], rule: Rule) -> Rule | None:
-        """Return which balances of the cap (a dataset's joint budget) still pay after a payment for `uses`.
+        """Return which balances of the cap (a dataset's joint budget) would still pay after a payment for `uses`.
 
-        `uses` are privacy guarantees with counts. `remaining` has the cap's remaining units per balance name (2^60 in a
-        full balance), and `rule` says which balances pay now: "wallet" (mu squared), "sum" (of epsilons) or both. The
-        result is `rule` if every balance that pays now can pay for `uses`. If only one of two can, it is that balance,
-        and if none can, None.
+        - `uses` are privacy guarantees with counts.
+        - `remaining` has the cap's remaining units per balance name (2^60 in a full balance).
+        - `rule` says which balances pay now: "wallet" (mu squared), "sum" (of epsilons) or both.
+
+        A balance that cannot pay for `uses` is dropped for good. So the result is `rule` if every balance that pays now
+        can pay for `uses`, one balance if only this one of two can, and None if none can.
         """
         within = {
             balance_name: units <= remaining[balance_name] for balance_name, units in self.needs(uses, rule).items()
@@ -273,10 +276,10 @@ class CapTotals:
     def rule_ended_by(self, uses: Sequence[Use], remaining: Mapping[str, int], rule: Rule) -> Rule | None:
         """Return the balance of the cap (joint budget) that would never pay again after a payment for `uses`.
 
-        The cap pays from "wallet" (mu squared) and "sum" (of epsilons); one that cannot pay for a charge is dropped for
-        good. `uses` are privacy guarantees with counts. `remaining` has the cap's remaining units per balance name, and
-        `rule` says which balances pay now. Returns None if neither would end, or if the cap cannot pay for `uses` at
-        all.
+        The cap pays from "wallet" (mu squared) and "sum" (of epsilons); a balance that cannot pay for a charge is
+        dropped for good. `uses` are privacy guarantees with counts. `remaining` has the cap's remaining units per
+        balance name, and `rule` says which balances pay now. Returns None if neither would end, or if the cap cannot
+        pay for `uses` at all.
         """
         after = self.rule_for(uses, remaining, rule)
         if after is None or after is rule:
@@ -290,9 +293,9 @@ class CapTotals:
     def worth(self, amounts: Mapping[str, int]) -> Spent:
         """Return the failure probability of all that the cap (joint budget) has paid for, rounded up, as a `Spent`.
 
-        The rho of the result means nothing: it is 0 if the cap's Gaussian wallet paid nothing, and infinity otherwise,
-        because a cap does not record the zCDP rho (`rho_drawn` in status.py computes it). `amounts` has the units (2^60
-        in a full balance) spent, per balance name.
+        The rho of the result says nothing about the charges: it is 0 if the cap's Gaussian wallet paid nothing, and
+        infinity otherwise, because a cap does not record the zCDP rho (`rho_drawn` in status.py computes it). `amounts`
+        has the units (2^60 in a full balance) spent, per balance name.
         """
         return Spent(math.inf if amounts[WALLET] else 0.0, worth_above(amounts[FAILURE], self.failure))
 
@@ -364,11 +367,12 @@ class CapTotals:
 class _Costs:
     """The cost of some privacy guarantees to a cap (a dataset's joint budget), in units; a full balance has 2^60.
 
-    - `failure` is their failure probability.
+    - `failure` is the failure probability of the guarantees.
     - `summed` is the sum of their largest losses; it is above 2^60 if a loss is unbounded.
-    - `prices` lists pairs (balance of the wallet of mu squared after paying, price), from the largest balance down to
-      0. It is empty if a guarantee has no finite price.
-    - `well` is 102% of the price in a full wallet, where the price is lowest.
+    - `prices` lists pairs (units of the wallet of mu squared that remain after the payment, price in units), from the
+      largest remaining balance down to 0. It is empty if a guarantee has no finite price.
+    - `well` is 102% of the price in a full wallet, where the price is lowest. A slice (the part of the cap that is
+      reserved for an account) that would pay more is refilled first.
     - `rounding` is the most units by which the prices of two platforms may differ.
     """
 
@@ -417,9 +421,10 @@ def _costs_of(cap: CapTotals, uses: tuple[Use, ...]) -> _Costs:
 
 
 def _cost(uses: tuple[Use, ...], level: float) -> Fraction | None:
-    """Return the exact sum of the prices of `uses` in a Gaussian wallet that has the balance `level` after them.
+    """Return the exact sum of the prices of `uses`, if `level` remains in a Gaussian wallet after they are paid.
 
-    `uses` are privacy guarantees with counts. Prices and balance are in mu^2. Returns None if a price is infinite.
+    A Gaussian wallet is a budget in mu^2; the prices and `level` are in mu^2, and a price is the higher the less
+    remains. `uses` are privacy guarantees with counts. Returns None if a price is infinite.
     """
     total = Fraction(0)
     for use in uses:

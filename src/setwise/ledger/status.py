@@ -41,16 +41,17 @@ class AccountStatus:
     """The budget and state, in its present period, of an account or a cap (the joint budget of a dataset's accounts).
 
     - `terms` has the promise and the whole budget.
-    - `period` names the budget period, and is empty without periods.
-    - `left` and `spent` are the remaining and the spent budget as privacy guarantees, with counts. For a budget of
-      units, `left` has the largest guarantees that can still be paid, and `spent` bounds the loss of all charges (but
-      is empty once a menu account no longer knows its sum).
+    - `period` names the budget period; it is empty if the budget never starts afresh.
+    - `left` and `spent` are the remaining and the spent budget as privacy guarantees, with counts. Registered
+      guarantees are listed with their remaining and spent counts. For any other budget, `left` has the largest
+      guarantees that can still be paid, and the composition of `spent` bounds the privacy loss of all charges (but
+      `spent` is empty once a menu account no longer knows its sum).
     - `share_left` is the remaining share of the budget, from 0 to 1.
     - `charges` is the number of charges since the opening, in all periods.
     - `state` is "open", "frozen" or "closed".
-    - `drawn` are the guarantees drawn, with counts, or None if only sums are known.
-    - `worth` are the zCDP rho and the failure probability of everything drawn, and `largest` is the sum of its largest
-      losses (infinite if unknown).
+    - `drawn` are the guarantees that were paid for, with counts, or None if only sums are known.
+    - `worth` are the zCDP rho and the failure probability of everything paid for, and `largest` is the sum of its
+      largest losses (infinite if unknown).
     - `amounts` has the units spent in the period, per balance name.
     - `charge_uses` has the guarantees of each charge in the period, and the delta of its question. `more_like_last` is
       how many more charges like the last one can be paid. Both are None unless the account's entries were read.
@@ -120,23 +121,23 @@ class AccountStatus:
 
     @property
     def delta(self) -> float:
-        """The delta at which the account's promised epsilon, and its odometer (the bound on what was spent), hold."""
+        """The delta of the account's promise, and of its odometer (the bound on the epsilon spent so far)."""
         return self.terms.delta
 
     @property
     def every(self) -> BudgetPeriod | None:
-        """The calendar period after which the account's budget starts afresh; None if it never does."""
+        """The kind of calendar period after which the account's budget starts afresh; None if it never does."""
         return self.terms.period
 
     @property
     def odometer(self) -> CertifiedBound:
-        """A certified bracket of the epsilon of everything paid for so far in the period, valid as a stopping rule.
+        """A certified bracket of the epsilon of everything paid for so far in the period.
 
-        That is: for every epsilon fixed in advance, all answers given before the upper end exceeds it are together
-        (epsilon, delta)-DP. In the result of `Account.status_by_entries`, the upper end is at most the sum of the
-        epsilons of single charges, as long as their deltas add up to at most (delta - f) / 2, where f is the part of
-        delta for outright failures (which may reveal everything). Computing the odometer takes up to some tenths of a
-        second; the result is cached.
+        Its upper end may be used as a stopping rule: for every epsilon fixed in advance, all answers given before the
+        upper end exceeds that epsilon are together (epsilon, delta)-DP. In the result of `Account.status_by_entries`,
+        the upper end is at most the sum of the epsilons of single charges, as long as their deltas add up to at most
+        (delta - f) / 2, where f is the part of delta for outright failures (which may reveal everything). Computing the
+        odometer takes up to some tenths of a second; the result is cached.
 
         Theorem: docs/optimal-composition.md, "Odometers".
         """
@@ -146,8 +147,8 @@ class AccountStatus:
     def charged(self) -> tuple[float, float] | None:
         """The sum of the epsilons, and the sum of the deltas, of the account's charges in the period, rounded up.
 
-        Each charge is (epsilon, delta)-DP by itself. None if the entries were not read, if no epsilon is known for one
-        of the charges, or if there are over 500 different charges.
+        Each charge is (epsilon, delta)-DP by itself, and these are its epsilon and delta. None if the entries were not
+        read, if no epsilon is known for one of the charges, or if there are over 500 different charges.
         """
         return None if self.charge_uses is None else sum_of_charges(self.terms, self.charge_uses)
 
@@ -155,9 +156,9 @@ class AccountStatus:
     def path_odometer(self) -> CertifiedBound:
         """A bracket whose upper end the privacy loss of the answers never exceeds, except with probability delta.
 
-        The bracket is about everything paid for in the period. Its upper end can be larger than that of `odometer`,
-        which makes the weaker statement that answers are (epsilon, delta)-DP if questions stop before a fixed epsilon
-        is exceeded.
+        The bracket is about everything paid for in the period. Its upper end can be larger than that of `odometer`. The
+        statement of `odometer` is weaker: answers are (epsilon, delta)-DP if questions stop before its upper end
+        exceeds an epsilon that was fixed in advance.
         """
         return pathwise_odometer(self.terms, self.drawn, self.worth, self.largest)
 
@@ -165,9 +166,11 @@ class AccountStatus:
     def epsilon_left(self) -> float | None:
         """The largest epsilon of one further question that the account can pay for, rounded down.
 
-        It is the larger of two: that of a question with Gaussian noise that uses up the wallet (a budget in mu
-        squared), and what remains of the sum of epsilons, which pays for pure DP. The dataset's joint budget (cap) may
-        still refuse the question. None for an account of guarantees that were registered at its opening.
+        An account can pay in two ways: from its wallet (a budget in mu squared), or from the remaining sum of epsilons.
+        So the result is the larger of two numbers: the epsilon, at the account's delta, of Gaussian noise that uses up
+        the whole wallet, and the epsilon that remains of the sum, for pure DP. The dataset's joint budget (cap) may
+        still refuse the question. None for an account of guarantees that were registered at its opening: `left` lists
+        what it can pay for.
         """
         if self.terms.uses:
             return None
@@ -177,10 +180,10 @@ class AccountStatus:
         return max(by_wallet, self._summed_epsilon_left)
 
     def epsilon_left_after(self, uses: Sequence[Use]) -> float | None:
-        """Return the `epsilon_left` that a charge of `uses` (privacy guarantees with counts) would leave.
+        """Return what `epsilon_left` would be after a charge of `uses` (privacy guarantees with counts).
 
-        None if the account has no wallet (a budget in mu squared beside a sum of epsilons), has registered guarantees,
-        or cannot pay for `uses`. Nothing is charged.
+        `epsilon_left` is the largest epsilon of one further question. None if the account has no wallet (a budget in mu
+        squared beside a sum of epsilons), has registered guarantees, or cannot pay for `uses`. Nothing is charged.
         """
         totals = self.terms.totals
         if self.terms.uses or not isinstance(totals, WalletTotals):
@@ -197,8 +200,8 @@ class AccountStatus:
         """The largest epsilon of one further question with Laplace noise that the account can pay for, rounded down.
 
         It can be smaller than `epsilon_left`, because Laplace noise costs more from a wallet (a budget in mu squared)
-        than Gaussian noise of the same epsilon. None for an account of guarantees that were registered at its opening,
-        and for an account without a wallet or with an empty one.
+        than Gaussian noise of the same epsilon. None if the account has no wallet, if the wallet is empty, or if the
+        account has guarantees that were registered at its opening.
         """
         sigmas = [use.guarantee.sigma for use in self.left if isinstance(use.guarantee, Gaussian)]
         if self.terms.uses or not isinstance(self.terms.totals, WalletTotals) or not sigmas:
@@ -211,7 +214,7 @@ class AccountStatus:
 
     @property
     def _summed_epsilon_left(self) -> float:
-        """The epsilon by which the sum of the epsilons of all charges may still grow before it reaches its limit.
+        """How much epsilon the account can still pay from its sum of epsilons, before the sum reaches its limit.
 
         It is 0 if the account has no such limit, if the sum so far is unknown, or if only a rounding error remains.
         """
@@ -327,9 +330,10 @@ def _epsilon_left(terms: Terms, remaining_uses: tuple[Use, ...], share_left: flo
 
     It is at most the promised epsilon, and 0 if nothing remains.
     - `terms` has the account's promise.
-    - `remaining_uses` are the remaining budget as privacy guarantees. The first of them that is not a mere failure
-      probability is the mechanism of the question.
-    - `share_left` is the remaining share of the budget, from 0 to 1; at 1 the result is the promised epsilon.
+    - `remaining_uses` are the remaining budget as privacy guarantees. The first that is not a mere failure probability
+      is the mechanism of the question.
+    - `share_left` is the remaining share of the budget, from 0 to 1. If it is 1, because nothing was spent, the result
+      is the whole promised epsilon.
     """
     mechanisms = [use for use in remaining_uses if not isinstance(use.guarantee, ApproxDP)]
     if not mechanisms:
@@ -393,12 +397,12 @@ class Joint:
 def joint_of(
     dataset: str, terms: Sequence[Terms], cap: AccountStatus | None, *, delta: float | None, periods: int
 ) -> Joint:
-    """Return the joint (epsilon, delta) promise of all accounts opened on `terms`, even if their analysts collude.
+    """Return the joint (epsilon, delta) promise of the accounts with these `terms`, even if their analysts collude.
 
-    If the cap promises a smaller epsilon at no larger delta, the epsilon is that of the cap.
+    If the cap promises a smaller epsilon at no larger delta, the result has the epsilon of the cap.
     - `dataset` is the name of their dataset, and `cap` the status of its cap (a joint budget), or None.
     - If `delta` is None, it is the sum of the deltas of all accounts and composed periods, but at most 0.5.
-    - `periods` is the number of budget periods that are composed for an account whose budget starts afresh.
+    - `periods` is the number of budget periods to compose for each account whose budget starts afresh.
 
     Requires: the number of rounds of question and answer is finite; one pair of neighbouring datasets is used by all
     accounts; and the question of every use is fixed when it is charged, or the use was reserved.

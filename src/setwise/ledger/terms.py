@@ -27,7 +27,7 @@ from setwise.ledger.stores.base import Movement
 
 
 class BudgetPeriod(StrEnum):
-    """The calendar period, in UTC, after which an account's budget starts afresh.
+    """The kind of calendar period, in UTC, after which an account's budget starts afresh.
 
     >>> from datetime import UTC
     >>> moment = datetime(2026, 11, 15, tzinfo=UTC)
@@ -88,12 +88,14 @@ class Terms:
 
     - `kind` is "setwise", "filter" or "cap", and `name` the account's name.
     - `analyst` and `dataset` say whose account it is and which data it may pay for; either may be empty.
-    - `period` is the calendar period after which the budget starts afresh, or None.
+    - `period` is the kind of calendar period after which the budget starts afresh, or None if it never does.
     - `epsilon` and `delta` are the promise, and `unit` is the unit of privacy that is protected, such as "user".
     - `failure_share` is the share of delta for outright failures, which may reveal everything.
-    - `uses` are the registered guarantees, with counts, that a set-wise account draws. The other kinds have none.
-    - `totals` is the budget of a filter or a cap, or the budget of a set-wise account for further guarantees, or None.
-    - `cap` is the number of the record that opened the cap that charges also draw on, or None.
+    - `uses` are the guarantees, with counts, that were registered for a set-wise account, which draws from them. The
+      other kinds have none.
+    - `totals` is the budget of a filter or a cap. For a set-wise account it is the budget for guarantees that are not
+      registered, or None.
+    - `cap` is the number of the record that opened the cap from which charges are also paid, or None.
     - `slices` is True if the account pays its cap from a part of the cap that is reserved for the account.
     """
 
@@ -154,7 +156,7 @@ class Terms:
 
     @property
     def account_totals(self) -> AccountTotals:
-        """The budget from which the account pays for guarantees that are not registered.
+        """The budget from which the account pays for guarantees that were not registered at its opening.
 
         Raises `AssertionError` for an account without such a budget, and for a cap (a joint budget of accounts), from
         which no charge is paid directly.
@@ -164,7 +166,10 @@ class Terms:
         return self.totals
 
     def split(self, uses: Sequence[Use]) -> tuple[list[Use], list[Use]]:
-        """Return two lists: the guarantees in `uses` that were registered at the account's opening, and the others."""
+        """Return two lists: the guarantees in `uses` that were registered at the account's opening, and the others.
+
+        Registered guarantees are drawn from their own counts; a budget pays for the others.
+        """
         registered = {line_of(use) for use in self.uses}
         draws = [use for use in uses if line_of(use) in registered]
         return draws, [use for use in uses if line_of(use) not in registered]
@@ -209,7 +214,10 @@ def _read_totals(record: dict[str, Any]) -> Totals | WalletTotals | MenuTotals |
 
 
 def line_of(use: Use) -> str:
-    """Return the name of the balance that pays a registered guarantee: the text of `use` without count, "pure:0.1"."""
+    """Return the name of the balance that counts a registered guarantee: its written form without the count.
+
+    A `use` of three times 0.1-DP, "pure:0.1x3", for example, is counted by the balance "pure:0.1".
+    """
     return format_use(Use(use.guarantee))
 
 
@@ -267,10 +275,10 @@ def refund_movements(holder: int, uses: Sequence[Use], period: str) -> list[Move
 
 
 def slice_balances(spent: Mapping[str, int]) -> dict[str, int]:
-    """Return the units (2^60 in a full balance) that an account has reserved of its cap, per balance name of the cap.
+    """Return the units that an account has reserved of its cap, per balance name of the cap; 2^60 are a full balance.
 
-    The cap is a dataset's joint budget. `spent` has units per balance name of the account, such as "slice:wallet" for
-    what is reserved of the cap's "wallet".
+    The cap is a dataset's joint budget. `spent` has units per balance name of the account; there, "slice:wallet" is the
+    name for the units reserved of the cap's balance "wallet".
     """
     return {balance_name: spent.get(slice_name, 0) for balance_name, slice_name in SLICES.items()}
 
@@ -310,6 +318,7 @@ def entry_movements(
 ) -> list[Movement]:
     """Return the balance changes that the entry `contents` of an account makes; a release makes none.
 
+    A release is an entry with the answer of one part of a question.
     - `holder` is the number of the record that opened the account, and `terms` are the account's terms.
     - `cap` is the budget of its zCDP cap (a joint budget of the dataset's accounts), or None.
     - `spent` has the units (mostly 2^60 in a full balance) spent before, per balance name; prices may depend on them.
@@ -343,8 +352,9 @@ def setwise_terms(
     - `name` is the account's name, and `uses` are privacy guarantees with counts.
     - `analyst` and `dataset` say whose account it is and which data it may pay for; either may be empty.
     - With `period`, all the uses are available again in every calendar period; None: only once.
-    - `wallet` is a mu: further uses may reveal together as much as one Gaussian mechanism of this mu.
-    - `failure` bounds the probability that any of these further uses fails outright, which may reveal everything.
+    - `wallet`, if not 0, is a mu: besides the registered uses, the account then pays for any others that together
+      reveal at most as much as one Gaussian mechanism of this mu.
+    - `failure` bounds the probability that any of these others fails outright, which may reveal everything.
     - `unit` is the unit of privacy that is protected: "user", or a part of a user such as "user,day".
 
     This can take seconds and hundreds of megabytes.
@@ -371,8 +381,8 @@ def setwise_terms(
 def _wallet_beside(mu: float, failure: float) -> WalletTotals | None:
     """Return the Gaussian wallet (a budget in mu squared) that an account has besides its registered uses.
 
-    The wallet's size is the square of `mu`; the result is None if `mu` is 0. `failure` bounds the probability that any
-    use paid from the wallet fails outright, which may reveal everything.
+    The wallet has the square of `mu`; the result is None if `mu` is 0. `failure` bounds the probability that any use
+    paid from the wallet fails outright, which may reveal everything.
 
     Raises `InvalidParameter` for a failure probability without a wallet.
     """
@@ -465,7 +475,7 @@ def failure_share_of(rule: str, share: float | None) -> float:
 
 
 def filter_promise(rule: str, epsilon: float) -> CertifiedBound:
-    """Return the promise of a filter account or cap (joint budget) as a certified bracket [`epsilon`, `epsilon`].
+    """Return the promised `epsilon` of a filter account or cap (joint budget) as a certified bracket of width 0.
 
     The bracket names the method and the theorem of `rule`, which says how charges add up: "wallet" (mu squared), "menu"
     (fixed costs of listed guarantees) or "zcdp".
@@ -477,9 +487,10 @@ def filter_promise(rule: str, epsilon: float) -> CertifiedBound:
 def uses_priced_by_balance(uses: Sequence[Use], terms: Terms, *, has_slice: bool) -> list[Use]:
     """Return those of the `uses` whose price is valid only if their question is fixed when they are charged.
 
-    If the question is chosen later, these uses must be charged by `Account.reserve` at a higher price. `uses` are
-    privacy guarantees with counts, and `terms` are the account's terms. `has_slice` says whether the account pays a
-    dataset's joint budget (cap) from a part that is reserved for the account.
+    These are the uses whose price depends on the balance that remains after them. If the question is chosen later, they
+    must be charged by `Account.reserve` at a higher price. `uses` are privacy guarantees with counts, and `terms` are
+    the account's terms. `has_slice` says whether the account pays a dataset's joint budget (cap) from a part that is
+    reserved for the account.
     """
     # A question paid from a wallet, a menu or a slice may not be chosen after later answers were seen. Gaussian and
     # (0, delta)-DP uses have a price that is always valid.

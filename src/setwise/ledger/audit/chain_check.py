@@ -59,8 +59,8 @@ class Chain:
     - `count` is the number of entries, and `charges` the number of charges among them.
     - `period` is the latest budget period of an entry.
     - `faults` are the faults that were found.
-    - `by_one_rule` has (position, balance) of each charge that was paid from only one of the two balances of the
-      dataset's joint budget: the Gaussian wallet (an amount of mu squared) or the sum of epsilons. Charges are normally
+    - `by_one_rule` has a pair (position, balance) for each charge that was paid from only one of the two balances of
+      the dataset's joint budget: the Gaussian wallet (an amount of mu squared) or the sum of epsilons. Most charges are
       paid from both.
     """
 
@@ -77,7 +77,7 @@ class ChainCheck:
     """Verifier of one account: recomputes the hash chain of its entries, and the units that each entry should spend.
 
     - `record` is the account's opening, and `cap` the joint budget of the dataset's accounts, or None.
-    - `tally` has the units spent of each balance; the verifier adds to it what the entries should have spent.
+    - `tally` has the units spent of each balance of all accounts; the verifier adds what each entry should have spent.
     - `witnesses` has the hashes that entries must have, because they were signed or stored outside the database.
     - `shut` are the ranges of positions at which the account was frozen or closed.
     - `sealed` has the number of early entries, whose hashes do not cover balance changes, and the digest of these
@@ -164,12 +164,12 @@ class ChainCheck:
         chain.period = max(chain.period, entry.contents.period)
 
     def _check_sense(self, entry: Entry, movements: list[Movement]) -> None:
-        """Check the contents of `entry` by the rules of its kind, and its balance changes; record the faults found.
+        """Check that the contents of `entry` are allowed for its kind, and that its balance changes are right.
 
         The kinds are charges, settlements (answers of charges), releases (answers to one part of a question) and moves
         of reserved budget. `movements` are the balance changes that the database has for the entry. They must equal the
-        changes that follow from the contents, such as the price of a charge. The units that the entry should have spent
-        are added to the tally, which has the sum of units spent per balance.
+        changes that follow from the contents, such as the price of a charge. Faults are recorded. The units that the
+        entry should have spent are added to the tally, which has the sum of units spent per balance.
         """
         contents = entry.contents
         try:
@@ -254,7 +254,7 @@ class ChainCheck:
             self._fault(entry.position, "was released while the account was frozen or closed")
 
     def _check_slice(self, entry: Entry) -> None:
-        """Record a fault unless the slice entry `entry` has the contents that the ledger writes for such entries.
+        """Record a fault unless the slice entry `entry` has the form in which the ledger writes such entries.
 
         A slice entry moves units between the cap (the joint budget of the dataset's accounts) and the account's slice
         (the part of the cap that is reserved for the account). It may also drop one of the balances from which the cap
@@ -292,7 +292,7 @@ class ChainCheck:
         return moves
 
     def _expected_from_slice(self, entry: Entry, cap: CapTotals, movements: Sequence[Movement]) -> list[Movement]:
-        """Return the balance changes that a charge should have if its account pays from a slice of the `cap`.
+        """Return the balance changes that the charge `entry` should have if its account pays from a slice of the `cap`.
 
         The cap is the joint budget of the dataset's accounts, and the slice the part reserved for this account.
         `movements`, the charge's changes in the database, show what was paid. A wrong payment is recorded as a fault.
@@ -341,7 +341,7 @@ class ChainCheck:
 
         They are valid if they differ from `expected`, the units that this machine computes, only by rounding, and are
         enough at this machine's prices. `at` identifies the balance that paid: (number of the account, period, balance
-        name). Always False for any other balance than the wallet (an amount of mu squared, 2^60 units when full),
+        name). The result is False for any balance but the wallet (an amount of mu squared, 2^60 units when full),
         because only prices in the wallet are rounded.
         """
         _, period, balance_name = at
@@ -352,7 +352,7 @@ class ChainCheck:
         return totals.covers(uses, totals.lines()[WALLET] - self._spent_units(period, WALLET), amount)
 
     def _fault(self, position: int, message: str) -> None:
-        """Record a fault of the account's entry at `position`; the text `message` says what is wrong with it."""
+        """Record a fault of the account's entry at `position`; the text `message` says what is wrong with the entry."""
         self._chain.faults.append(Fault(self._terms.name, position, message))
 
 
@@ -366,6 +366,7 @@ The payment must still be enough at the prices of this platform.
 def _place(movement: Movement) -> tuple[int, str, str]:
     """Return the key of the balance that `movement` changes: (number, period, balance name).
 
-    The number is that of the record that opened the account or the cap (a dataset's joint budget) with the balance.
+    The number is that of the record that opened the account or the cap (a dataset's joint budget) to which the balance
+    belongs.
     """
     return movement.holder, movement.period, movement.balance_name

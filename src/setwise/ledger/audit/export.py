@@ -48,8 +48,8 @@ Restoring such an export computes the changes, and appends a seal with a digest 
 def export(connection: Connection, stream: TextIO, tables: Sequence[Table]) -> int:
     """Write the whole ledger, and the rows of `tables`, to `stream` as JSON lines; return the number of lines.
 
-    `tables` are further tables of the same database. The last line has the number of the lines before it and a running
-    digest of them.
+    `tables` are further tables of the same database, such as those of the service. The last line has the number of the
+    lines before it, and a running digest of these lines.
     """
     running, count = "", 0
     for record in _records(connection, tables):
@@ -81,13 +81,13 @@ def _records(connection: Connection, tables: Sequence[Table]) -> Iterator[dict[s
 def _is_priced(terms: Terms) -> bool:
     """Return whether an account with these `terms` is charged prices that depend on its remaining balance.
 
-    Only then may equal entries of the account have different balance changes.
+    Only in such an account may two equal charges have different balance changes.
     """
     return terms.slices or (terms.totals is not None and terms.totals.price_depends_on_balance)
 
 
 def _entry_record(entry: Entry) -> dict[str, object]:
-    """Return an entry of an account as the JSON object of its line in an export."""
+    """Return an entry of an account (a charge, for example) as the JSON object of its line in an export."""
     contents = entry.contents
     return {
         "account": contents.account,
@@ -114,7 +114,7 @@ def _from_json(value: object) -> object:
 
 
 class _Account:
-    """An account while it is restored from an export; `record` is the record that opens it.
+    """An account while it is restored from an export; `record` is the record that opens the account.
 
     The attribute `row` is the account's row for the database, and is updated with each restored entry. `cap` is the
     joint zCDP budget of all accounts on the dataset, which pays for every charge as well; None if there is none.
@@ -127,11 +127,12 @@ class _Account:
         self.row = account_row(record)
 
     def moves(self, contents: Contents, spent: Mapping[str, int], moved: Mapping[str, int] | None) -> list[Movement]:
-        """Return the balance changes of the entry `contents`, for an early export that does not list all of them.
+        """Return the balance changes of an entry in an early export, which does not list all of them.
 
-        `moved` has the changes of the account's own balances that the export lists, or None if it lists none. All other
-        changes are computed from the contents and from `spent`, the units spent before the entry. Both arguments have
-        units per balance name.
+        - `contents` says what the entry is: a charge, for example.
+        - `spent` has the units spent before the entry, per balance name.
+        - `moved` has the changes of the account's own balances that the export lists, in units per balance name; None
+          if it lists none. All other changes are computed from `contents` and `spent`.
         """
         if contents.kind != "charge":
             return entry_movements(self.holder, self.terms, self.cap, contents, spent)
@@ -187,9 +188,12 @@ _BATCH = 2000
 class Restoration:
     """Writes the lines of an export into an empty ledger, inside one transaction, and verifies the whole ledger.
 
-    `tables` are tables of the service that are restored too. `address` names the ledger in messages. `at` is the
-    timestamp, in microseconds since 1970, of the seal, a record that is added for an export of an early format. Raises
-    `InvalidParameter` if the ledger is not empty.
+    - `tables` are tables of the service that are restored too.
+    - `address` names the ledger in messages.
+    - `at` is the timestamp, in microseconds since 1970, of the seal: a record with digests of balance changes, which is
+      added for an export of an early format, whose hashes do not cover the changes.
+
+    Raises `InvalidParameter` if the ledger is not empty.
     """
 
     def __init__(self, connection: Connection, address: str, tables: Sequence[Table], at: int) -> None:
@@ -294,8 +298,9 @@ class Restoration:
     def _append(self, line: dict[str, Any]) -> None:
         """Queue the entry in `line` of the export, with its balance changes, for insertion into the ledger.
 
-        The account's row is updated in memory with the entry's position, hash and timestamp.
-        Raises `InvalidParameter` if the hash of the entry is not the exported one.
+        The row of the entry's account is updated in memory with the entry's position, hash and timestamp, as the
+        account's row has the end of its hash chain. Raises `InvalidParameter` if the hash of the entry is not the
+        exported one.
         """
         account = self._accounts[line["account"]]
         row = account.row
@@ -342,10 +347,10 @@ class Restoration:
         row["period"] = max(str(row["period"]), contents.period)
 
     def _priced_moves(self, account: _Account, contents: Contents, moved: dict[str, int] | None) -> list[Movement]:
-        """Return the balance changes of the entry `contents` of `account`, for an early export that does not list all.
+        """Return the balance changes of an entry of `account` in an early export, which does not list all of them.
 
-        `moved` has the changes of the account's own balances that the export lists, in units per balance name, or None
-        if it lists none. The other changes are computed.
+        `contents` says what the entry is: a charge, for example. `moved` has the changes of the account's own balances
+        that the export lists, in units per balance name, or None if it lists none. The other changes are computed.
         """
         price_key = (contents.account, contents.kind, contents.uses, contents.period)
         if _is_priced(account.terms):
@@ -361,7 +366,7 @@ class Restoration:
         return self._priced[price_key]
 
     def _move(self, account: _Account, position: int, moves: Sequence[Movement]) -> None:
-        """Queue the balance changes `moves` for insertion; they belong to the entry of `account` at `position`.
+        """Queue the balance changes `moves` for insertion; the entry of `account` at `position` in its chain made them.
 
         Raises `InvalidParameter` if a change overdraws its balance.
         """
@@ -378,9 +383,9 @@ class Restoration:
             self._put(movements, entry | change)
 
     def _copy(self, line: dict[str, Any]) -> None:
-        """Queue the row in an export's `line` for insertion into its table, one of the service's own tables.
+        """Queue the row in `line` of the export for insertion into one of the service's own tables.
 
-        Raises `InvalidParameter` if the restoration was not asked for this table, or if the row has other columns than
+        Raises `InvalidParameter` if the caller did not ask to restore this table, or if the row has other columns than
         the table.
         """
         table = self._tables.get(line["table"])
@@ -398,7 +403,7 @@ class Restoration:
             self._flush()
 
     def _flush(self) -> None:
-        """Insert all rows that wait in the queue of the restoration, and empty the queue."""
+        """Insert all queued rows into their tables, and empty the queue."""
         for table, rows in self._waiting.items():
             if rows:
                 self._connection.execute(insert(table), rows)
@@ -444,9 +449,10 @@ class Restoration:
 
 
 def _continue_numbers(connection: Connection, table: Table) -> None:
-    """Set PostgreSQL's counter for the numbers of new rows of `table` to the highest number among the restored rows.
+    """Let PostgreSQL number new rows of `table` from the highest number among the restored rows on.
 
-    SQLite needs no such step, because it numbers a new row after the highest number in the table.
+    Otherwise a new row would get a number that a restored row has. SQLite needs no such step, because it numbers a new
+    row after the highest number in the table.
     """
     if connection.dialect.name != "postgresql":
         return

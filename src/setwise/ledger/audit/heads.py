@@ -134,7 +134,7 @@ def sign(connection: Connection, key: bytes, at: int) -> Record:
     """Sign with `key` where each account's chain of entries ends now, and return the new record, the signed head.
 
     The head lists only accounts with new entries since the last head. `at` is its timestamp in microseconds since 1970.
-    Raises `StoreFailed` if the ledger contradicts its earlier heads.
+    Raises `StoreFailed`, without signing, if entries that an earlier head covers are missing or were changed.
     """
     records = records_of(connection)
     # A signature over a ledger that was changed would confirm the change, so check first.
@@ -148,10 +148,11 @@ def sign(connection: Connection, key: bytes, at: int) -> Record:
 
 
 def check_heads(connection: Connection, records: list[Record], key: bytes) -> dict[str, list[object]]:
-    """Check that the ledger continues its signed heads; return the last signed position and hash of each account.
+    """Check that the ledger still has what its signed heads say; return the last signed end of each account's chain.
 
-    A signed head is a signed record of where every account's chain ended. `records` are all openings and audit events
-    of the ledger, and `key` is the signing key. Raises `StoreFailed`, naming the first fault.
+    A signed head is a signed record of where every account's chain ended. The result is {account name: [position,
+    hash]}. `records` are all openings and audit events of the ledger, and `key` is the signing key. Raises
+    `StoreFailed`, naming the first fault.
     """
     # The chain of records, every signature, and the hashes of all entries since the last head are recomputed. Prices
     # and balances are not; `verify` recomputes them.
@@ -227,9 +228,10 @@ def adopt_head(
 ) -> KeptHead | None:
     """Check the ledger against `kept`, the signed head stored outside the database; return the head to store next.
 
-    A head is a signed record of where every account's chain ended. The result is the ledger's last head, or None.
+    A head is a signed record of where every account's chain ended. The result is the last head in the ledger, or None
+    if the ledger has no head.
     - `key` is the signing key.
-    - `kept` is None if no head is stored yet. If the ledger has heads, one of them must then be recent, because an old
+    - `kept` is None if no head is stored yet. If the ledger has heads, one of these must then be recent, because an old
       copy of the database has only older heads.
     - `oldest` and `latest` limit the timestamp (microseconds since 1970) of a recent head. If `oldest` is None, no head
       counts as recent.
@@ -258,10 +260,10 @@ def _refuse(fault: str) -> None:
 def check_signatures(
     heads: Iterable[Record], key: bytes, *, oldest: int | None = None, latest: int | None = None
 ) -> Iterator[Fault]:
-    """Yield a fault for each of the signed `heads` whose signature is not of `key`, and one if no head is recent.
+    """Yield a fault for each of the signed `heads` whose signature was not made with `key`, and one if none is recent.
 
-    A head is a signed record of where every account's chain ended. If `oldest` is not None, some head must be
-    timestamped between `oldest` and `latest` (microseconds since 1970); a `latest` of None sets no end.
+    A head is a signed record of where every account's chain ended. If `oldest` is not None, some head must have a
+    timestamp from `oldest` to `latest` (microseconds since 1970); a `latest` of None sets no end.
     """
     stamps: list[int] = []
     for record in heads:
@@ -278,9 +280,9 @@ def check_signatures(
 
 
 def _signature(key: bytes, previous: str, at: int, details: dict[str, object]) -> str:
-    """Return the HMAC-SHA-256 under `key`, in hexadecimal, that signs where every account's chain of entries ended.
+    """Return the signature of a head, which records where every account's chain of entries ended.
 
-    The signature covers the record's timestamp `at` (microseconds since 1970), its `details`, and `previous`, the hash
-    of the record before it.
+    It is the HMAC-SHA-256 under `key`, in hexadecimal, of the record's timestamp `at` (microseconds since 1970), its
+    `details` and `previous`, the hash of the record before it.
     """
     return hmac.new(key, f"{previous}\n{at}\n{canonical(details)}".encode(), hashlib.sha256).hexdigest()

@@ -33,7 +33,7 @@ from setwise.ledger.terms import WHOLE_LIFE, Terms
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Anchor:
-    """The ends of all hash chains of a ledger at some time, each as the last position in the chain and its hash.
+    """The ends of all hash chains of a ledger at some time: the last position in each chain, and the hash there.
 
     `openings` is the end of the chain of openings and audit events. `accounts` has the end of each account's chain, by
     account name. An anchor stored outside the database shows later whether the past was rewritten.
@@ -44,13 +44,13 @@ class Anchor:
 
     @property
     def head(self) -> str:
-        """SHA-256 digest, in hexadecimal, of the ends of all chains in the anchor."""
+        """One SHA-256 digest, in hexadecimal, of this anchor, that is, of the ends of all hash chains of the ledger."""
         lines = [f"{self.openings[0]} {self.openings[1]}"]
         lines += [f"{digest(name)} {count} {head}" for name, (count, head) in sorted(self.accounts.items())]
         return digest("\n".join(lines))
 
     def to_dict(self) -> dict[str, object]:
-        """Return the anchor (the ends of all hash chains) as the JSON object that `parse` reads as "anchor"."""
+        """Return the anchor (the ends of all hash chains) as the JSON object under "anchor" that `parse` reads."""
         return {"openings": list(self.openings), "accounts": {name: list(at) for name, at in self.accounts.items()}}
 
     @classmethod
@@ -111,8 +111,8 @@ def verify(
     - `head` is the digest of an earlier anchor (the ends of all chains): nothing may have been added or changed since.
     - `since` is an earlier anchor: entries may have been added since, and nothing else.
     - `key` is the key that must have signed every signed head (a record inside the ledger of where all chains ended).
-    - `oldest_head`, only with `key`: some head must be timestamped from then to `latest_head` (microseconds since
-      1970).
+    - `oldest_head` and `latest_head`, only with `key`: some head must have a timestamp between these two (microseconds
+      since 1970), so that a ledger whose recent heads were cut off is noticed.
     - `kept` is a signed head stored outside the database, which the ledger must still have.
     """
     faults = [Fault(None, None, message) for message in schema_faults(connection) + _store_faults(connection)]
@@ -172,8 +172,8 @@ def _store_faults(connection: Connection) -> list[str]:
 def _witnesses(heads: list[Record], since: Anchor | None) -> dict[str, dict[int, list[tuple[str, str]]]]:
     """Return the hashes that certain entries must have: {account name: {position: [(hash, source)]}}.
 
-    The sources are the signed `heads` and the anchor `since` (None for none), which record where the chains of accounts
-    ended. `source` names one of them in messages, as in "the anchor".
+    The hashes are taken from the signed `heads` and the anchor `since` (None for none), which recorded where the chains
+    of accounts ended. `source` is the name of a head or the anchor in messages, as in "the anchor".
     """
     hashes: dict[str, dict[int, list[tuple[str, str]]]] = {}
     for record in heads:
@@ -190,8 +190,8 @@ def _witnesses(heads: list[Record], since: Anchor | None) -> dict[str, dict[int,
 def _read_seal(records: list[Record]) -> tuple[dict[str, tuple[int, str]], list[Fault]]:
     """Return the contents of the ledger's seal, {account name: (number of early entries, digest)}, and its faults.
 
-    Early entries were hashed without their balance changes. The seal is a record with a digest of these changes.
-    `records` are all openings and audit events of the ledger. Without a seal, both results are empty.
+    The hashes of early entries do not cover the entries' balance changes. The seal is a record with a digest of these
+    changes. `records` are all openings and audit events of the ledger. Without a seal, both results are empty.
     """
     seals = [event for record in records if record.kind == "seal" and (event := _event(record)) is not None]
     if not seals:
@@ -206,10 +206,10 @@ def _read_seal(records: list[Record]) -> tuple[dict[str, tuple[int, str]], list[
 
 
 class _States:
-    """The state of each account, and the ranges of positions in its chain of entries during which it was not open.
+    """The state of each account (open, frozen or closed), and the positions in its chain at which it was not open.
 
-    Both are derived from `records`, which has all openings and audit events of the ledger. `faults` lists events that
-    were impossible in the account's state at that time, such as thawing an open account.
+    Both follow from `records`, which has all openings and audit events of the ledger. `faults` lists events that were
+    impossible in the account's state at that time, such as thawing an open account.
     """
 
     def __init__(self, records: list[Record]) -> None:
@@ -221,9 +221,9 @@ class _States:
                 self._change(event)
 
     def _change(self, event: AuditEvent) -> None:
-        """Apply an audit event that freezes, thaws or closes an account to the account's state.
+        """Change the state of an account as the audit `event` says, which freezes, thaws or closes it.
 
-        A fault is recorded instead if the account's state does not allow the event.
+        If that is impossible in the account's state, such as thawing an open account, record a fault instead.
         """
         name, position = event.subject, int(event.details["entries"]) + 1
         state = next_state(self.now(name), event.kind)
@@ -242,7 +242,7 @@ class _States:
         return self._states.get(name, "open")
 
     def shut(self, name: str) -> list[range]:
-        """Return the ranges of positions in the chain of entries at which the account `name` was frozen or closed.
+        """Return the ranges of positions in the chain of the account `name` at which it was frozen or closed.
 
         A charge or a release (the answer to one part of a question) at such a position is a fault.
         """
@@ -345,7 +345,7 @@ def _check_account(connection: Connection, record: Record, chain: Chain, state: 
 
 
 def _check_caps(terms: dict[int, Terms]) -> Iterator[Fault]:
-    """Yield a fault for every account that does not draw on the cap that its dataset had when the account was opened.
+    """Yield a fault for every account that does not draw on the cap of its dataset, if there was one at its opening.
 
     A cap is the joint budget of a dataset's accounts. `terms` has the terms of accounts and caps, keyed by the number
     of the record that opened them.
@@ -359,12 +359,13 @@ def _check_caps(terms: dict[int, Terms]) -> Iterator[Fault]:
 
 
 def _check_rules(terms: dict[int, Terms], tally: Tally, chains: dict[str, Chain]) -> Iterator[Fault]:
-    """Yield a fault for every charge that was paid from only one balance of a cap although the cap did not allow this.
+    """Yield a fault for every charge that was paid from only one balance of a cap although the cap pays otherwise.
 
-    A cap pays each charge from two balances, the Gaussian wallet (an amount of mu squared) and the sum of epsilons.
-    Only after it has dropped one of them for good may a charge be paid from the other alone.
-    - `terms` has the terms of accounts and caps (joint budgets), keyed by the number of the record that opened them.
-    - `tally` has the units spent.
+    A cap, the joint budget of a dataset's accounts, pays each charge from two balances, the Gaussian wallet (an amount
+    of mu squared) and the sum of epsilons. Only if it has dropped one of these for good may a charge be paid from the
+    other alone.
+    - `terms` has the terms of accounts and caps, keyed by the number of the record that opened them.
+    - `tally` has the units spent of each balance; it says whether a cap has dropped one.
     - `chains` has the recomputed chains of entries, by account name.
     """
     for account_terms in terms.values():
@@ -391,8 +392,8 @@ _PLACE = ("holder", "period", "what")
 def _check_balances(connection: Connection, tally: Tally, terms: dict[int, Terms]) -> Iterator[Fault]:
     """Yield a fault for every stored balance that is not the sum of its changes by entries, or is outside its limits.
 
-    `tally` has these sums. `terms` has the terms of accounts and caps (joint budgets of accounts), keyed by the number
-    of the record that opened them.
+    `tally` has these sums, in units spent. `terms` has the terms of accounts and caps (joint budgets of accounts),
+    keyed by the number of the record that opened them.
     """
     rows = {(row.holder, row.period, row.what): row for row in connection.execute(select(balances))}
     last = and_(balances.c.movement == movements.c.number, *(balances.c[x] == movements.c[x] for x in _PLACE))
@@ -426,7 +427,7 @@ def _check_strays(connection: Connection, terms: dict[int, Terms]) -> Iterator[F
 
 
 def _holders(connection: Connection, table: Table, column: str) -> set[int]:
-    """Return the distinct numbers in the `column` of a `table`, which refers to accounts and caps by their numbers.
+    """Return the distinct numbers in the `column` of a `table`; each number stands for an account or a cap.
 
     A cap is the joint budget of a dataset's accounts. Each distinct number takes one index lookup, so that the time
     does not grow with the number of rows.

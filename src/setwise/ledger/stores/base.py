@@ -17,10 +17,10 @@ from setwise.ledger.records import Contents, Entry, canonical
 
 @dataclass(frozen=True, slots=True)
 class Movement:
-    """The change of one balance by `amount` units, drawn from the balance or, if negative, returned to it.
+    """The change of one balance by an entry: `amount` units are spent from the balance or, if negative, returned to it.
 
     - `holder` is the number of the record that opened the account or cap (a dataset's joint budget) with the balance.
-    - `period` is the budget period, or "" for a balance without periods.
+    - `period` is the budget period, such as "2026-11", or "" for a balance that never starts afresh.
     - `balance_name` is "wallet", for example, or the written form of a registered guarantee, such as "pure:0.1".
     """
 
@@ -48,11 +48,13 @@ def read_moves(text: str) -> list[Movement]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """An entry to append to an account, with its balance changes; the store assigns its position and hash.
+    """An entry to append to an account's hash chain, with its balance changes; the store assigns its position and hash.
 
-    - `holder` is the number of the record that opened the account.
+    - `holder` is the number of the record that opened the account, `contents` is, for example, a charge.
     - `at` is the timestamp in microseconds since 1970.
-    - `position`, if not None, is the only position at which the entry may be appended.
+    - `movements` are the balance changes that the entry makes.
+    - `position` is the only position in the chain at which the entry may be appended, because its price was computed
+      for this position. None means at the end, wherever that is.
     """
 
     holder: int
@@ -63,19 +65,25 @@ class Draft:
     position: int | None = None
 
     def contents_with_moves(self) -> Contents:
-        """Return the entry's contents with its balance changes written into them as JSON, to be hashed and stored."""
+        """Return `contents` with the field `moves` set to the entry's balance changes as JSON.
+
+        The result is hashed and stored, so that the hash covers the balance changes too.
+        """
         return replace(self.contents, moves=write_moves(self.movements))
 
 
 class Refused(Exception):
-    """Raised if the database refuses an entry: its key is taken, it overdraws a balance, or its account is not open.
+    """Raised if the database refuses an entry; nothing was changed.
 
-    Nothing was changed.
+    An entry is refused if its idempotency key is taken, it overdraws a balance, or its account is not open.
     """
 
 
 class Overtaken(Exception):
-    """Raised if another entry took the position that a draft (an entry to append) was priced for; nothing changed."""
+    """Raised if another entry took the position in the account's chain for which an entry was priced; nothing changed.
+
+    The caller computes the price anew, for the balances after the other entry.
+    """
 
 
 OPTIMISTIC_ATTEMPTS = 5
@@ -98,27 +106,27 @@ class Store(Protocol):
         ...
 
     def writing(self) -> AbstractContextManager[Connection]:
-        """Return a context manager for a transaction that alone may write the register of openings and audit events.
+        """Return a context manager for a transaction that alone may write the register (openings and audit events).
 
         The transaction is committed when the block ends without an exception.
         """
         ...
 
     def append(self, draft: Draft) -> Entry:
-        """Append the entry `draft` with its balance changes durably, and return it with its position and hash.
+        """Append the entry `draft` with its balance changes durably, and return the entry with its position and hash.
 
-        Raises `Refused` if a constraint of the database forbids the entry, and `Overtaken` if another entry has the
-        position in `draft`.
+        An entry is, for example, a charge or an answer in an account's hash chain. Raises `Refused` if a constraint of
+        the database forbids the entry, and `Overtaken` if another entry has the position that `draft` asks for.
         """
         ...
 
     def append_priced(self, holder: int, drafts: Callable[[Connection], Sequence[Draft]]) -> Entry:
-        """Append entries to an account in one transaction, with no other entry between them; return the last one.
+        """Append one or more entries to an account in one transaction, with no other entry between; return the last.
 
         - `holder` is the number of the record that opened the account.
-        - `drafts(connection)` reads balances and returns the entries with their prices. The first entry must state the
-          `position` for which it was priced. The function must have no side effects, because it may be called several
-          times.
+        - `drafts(connection)` reads the account's balances and returns the entries with the prices that follow from
+          these balances. The first entry must state the `position` for which it was priced. The function must have no
+          side effects, because it is called again if a concurrent entry makes the prices outdated.
         """
         ...
 
@@ -126,7 +134,7 @@ class Store(Protocol):
         """Append an entry inside a transaction that the caller opened with `writing`; return it with position and hash.
 
         Nothing is committed here. Raises `Refused` if a constraint of the database forbids the entry, and `Overtaken`
-        if another entry has the position in `draft`.
+        if another entry has the position that `draft` asks for.
         """
         ...
 

@@ -16,12 +16,13 @@ _FORMS = "a path such as setwise.db, or postgresql://user@host/database"
 
 
 def connect(url: str, at: int) -> Store:
-    """Open the store at `url`; create its tables, or migrate them to the present schema, if needed.
+    """Open the store (the database that keeps a ledger) at `url`; create or migrate its tables if needed.
 
     `url` is the path of a SQLite file or the address of a PostgreSQL database. `at` is the timestamp, in microseconds
     since 1970, with which migrations are recorded.
 
-    Raises `InvalidParameter` for an address of another form, and `StoreFailed` for a schema that was changed by others.
+    Raises `InvalidParameter` for an address of another form, and `StoreFailed` for a database whose tables or triggers
+    were changed by something else than Setwise.
     """
     store = _store(url)
     try:
@@ -40,7 +41,8 @@ def connect(url: str, at: int) -> Store:
 def connect_to_read(url: str) -> Store:
     """Open the store at `url` for reading only, so that a damaged or read-only ledger can be inspected.
 
-    No table is created, migrated or checked. Raises `StoreFailed` if the schema has another version.
+    No table is created, migrated or checked. Raises `StoreFailed` if the tables are of another version of the schema
+    than this version of Setwise uses.
     """
     path = sqlite_path(url)
     store = _store(url) if path is None else SqliteStore(path, read_only=True)

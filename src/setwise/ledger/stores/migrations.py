@@ -68,7 +68,7 @@ def drop_triggers(connection: Connection) -> None:
 
 
 def _acts(connection: Connection, _: int) -> None:
-    """Migration 3 of the ledger's tables: allow audit events, and add a state and an analyst to accounts.
+    """Migration 3 of the ledger's schema: allow audit events, and add the columns `state` and `analyst` to accounts.
 
     The second argument, a timestamp, is not used.
     """
@@ -100,10 +100,10 @@ _ACTS_IN_POSTGRESQL = (
 
 
 def _slices(connection: Connection, _: int) -> None:
-    """Migration 4 of the ledger's tables: allow slice entries, which move units between a cap and one of its slices.
+    """Migration 4 of the ledger's schema: allow slice entries.
 
-    A cap is the joint budget of a dataset's accounts, and a slice the part of it that is reserved for one account. The
-    second argument, a timestamp, is not used.
+    A slice entry moves units between a cap (the joint budget of a dataset's accounts) and a slice (the part of the cap
+    that is reserved for one account). The second argument, a timestamp, is not used.
     """
     drop_triggers(connection)
     if connection.dialect.name == "sqlite":
@@ -119,10 +119,11 @@ def _slices(connection: Connection, _: int) -> None:
 
 
 def _moves(connection: Connection, at: int) -> None:
-    """Migration 5 of the ledger's tables: write balance changes into entries, and allow releases.
+    """Migration 5 of the ledger's schema: store each entry's balance changes in the entry itself, and allow releases.
 
-    A release stores the answer to one part of a question. `at` is the timestamp, in microseconds since 1970, of the
-    record that the migration may add.
+    A release is an entry that stores the answer to one part of a question. `at` is the timestamp, in microseconds since
+    1970, of the seal: a record with digests of the balance changes that earlier hashes do not cover. The seal is added
+    if the ledger has entries.
     """
     drop_triggers(connection)
     if "moves" not in {column["name"] for column in inspect(connection).get_columns(entries.name)}:
@@ -157,7 +158,7 @@ _MOVES_IN_POSTGRESQL = (
 
 
 def _write_moves(connection: Connection, holder: int, moves: list[str]) -> None:
-    """Write `moves`, one JSON text of balance changes for each entry, into the entries of an account in order.
+    """Store the balance changes of an account's entries: text i of `moves`, in JSON, goes into entry i.
 
     `holder` is the number of the record that opened the account.
     """
@@ -197,7 +198,7 @@ The first creates the tables as they are now; later migrations leave such tables
 
 
 def version_of(connection: Connection) -> int:
-    """Return the schema version of the store, which is 0 if it contains no ledger yet."""
+    """Return the schema version of the store (the database that keeps a ledger); 0 if it contains no ledger yet."""
     if not inspect(connection).has_table(versions.name):
         return 0
     return int(connection.execute(select(func.coalesce(func.max(versions.c.version), 0))).scalar_one())
@@ -216,10 +217,10 @@ def check_version(version: int, address: str) -> None:
 
 
 def migrate(connection: Connection, address: str, at: int) -> None:
-    """Apply all migrations that the store still lacks, inside the caller's transaction.
+    """Apply all migrations of the schema that the database still lacks, inside the caller's transaction.
 
-    `address` names the store in error messages, and `at` is the timestamp, in microseconds since 1970, with which the
-    migrations are recorded.
+    `address` names the database in error messages, and `at` is the timestamp, in microseconds since 1970, with which
+    the migrations are recorded.
     """
     version = version_of(connection)
     check_version(version, address)
@@ -317,9 +318,10 @@ def _in_postgresql(connection: Connection) -> Objects:
 
 
 def _plain(definition: str) -> str:
-    """Return a constraint's definition without brackets, casts, schemas and spaces, for comparison.
+    """Return the SQL `definition` of a constraint without brackets, casts, schema names and spaces.
 
-    PostgreSQL prints these differently from the text that created the constraint.
+    PostgreSQL prints these differently from the text that created the constraint, so only definitions without them can
+    be compared.
     """
     text = re.sub(r"REFERENCES \S*?(ledger_\w+)", r"REFERENCES \1", definition)
     text = text.replace("::text", "").replace(" = ANY (ARRAY[", " IN (")
@@ -347,7 +349,7 @@ _TYPES = {"TEXT": "text", "INTEGER": "integer", "BIGINT": "bigint"}
 
 
 def _constraints(table: Table) -> Iterator[str]:
-    """Yield the definition of every constraint of `table`, in the words in which PostgreSQL prints definitions."""
+    """Yield the SQL definition of every constraint of `table`, written as PostgreSQL prints definitions."""
     for constraint in (
         *table.constraints,
         *(constraint_of_column for column in table.c for constraint_of_column in column.constraints),

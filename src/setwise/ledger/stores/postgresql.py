@@ -68,33 +68,34 @@ class PostgresqlStore:
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """Yield a connection whose transaction alone may write the register (openings and audit events).
+        """Yield a connection in a transaction that alone may write the register (openings and audit events).
 
-        The transaction is committed at the end. Charges of other transactions go on meanwhile.
+        The transaction is committed at the end of the block. Charges in other transactions go on meanwhile.
         """
         with self._as_store_failed(), self._transaction("SELECT pg_advisory_xact_lock(%s)", _ALONE) as connection:
             yield connection
 
     def append(self, draft: Draft) -> Entry:
-        """Append the entry `draft` with its balance changes durably, and return it with its position and hash.
+        """Append the entry `draft` with its balance changes durably, and return the entry with its position and hash.
 
-        Raises `Refused` if a constraint of the database forbids the entry, and `Overtaken` if another entry has the
-        position in `draft`.
+        An entry is, for example, a charge or an answer in an account's hash chain. Raises `Refused` if a constraint of
+        the database forbids the entry, and `Overtaken` if another entry has the position that `draft` asks for.
         """
         return self._retry_once(lambda: self._append_once(draft))
 
     def append_priced(self, holder: int, drafts: Callable[[Connection], Sequence[Draft]]) -> Entry:
-        """Append entries to an account in one transaction, with no other entry between them; return the last one.
+        """Append one or more entries to an account in one transaction, with no other entry between; return the last.
 
-        `holder` is the number of the record that opened the account. `drafts(connection)` reads balances and returns
-        the entries with their prices; it may be called several times.
+        - `holder` is the number of the record that opened the account.
+        - `drafts(connection)` reads the account's balances and returns the entries with the prices that follow from
+          these balances. It may be called several times, because a concurrent entry makes the prices outdated.
         """
 
         def append_without_lock() -> Entry | None:
             """Price and append a single entry without locking the account, and return the entry.
 
-            Returns None if there are several entries to append, or if other transactions append first at every attempt.
-            The caller then locks the account.
+            The result is None if there are several entries to append, or if at every attempt another transaction
+            appended an entry first, so that the price was outdated. The caller then locks the account.
             """
             with self._engine.connect() as connection:
                 for _ in range(OPTIMISTIC_ATTEMPTS):
@@ -106,7 +107,7 @@ class PostgresqlStore:
             return None
 
         def append_with_lock() -> Entry:
-            """Lock the account, price and append all its new entries, and return the last of them."""
+            """Lock the account, price and append all its new entries in one transaction; return the last entry."""
             lock = "SELECT 1 FROM ledger_accounts WHERE holder = %s FOR UPDATE"
             with self._transaction(lock, holder) as connection:
                 return [self.append_in(connection, draft) for draft in drafts(connection)][-1]
@@ -130,9 +131,10 @@ class PostgresqlStore:
 
     @contextmanager
     def _transaction(self, lock: str, lock_key: int) -> Iterator[Connection]:
-        """Yield a connection in a transaction that first takes a lock: it runs the statement `lock` with `lock_key`.
+        """Yield a connection in a transaction that holds a lock, which the SQL statement `lock` takes.
 
-        The transaction is committed at the end of the block, or rolled back if the block raises.
+        `lock_key` is the parameter of the statement: an account's number, or a fixed number for the whole register. The
+        transaction is committed at the end of the block, or rolled back if the block raises.
         """
         with self._begin_transaction("BEGIN") as connection:
             try:
@@ -144,10 +146,10 @@ class PostgresqlStore:
                 raise
 
     def append_in(self, connection: Connection, draft: Draft) -> Entry:
-        """Append an entry inside a transaction that the caller opened with `writing`, and return the entry.
+        """Append an entry inside a transaction that the caller opened, and return the entry with its position and hash.
 
-        Nothing is committed here. Raises `Overtaken` if another entry has the position in `draft`, and `Refused` if a
-        constraint forbids the entry.
+        Nothing is committed here. Raises `Overtaken` if another entry has the position that `draft` asks for, and
+        `Refused` if a constraint forbids the entry.
         """
         contents = draft.contents_with_moves()
         values = {
@@ -184,9 +186,9 @@ class PostgresqlStore:
 
     @contextmanager
     def _begin_transaction(self, begin: str) -> Iterator[Connection]:
-        """Yield a connection on which the statement `begin` has started a transaction.
+        """Yield a connection on which the SQL statement `begin` has started a transaction.
 
-        If the pooled connection was cut, a fresh connection is used.
+        If the connection from the pool turns out to be cut, a fresh connection is used.
         """
         connection = self._engine.connect()
         try:

@@ -224,7 +224,7 @@ def functions() -> dict[str, str]:
 
 
 def triggers() -> list[tuple[str, str, str]]:
-    """Return (name, table, CREATE TRIGGER statement) of every trigger of a PostgreSQL ledger."""
+    """Return a list of all triggers of a PostgreSQL ledger: (trigger name, table name, CREATE TRIGGER statement)."""
     tables = [table.name for table in APPEND_ONLY] + [versions.name]
     frozen = [(name, verbs) for name in tables for verbs in ("DELETE OR UPDATE", "TRUNCATE")]
     frozen += [(name, verb) for name in ("ledger_accounts", "ledger_balances") for verb in ("DELETE", "TRUNCATE")]

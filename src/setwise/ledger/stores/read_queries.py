@@ -19,7 +19,10 @@ _ENTRIES_HELD = 2
 
 @dataclass(frozen=True, slots=True)
 class AccountCounters:
-    """How many entries an account has, how many of them are charges, and its state: open, frozen or closed."""
+    """The number of an account's `entries`, how many of these entries are `charges`, and the account's `state`.
+
+    The state is "open", "frozen" or "closed".
+    """
 
     entries: int
     charges: int
@@ -47,11 +50,11 @@ def spent_of(connection: Connection, holder: int, period: str) -> dict[str, int]
 
 @dataclass(frozen=True, slots=True)
 class PricingState:
-    """The values that the prices of an account's charges depend on, read in one statement.
+    """The values that the price of an account's next charge depends on, read in one statement.
 
-    - `entries` is the number of the account's entries.
+    - `entries` is the number of the account's entries. A price is valid only while no further entry is appended.
     - `spent` has the units that the account has spent, per balance name. Under names such as "slice:wallet" it has the
-      units that are reserved for the account from a dataset's joint budget (cap).
+      units of a dataset's joint budget (cap) that are reserved for the account.
     - `given_up` says whether the cap has dropped one of the two balances from which it pays: 0 for none, 2 if it
       dropped the sum of epsilons, 3 if it dropped the Gaussian wallet (mu squared).
     """
@@ -70,7 +73,7 @@ _PRICED = text(
 
 
 def pricing_state(connection: Connection, holder: int, period: str) -> PricingState:
-    """Return the values on which the prices of an account's charges depend, in the budget period `period`.
+    """Return the values that the price of an account's next charge depends on, in the budget period `period`.
 
     `holder` is the number of the record that opened the account.
     """
@@ -83,7 +86,7 @@ def pricing_state(connection: Connection, holder: int, period: str) -> PricingSt
 
 
 def locked_spent_of(connection: Connection, holder: int) -> dict[str, int]:
-    """Return the units spent of each balance without periods, per balance name; lock the rows of these balances.
+    """Return the units spent, by balance name, of an account's or cap's balances without periods; lock these balances.
 
     The rows stay locked until the transaction ends, so that no other transaction can change them. SQLite locks no rows,
     because it has only one writer at a time. `holder` is the number of the record that opened the account or cap (a
@@ -111,7 +114,7 @@ class Slice:
 
 
 def slices_of(connection: Connection, cap: int) -> list[Slice]:
-    """Return the parts of a cap that are reserved for accounts, except empty ones.
+    """Return a `Slice` for each account and balance of which some units of the cap are reserved for the account.
 
     `cap` is the number of the record that opened the cap, the joint budget of a dataset's accounts.
     """
@@ -162,12 +165,13 @@ def entry_under(connection: Connection, holder: int, account: str, kind: EntryKi
 
 @dataclass(frozen=True, slots=True)
 class SettlementState:
-    """The facts that decide whether a charge can be answered with a refund, read in one statement.
+    """The facts about a charge that decide whether an answer with a refund can be stored for it, read in one statement.
 
     - `entries` is the number of the account's entries.
-    - `charged` is the text of the guarantees that the charge drew, as `read_uses` reads it; None without such a charge.
-    - `is_settled` says whether the charge has its answer.
-    - `has_releases` says whether parts of its answer were released.
+    - `charged` is the text of the guarantees that the charge paid for, as `read_uses` reads it; None if there is no
+      such charge.
+    - `is_settled` says whether the charge has its answer already.
+    - `has_releases` says whether parts of the answer were released before, which forbids a refund.
     """
 
     entries: int
@@ -188,9 +192,9 @@ _SETTLEMENT = text(
 
 
 def settlement_state(connection: Connection, holder: int, charge_key: str) -> SettlementState:
-    """Return the facts that decide whether the charge under `charge_key` can be answered with a refund.
+    """Return the facts that decide whether an answer with a refund can be stored for the charge under `charge_key`.
 
-    `holder` is the number of the record that opened the charged account.
+    `charge_key` is the idempotency key of the charge. `holder` is the number of the record that opened the account.
     """
     values = {"holder": holder, "key": charge_key, "begins": f"{charge_key}\n", "ends": f"{charge_key}\x0b"}
     entry_count, charged, settled, released = connection.execute(_SETTLEMENT, values).one()
@@ -245,10 +249,10 @@ def entry_rows(connection: Connection, holder: int, after: int) -> Generator[Row
 
 
 def movements_of(connection: Connection, holder: int) -> Iterator[tuple[int, Movement]]:
-    """Yield (position, balance change) for every balance change of one account's entries, in the order of the entries.
+    """Yield a pair (position, change) for every balance change of an account, in the order of the account's entries.
 
-    `position` is the entry's place in the account's chain. `holder` is the number of the record that opened the
-    account.
+    `position` is the place of the entry that made the change in the account's hash chain. `holder` is the number of the
+    record that opened the account.
     """
     after: tuple[int, int, str] = (-1, 0, "")
     while True:
@@ -262,7 +266,7 @@ def movements_of(connection: Connection, holder: int) -> Iterator[tuple[int, Mov
 
 
 def moves_of(connection: Connection, holder: int) -> list[str]:
-    """Return the balance changes of each entry of an account as one JSON text, in the order of the entries.
+    """Return one JSON text per entry of an account, in the order of the entries, with the entry's balance changes.
 
     `holder` is the number of the record that opened the account.
     """

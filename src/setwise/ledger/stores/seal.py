@@ -14,12 +14,15 @@ from setwise.ledger.stores.schema import openings
 
 
 def moves_digest(moves: Iterable[str]) -> str:
-    """Return one digest over the balance changes of an account's entries; `moves` has one JSON text for each entry."""
+    """Return one digest over the balance changes of an account's entries; `moves` has one JSON text for each entry.
+
+    Changing, removing or adding a balance change of any of these entries changes the digest.
+    """
     return digest("\n".join(moves))
 
 
 def write_seal(connection: Connection, ends: Mapping[str, tuple[int, str]], at: int) -> None:
-    """Append a record with digests of the balance changes that the hashes of early entries do not cover (the seal).
+    """Append a record (the seal) with digests of balance changes that the hashes of early entries do not cover.
 
     `ends` has, per account name, the number of such entries and the digest of their balance changes. `at` is the
     record's timestamp in microseconds since 1970.

@@ -63,8 +63,8 @@ def write_lock(path: Path) -> threading.Lock:
 class _Append:
     """An entry that a thread waits to append: its `draft`, and afterwards the appended `entry` or the `error`.
 
-    The thread waits until `woken` is set. This happens when its entry was appended or refused by another thread, or
-    when it is the first in the queue, so that its own thread must append.
+    The waiting thread sleeps until `woken` is set. That happens in two cases: another thread has appended the entry or
+    got an error for it, or the entry is now the first in the queue, so that its own thread must append the queue.
     """
 
     draft: Draft
@@ -112,7 +112,7 @@ class SqliteStore:
     def writing(self) -> Iterator[Connection]:
         """Yield a connection whose transaction has the file's only write lock; it is committed at the end of the block.
 
-        Threads of this process queue before they try to take the lock.
+        Threads of this process first wait for a lock of this process, and only then for that of the file.
         """
         with self._writer, self._transaction() as connection:
             yield connection
@@ -133,9 +133,10 @@ class SqliteStore:
                 raise
 
     def append(self, draft: Draft) -> Entry:
-        """Append the entry `draft` with its balance changes durably, and return it with its position and hash.
+        """Append the entry `draft` with its balance changes durably, and return the entry with its position and hash.
 
-        Raises `Refused` if a constraint of the database forbids it, and `Overtaken` if another entry has its position.
+        Raises `Refused` if a constraint forbids the entry, and `Overtaken` if another entry has the position in
+        `draft`.
         """
         append = _Append(draft)
         try:
@@ -157,7 +158,7 @@ class SqliteStore:
         return append.entry
 
     def _append_together(self) -> None:
-        """Append the first entries of the queue in one transaction, and wake the threads that wait for them.
+        """Append the first entries of the queue in one transaction, and wake the threads that wait for these entries.
 
         Each thread gets its appended entry or its error. An entry that is refused does not prevent the others, but if
         the transaction fails, all of them get an error. The caller must hold `_writer`, the lock for writing the file.
@@ -189,7 +190,7 @@ class SqliteStore:
             self._leave_queue(appends)
 
     def _leave_queue(self, appends: Sequence[_Append]) -> None:
-        """Remove `appends` from the queue, and wake their threads and the thread of the entry that is now the first."""
+        """Remove `appends` from the queue and wake their threads; also wake the thread whose entry is now the first."""
         with self._queueing:
             for append in appends:
                 with suppress(ValueError):  # an interrupted thread has removed it before
@@ -199,10 +200,10 @@ class SqliteStore:
                 self._appends[0].woken.set()
 
     def append_priced(self, holder: int, drafts: Callable[[Connection], Sequence[Draft]]) -> Entry:  # noqa: ARG002 - one writer
-        """Append entries to an account in one transaction, with no other entry between them; return the last one.
+        """Append one or more entries to an account in one transaction, with no other entry between; return the last.
 
-        `holder` is the number of the record that opened the account. `drafts(connection)` reads balances and returns
-        the entries with their prices; it may be called several times.
+        `holder` is the number of the record that opened the account. `drafts(connection)` reads the account's balances
+        and returns the entries with the prices that follow from these balances; it may be called several times.
         """
         # Without the write lock at first, so that other writers need not wait for prices.
         for _ in range(OPTIMISTIC_ATTEMPTS):
@@ -216,7 +217,7 @@ class SqliteStore:
             return [self.append_in(connection, draft) for draft in drafts(connection)][-1]
 
     def append_in(self, connection: Connection, draft: Draft) -> Entry:
-        """Append an entry inside a transaction that the caller opened with `writing`, and return the entry.
+        """Append an entry inside a transaction that the caller opened with `writing`; return it with position and hash.
 
         Nothing is committed here. Raises `Overtaken` if another entry has the position in `draft`, and `Refused` if a
         constraint forbids the entry.
@@ -244,9 +245,10 @@ class SqliteStore:
         self._engine.dispose()
 
     def _begin(self, driver: sqlite3.Connection) -> None:
-        """Take the write lock of the file on the connection `driver`, with random pauses while another process has it.
+        """Start a transaction with the file's write lock on the connection `driver`.
 
-        Raises `StoreFailed` after 60 seconds, or for any other error of the file.
+        While another process has the lock, this tries again after random pauses. Raises `StoreFailed` after 60 seconds,
+        or for any other error of the file.
         """
         deadline = time.monotonic() + PATIENCE
         driver.execute("PRAGMA busy_timeout = 0")
