@@ -99,8 +99,8 @@ def problem_of(error: SetwiseError) -> Problem:
 def at_field(field: str) -> Iterator[None]:
     """Context manager that adds the name of a request field to errors, so that the caller learns what is at fault.
 
-    A `BadRequest` that is raised in the `with` block gets `field` as a note. If an inner `at_field` has added a note
-    already, the error keeps only that note, which is more exact.
+    A `BadRequest` that is raised in the `with` block gets `field` as a note. If `at_field` blocks are nested, the error
+    keeps only the note of the innermost block, which is the most exact.
     """
     try:
         yield
@@ -220,7 +220,10 @@ The body itself has several forms only where an account is opened.
 
 
 def _missing_form(field: str, discriminator: str) -> str:
-    """Return a sentence for a `field` without the entry `discriminator`, such as "'kind'", that says its form."""
+    """Return an error sentence for a `field` that does not say which of its possible forms it has.
+
+    `discriminator` is the name of the missing entry that says the form, such as "'kind'".
+    """
     kinds, example = _FORMS.get(field.rpartition(".")[2], ("", ""))
     if not kinds:
         return f"{discriminator} is missing; see /api/v1/openapi.json"

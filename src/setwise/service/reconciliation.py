@@ -95,7 +95,7 @@ def has_definition(ledger: Ledger, name: str) -> bool:
 
 
 def _recorded_definitions(ledger: Ledger, name: str) -> list[str]:
-    """Return the digests of the definitions that the ledger has recorded for the dataset `name`, oldest first."""
+    """Return the digests of all definitions that the ledger has recorded for the dataset `name`, oldest first."""
     events = ledger.registrations(name)
     return [str(event.details["definition"]) for event in events if "definition" in event.details]
 

@@ -229,8 +229,8 @@ class GuardedRoute(APIRoute):
 def paced(request: Request, content: str | bytes, media_type: str = "application/json") -> PacedResponse:
     """Return a response with `content` of this `media_type`. A large `content` is sent as fast as its reader takes it.
 
-    `request` is the request that the response answers. Until a large response is sent completely, it counts against the
-    number of large responses that the person who sent the request may have.
+    `request` is the request that the response answers. A person may have only a few large responses that are not sent
+    completely; until then, this response counts as one of these.
     """
     service = service_of(request)
     return PacedResponse(content, media_type, limit=service.unsent, seconds=service.settings.body_seconds)

@@ -102,9 +102,10 @@ class FairSlots:
             granted.set()
 
     def _leave(self, person: str, granted: threading.Event) -> None:
-        """Remove the call of `acquire` that waits for the event `granted` from the queue of `person`.
+        """Remove one waiting call of `acquire` from the queue of `person`, because its wait has ended without a slot.
 
-        The caller holds the lock.
+        `granted` is the event that the call waits for; it identifies the call. The caller of this method holds the
+        lock.
         """
         self._queues[person].remove(granted)
         if not self._queues[person]:
@@ -175,7 +176,7 @@ class Threads:
     async def run(self, function: Callable[Given, Result], *args: Given.args, **kwargs: Given.kwargs) -> Result:
         """Call `function` with `args` and `kwargs` in one of the threads, and return its result.
 
-        The call counts as work of the person on whose behalf the calling task runs. Raises `TooManyRequests` if too
+        The call counts as work of the person whose request the calling task handles. Raises `TooManyRequests` if too
         many calls of this person wait.
         """
         person = current_person.get()

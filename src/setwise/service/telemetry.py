@@ -151,7 +151,7 @@ class Metrics:
         self._accounts = Gauge("setwise_accounts", "Accounts on a dataset, by state.", states, registry=budget)
 
     def request(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Count a request with the HTTP `method` to `route` by its `status`, and record its duration in `seconds`."""
+        """Count one request by its HTTP `method`, `route` and HTTP `status`, and record its duration in `seconds`."""
         self._requests.labels(method, route, str(status)).inc()
         self._seconds.labels(method, route).observe(seconds)
 
@@ -170,11 +170,14 @@ class Metrics:
             self._verified.set(at)
 
     def budget(self, caps: Mapping[str, float], accounts: Iterable[tuple[str, str, float]], at: float) -> None:
-        """Set the gauges of remaining budgets (shares from 0 to 1) and of the number of accounts, for each dataset.
+        """Set the gauges of remaining budgets and of the number of accounts, for each dataset.
 
-        `caps` has the remaining share of each dataset's cap (the joint budget of its accounts), by dataset. `accounts`
-        has for each account its dataset, its state and its remaining share; the gauge is the lowest share of an open
-        account. `at` is the time, in seconds since 1970.
+        A remaining budget is a share from 0 (spent) to 1 (unspent).
+
+        - `caps` maps each dataset to the remaining share of its cap, the joint budget of its accounts
+        - `accounts` has for each account its dataset, its state and its remaining share. The gauge of a dataset shows
+          the lowest share of an open account, which is the account that runs out first
+        - `at` is the time, in seconds since 1970
         """
         self.budget_at = at
         for gauge in (self._cap_left, self._accounts, self._lowest_left):
@@ -194,9 +197,9 @@ class Metrics:
         return generate_latest(self._registry).decode()
 
     def text_of_budgets(self) -> str:
-        """Return the metrics of budgets in the text format of Prometheus.
+        """Return the metrics of budgets in the text format of Prometheus, for stewards and monitors only.
 
-        They are for stewards and monitors only, because the refunds of an account depend on private data.
+        Nobody else may see them, because what an account gets refunded depends on private data.
         """
         return generate_latest(self._budget).decode()
 

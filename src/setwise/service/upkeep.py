@@ -31,8 +31,8 @@ _FORGET_SECONDS = 3600.0
 class Upkeep:
     """Runs the scheduled tasks of a replica in one thread: sign a head, verify the ledger, delete old queries.
 
-    A head is a signed record of where every account's hash chain ends. `table_faults` is called when the ledger is
-    verified; it compares the service's own tables with the ledger.
+    A head is a signed record of where every account's hash chain ends. `table_faults` is a function that compares the
+    service's own tables with the ledger; it is called whenever the ledger is verified.
     """
 
     def __init__(
@@ -93,9 +93,10 @@ class Upkeep:
     def _sign(self) -> None:
         """Sign a head of the ledger, which is a record of where each account's hash chain ends.
 
-        Does nothing without a signing key, or if a head was signed within the last `head_hours` hours. First the ledger
-        is compared with the last head, which is kept in a file outside the database. If another replica has signed a
-        head in that time, no further head is signed, and the other replica's head is copied to the file.
+        Does nothing without a signing key, or if the last head that this replica knows is at most `head_hours` hours
+        old. Otherwise the ledger is first compared with the head that is kept in a file outside the database. If
+        another replica has signed a head within these hours, that head is written to the file, and no further one is
+        signed.
         """
         seconds, now = 3600.0 * self._settings.head_hours, self._clock()
         if self._key is None or self._last_head is None or now < self._signed_at + seconds:

@@ -46,9 +46,10 @@ class SetwiseAccountBody(Body):
     - `analyst`: the person who may ask about `dataset`
     - `uses`: the registered uses; "pure:0.1x25", for example, are 25 uses of a 0.1-DP mechanism
     - `delta`: the delta at which the overall epsilon of all uses is certified
-    - `every`: the calendar period after which the uses are renewed, or None
-    - `wallet`: the mu of a Gaussian wallet, a budget of mu squared for uses which are not registered; 0 for none
-    - `failure`: the largest sum of failure probabilities of the uses that the wallet pays for
+    - `every`: the calendar period after which all registered uses are available again, or None
+    - `wallet`: the mu of a Gaussian wallet, which pays for uses that are not registered: together they reveal at most
+      as much as one Gaussian mechanism of this mu. 0 for none
+    - `failure`: the largest sum of the failure probabilities of the uses that the wallet pays for
     """
 
     kind: Literal["setwise"]
@@ -146,8 +147,8 @@ async def list_accounts(
 async def open_account(request: Request, body: AccountBody) -> AccountRecord:
     """Open an account for an analyst on a dataset, and return its status.
 
-    The (epsilon, delta) that the account guarantees over its life, or in each calendar period if its budget is renewed,
-    is certified now and never changes.
+    The (epsilon, delta) that the account guarantees is certified now and never changes. It holds over the account's
+    life, or in each calendar period if the budget is renewed after each.
     """
     service, steward = service_of(request), caller(request).person.name
     await service.threads.run(_check_names, service, body)
@@ -215,8 +216,8 @@ async def history(
 ) -> Response:
     """List the ledger entries of an account, such as charges and settlements, in the order of their numbers.
 
-    A settlement is the entry that stores the answer of a charge. A page begins after the entry number `after`. It ends
-    after `most` entries, or earlier if its JSON text has a million characters.
+    A settlement is the entry that stores the answer of a charge. A page of the list begins after the entry number
+    `after`. It ends after `most` entries, or earlier if its JSON text has a million characters.
     """
     service, identity = service_of(request), caller(request)
 

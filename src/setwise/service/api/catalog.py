@@ -144,8 +144,8 @@ def _dataset(service: Service, catalog: Catalog, name: str) -> Dataset:
 def _declares_same(known: Dataset, imported: Dataset) -> bool:
     """Return whether the registered dataset `known` has the same definition as `imported`, a table of a catalog.
 
-    A table of a catalog has at most one bound on the rows of a user, but `known` may have two, `rows_per_user` and
-    `per_item`. The bound of the catalog is compared with `rows_per_user` or, if `known` has none, with `per_item`.
+    A catalog is a TOML text, and can state only one bound on the rows of a user. `known` may have two, `rows_per_user`
+    and `per_item`. The bound of the catalog is compared with `rows_per_user` or, if `known` has none, with `per_item`.
     """
     rows = known.rows_per_user or known.per_item
     # Earlier versions stored a `per_item` of 1 for tables that declare no such bound; these keep their 1.

@@ -94,8 +94,8 @@ class DatasetBody(Body):
     - `user`: the column that identifies users
     - `items`, `values`, `filters`: the columns to group by, to aggregate and to filter by
     - `contributions`: the most groups in which one user counts
-    - `per_item`: the most rows, or units of a summed column, that a user adds to one group; without it, counts of rows
-      in SQL find their bound privately, with a tenth of epsilon
+    - `per_item`: the most that a user adds to one group: rows for a count of rows, units of the column for a sum.
+      Without it, counts of rows in SQL find their bound privately, with a tenth of epsilon
     - `apart`: why the dataset does not share the cap (joint budget) of other datasets on the same table; "" if it does
     - `unit`: whom an answer protects: "user", or a part of a user; datasets that share a cap have the same unit
     - `types`: the kinds (integer, date, ...) of CSV columns that are not text
@@ -265,7 +265,7 @@ async def joint(
 ) -> JointRecord:
     """Return the (epsilon, delta) that holds for all accounts on a dataset together, even if their analysts collude.
 
-    An account whose budget is renewed in each calendar period is counted with the budgets of `periods` periods.
+    If an account's budget is renewed in each calendar period, the budgets of `periods` periods are counted.
     """
     service = service_of(request)
 

@@ -47,8 +47,8 @@ class SeriesBody(Body):
       periods
     - `where`: a filter; only rows that satisfy it are counted
     - `domain`: the groups, if they are public
-    - `late_days`: an update also reads the rows of this many days before its first unreleased period, because some of
-      these rows may have arrived late
+    - `late_days`: how late rows may arrive, in days: an update reads again the rows from this many days before the
+      first period that it releases
     """
 
     name: Name

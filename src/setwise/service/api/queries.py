@@ -147,8 +147,8 @@ async def list_queries(
 ) -> Response:
     """List the caller's queries, newest first.
 
-    A page has at most `most` queries, and fewer if their answers are large. With `after`, the id of a query, it has
-    only queries that are older than that query; without `after` it begins with the newest.
+    The response has at most `most` queries, and fewer if their answers are large. With `after`, the id of a query, it
+    has only queries that are older than that query; without `after` it begins with the newest.
     """
     service, identity = service_of(request), caller(request)
 

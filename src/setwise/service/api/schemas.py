@@ -61,7 +61,7 @@ class Body(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _keep_one_unknown_field(cls, body: object) -> object:
-        """Return the request body with only the first of its unknown fields, which pydantic then refuses by name.
+        """Return the request body with only the first of its unknown fields, for which pydantic then refuses the body.
 
         Without this, pydantic would make one error for each unknown field, and a body of a megabyte of them would take
         seconds and hundreds of megabytes.
@@ -247,7 +247,7 @@ class GroupingBody(Body):
 
     - `contributions`: the most groups in which one user counts; None takes the dataset's bound, and "auto" finds a
       bound privately, with at most a tenth of epsilon
-    - `domain`: the public group labels; None for private groups
+    - `domain`: the public group labels. None means that labels are private: noise decides which groups are shown
     - `where`: a filter of rows, as an SQL condition
     - `null_item`: the label of rows whose group is null; None leaves these rows out
     - `limit`: the most private groups that can be in the answer: the groups with the highest exact numbers
@@ -342,9 +342,10 @@ class SqlBody(Body):
     The service parses the text into a query, and no engine gets the text itself.
 
     - `contributions`: the most groups in which one user counts; "auto" finds a bound privately. None takes the bound
-      that the SQL states. If it states none, the dataset's bound applies; for private groups a smaller bound may be
-      found privately
-    - `domain`: the public groups; None takes those that the dataset declares, and private groups if it declares none
+      that the SQL states. If the SQL states none, the dataset's bound applies; for private groups, a smaller bound may
+      be found privately
+    - `domain`: the public group labels; None takes those that the dataset declares. If it declares none, groups are
+      private
     """
 
     kind: Literal["sql"]
@@ -356,8 +357,8 @@ class SqlBody(Body):
 class DrawsBody(Body):
     """The budget of a question, stated as mechanism uses that were registered when its account was opened.
 
-    - `discover`: the use that is taken for each group that the exponential mechanism picks
-    - `counts`: the use that is taken for each noisy count
+    - `discover`: the registered use that each group costs which the exponential mechanism picks
+    - `counts`: the registered use that each noisy count costs
     - `threshold_delta`: the failure probability, taken once, of the threshold that hides small groups; None if the
       groups are public
     """
@@ -369,7 +370,7 @@ class DrawsBody(Body):
 
     @model_validator(mode="after")
     def _check_something_is_drawn(self) -> "DrawsBody":
-        """Return the request body, or raise `InvalidParameter` if it has neither `discover` nor `counts`."""
+        """Return the request body unchanged; raise `InvalidParameter` if it has neither `discover` nor `counts`."""
         if self.discover is None and self.counts is None:
             raise InvalidParameter("say what to draw from the account: discover, counts, or both")
         return self

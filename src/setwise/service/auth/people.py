@@ -19,7 +19,11 @@ from setwise.service.storage.schema import Clock, check_name
 
 
 class Role(StrEnum):
-    """The roles that a person can have, from the most to the least trusted: steward, analyst, monitor."""
+    """The roles that a person can have, from the most to the least trusted.
+
+    A steward manages datasets, accounts and people, an analyst asks questions, and a monitor is a program that reads
+    metrics only.
+    """
 
     STEWARD = "steward"
     """Registers datasets, opens accounts, manages people and audits."""
@@ -133,9 +137,9 @@ class People:
         self._clock = clock
 
     def first_steward(self) -> NewToken | None:
-        """Create the first steward and a token for them, if the service has no people yet.
+        """Create the first steward (who manages datasets, accounts and people) and a token for them.
 
-        Returns the token with its secret, or None if there are people already.
+        Does nothing if the service has people already. Returns the new token with its secret, or None in that case.
         """
         with self._database.reading() as connection:
             if connection.scalar(select(func.count()).select_from(schema.people)):
@@ -193,7 +197,7 @@ class People:
         """Record a single sign-on: store `role` as the person's role, and return the person and their previous role.
 
         `subject` identifies the person at the provider. At the first sign-on the person is created under `name`, and
-        None is returned as the previous role.
+        the previous role is None.
 
         Raises `NameTaken` if another person has that name, and `Forbidden` for a person who was removed.
         """
@@ -243,9 +247,9 @@ class People:
     def join(self, name: str, subject: str) -> Person:
         """Let the existing person `name` sign on as the provider's user `subject`, and return the person.
 
-        Raises `NameTaken` if another person has that subject, and `UnknownName` if there is no such person. Raises
-        `Forbidden` for the first steward. The provider's groups could take the first steward's role away, and the
-        operator could then no longer create a steward's token.
+        `subject` is the user's id at the single sign-on provider. Raises `NameTaken` if another person has that id, and
+        `UnknownName` if there is no such person. Raises `Forbidden` for the first steward: the provider's groups could
+        take the role of steward away, and the operator could then no longer create a steward's token.
         """
         person = self.person(name)
         if name == _FIRST_STEWARD:

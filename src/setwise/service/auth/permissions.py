@@ -35,8 +35,8 @@ class Access(StrEnum):
 class Permission:
     """Whom a route admits (`access`), and with which HTTP error statuses it may respond (`problems`).
 
-    `problems` has only statuses that are special to the route. Errors of authentication and of malformed input are left
-    out, because they follow from the access and the parameters.
+    `problems` lists only the statuses that not every route of its kind has. Statuses of failed authentication and of
+    malformed input are left out, because they follow from the access and the parameters.
     """
 
     access: Access
@@ -133,9 +133,10 @@ def methods_at(address: str) -> set[str]:
 
 
 def check_routes(served: Iterable[tuple[str, str]]) -> None:
-    """Raise `LookupError` if `ROUTES` has a permission for a route that is not among the `served` (method, path) pairs.
+    """Raise `LookupError` if `ROUTES` has a permission for a route that is not `served`, as a misspelt path would be.
 
-    Served routes without a permission need no check here, because the class of routes refuses to create them.
+    `served` are the (method, path) pairs of all routes. The reverse, a served route without a permission, cannot
+    happen, because the class of routes refuses to create it.
     """
     if missing := ROUTES.keys() - set(served):
         raise LookupError(f"permissions are declared for routes that do not exist: {sorted(missing)}")
@@ -182,7 +183,7 @@ class Accounts:
         return self._ledger.accounts(analyst=analyst, after=after, most=most)
 
     def check_free(self, name: str) -> None:
-        """Raise `AccountExists` if there is an account called `name` already."""
+        """Raise `AccountExists` if the name `name` is not free for a new account."""
         try:
             self._find(name)
         except UnknownAccount:

@@ -11,7 +11,10 @@ from setwise.errors import TooManyRequests
 
 @dataclass(slots=True)
 class _Bucket:
-    """One token bucket: at the time `at`, in seconds of the monotonic clock, `left` more requests were possible."""
+    """One token bucket: `left` is how many more requests it allowed at the time `at`.
+
+    The time is in seconds of the monotonic clock. The bucket has been refilling since.
+    """
 
     left: float
     at: float
@@ -49,9 +52,8 @@ class Buckets:
     def take(self, name: str, requests: float = 1.0) -> None:
         """Take `requests` from the bucket of `name`, or raise `TooManyRequests` with the seconds to wait.
 
-        `requests` is 1 for a request itself. A larger number is the extra charge for a large body. It is reduced to
-        `burst` less 1 if it is larger, because the request itself has taken 1 already and the bucket never has more
-        than `burst`.
+        `requests` is 1 for a request itself. A larger number is the extra charge for a large body. It is cut to `burst`
+        less 1, because the request itself has taken 1 already and the bucket never has more than `burst`.
         """
         requests = requests if requests <= 1.0 else min(requests, self._burst - 1.0)
         now = self._monotonic()

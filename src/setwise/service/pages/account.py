@@ -42,7 +42,8 @@ class Charge:
     - `period`: the calendar period whose budget paid, such as "2026-11"; "" if the account has no periods
     - `bought`: the question, described for people
     - `drawn`: the mechanism uses that the charge took from the account
-    - `returned`: the mechanism uses in `drawn` that were not needed and were given back when the answer was stored
+    - `returned`: those of the mechanism uses in `drawn` that were not needed, and were given back when the answer was
+      stored
     - `answered`: whether an answer was stored
     """
 
@@ -100,7 +101,7 @@ def charges_of(entries: Iterable[Entry]) -> list[Charge]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """A value of an account's odometer: `epsilon` bounds the privacy loss of all answers up to one charge.
+    """The odometer of an account after one charge: `epsilon` bounds the privacy loss of all answers so far.
 
     The value is at most the epsilon that the account guarantees. `charge` is the number of the charge, `at` its time in
     seconds since 1970, and `bought` describes the question that the charge paid for.
@@ -113,14 +114,15 @@ class Reading:
 
 
 def odometer_readings(account: Account, charges: Iterable[Charge], period: str, last: float) -> list[Reading]:
-    """Return values of the odometer of `account`, a bound on the epsilon of all answers so far, for the page's chart.
+    """Return how the odometer of `account`, the bound on the epsilon of all answers so far, grew with its charges.
 
-    There is one value for each charge of the calendar period `period`. If the period has more than 60 charges, there
-    are values for about 60 of them, evenly spaced, including the last charge.
+    The page draws these values as a chart. There is one value after each charge of the calendar period `period` or, if
+    the period has more than 60 charges, after about 60 of them at equal distances, and always after the last one.
 
     - `charges`: all charges of the account
     - `period`: the name of the period, such as "2026-11"; "" if the account has no periods
-    - `last`: the odometer after all charges. It replaces any value that is larger, because an odometer never falls
+    - `last`: the odometer now, after all charges. A computed value that is larger is lowered to it, because an odometer
+      never falls
     """
     present = [charge for charge in charges if charge.period == period]
     step = max(1, -(-len(present) // _POINTS))
@@ -205,11 +207,12 @@ def _statement(
     """Return (charges, readings, query ids) for the page of the account with this `status`.
 
     - charges: all charges of the account
-    - readings: values of the account's odometer (a bound on the epsilon so far) after charges of the current period
+    - readings: the odometer (the bound on the epsilon of all answers so far) after each charge of the current period,
+      or after about 60 of them if there are more
     - query ids: a dict from the idempotency key of each query of the account to its identifier
 
-    `identity` is the signed-in person, who must be allowed to see the account. `last` is the odometer after all
-    charges.
+    `identity` is the signed-in person, who must be allowed to see the account. `last` is the odometer now, which no
+    earlier reading may exceed.
     """
     account = service.accounts.visible(identity, status.name)
     charges = charges_of(service.ledger.history(status.name))
@@ -218,13 +221,15 @@ def _statement(
 
 
 def _kinds(status: AccountStatus) -> list[dict[str, object]]:
-    """Return a dict for each mechanism use that was registered when the account with this `status` was opened.
+    """Return a dict for each kind of mechanism use that an account with registered uses has left or has spent.
 
     - `kind`: the notation of the use, such as "pure:0.1"
     - `left`: how many of these uses remain
-    - `total`: how many were registered
+    - `total`: how many remain or were spent, which is how many were registered
 
-    The list is empty for an account with an (epsilon, delta) budget, which has no registered uses.
+    If the account also has a budget for uses that are not registered, the uses that stand for what remains of this
+    budget, and for what was spent of it, are in the list too. The list is empty for an account with an (epsilon, delta)
+    budget, which has no registered uses. `status` is the account's status.
     """
     if status.kind == "filter":
         return []

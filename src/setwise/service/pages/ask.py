@@ -78,17 +78,18 @@ def _kinds_of_questions() -> list[tuple[str, str]]:
 
 
 def _kinds_with_fields() -> dict[str, str]:
-    """Return a dict from each group of form fields to the kinds of questions for which the form shows these fields.
+    """Return which fields the question form shows for which kinds of questions.
 
-    The kinds are one text with blanks between them, such as "top-k histogram". The groups are:
+    The result is a dict from a name of some form fields to the kinds that need these fields, as one text with blanks
+    between the kinds, such as "top-k histogram". The names are:
 
     - `ranked`: the fields item and value, for a top k or a histogram
     - `measured`: the column that a statistic aggregates
     - `bounded`: the clipping bounds low and high
     - `rows`: per_user, the most rows of a user that count
-    - `grouped`: bins, domain and contributions
+    - `grouped`: bins (value ranges to group by), domain and contributions
     - `picked`: the mechanism use that pays for each pick of the exponential mechanism
-    - `clip`, `k`, `at`, `where`: the one field with the name of the group
+    - `clip`, `k`, `at`, `where`: the one field of this name
     """
     parameters = {kind: set(parameters_of(SHAPES[kind])) for kind in SHAPES if kind != "query"}
     clipped = [kind for kind in parameters if "clip" in parameters[kind]]
@@ -144,7 +145,9 @@ def _with_examples(record: DatasetRecord) -> dict[str, object]:
 
 
 def _draws(status: AccountStatus) -> list[dict[str, object]]:
-    """Return a dict for each mechanism use that was registered when the account with this `status` was opened.
+    """Return a dict for each kind of mechanism use that was registered when the account with this `status` was opened.
+
+    The question form offers them to pay with.
 
     - `use`: the notation, such as "pure:0.1"
     - `words`: a description for people

@@ -137,7 +137,9 @@ async def columns(
 
 
 def _dataset_rows(service: Service, counts: Mapping[str, int]) -> list[dict[str, object]]:
-    """Return for each dataset of `service` a row of the steward's page, as a dict.
+    """Return a row of the steward's page for each dataset of `service`, as a dict.
+
+    Its keys are:
 
     - `dataset`: the dataset
     - `cap`: the status of the joint budget of the dataset's accounts, or None if there is no joint budget
@@ -218,7 +220,7 @@ def _latest_entries(service: Service, name: str) -> list[Entry]:
 
 
 def _entry_row(entry: Entry) -> dict[str, object]:
-    """Return the cells of the row for `entry` in the audit page's table of ledger entries, by column.
+    """Return the row of the audit page's table that shows the ledger entry `entry`: a dict from columns to cells.
 
     The column `description` describes the question of a charge; it is "" for other entries.
     """

@@ -75,11 +75,11 @@ class ServiceAsker:
         self._cancelled = False
 
     async def read(self, sql: str) -> ReadSelect:
-        """Return the SELECT `sql` parsed, with its rows if it reads only PostgreSQL's catalogue. Nothing is charged.
+        """Parse the SELECT `sql`, and answer it if it reads only PostgreSQL's catalogue (system tables).
 
-        The statement counts against the person's rate limit. Raises `Rejected` if the client cancels the statement,
-        `InvalidParameter` if the catalogue cannot answer it, and `Unattainable` if it takes more time or memory than is
-        allowed.
+        The result has rows in that case only. Nothing is charged. The statement counts against the person's rate limit.
+        Raises `Rejected` if the client cancels the statement, `InvalidParameter` if the catalogue cannot answer it, and
+        `Unattainable` if it takes more time or memory than is allowed.
         """
         identity = await self._identity()
         self._service.authenticator.count_body(identity, len(sql))
@@ -161,7 +161,7 @@ class ServiceAsker:
         return await authenticator.identify_token(connected.token, connected.address, counted=counted)
 
     async def _read(self, sql: str, budget: AskedBudget) -> Question:
-        """Return the SQL statement `sql` as a question about the connection's dataset, to be paid by its account.
+        """Return the SQL statement `sql` as a question to the connection's dataset, to be paid by its account.
 
         If the statement states no budget, the question gets the epsilon and delta of `budget` (the session's settings).
         Where these are None, it gets the account's defaults. Raises `Rejected` if the statement cannot be asked.
@@ -207,9 +207,10 @@ class ServiceAsker:
 def _key_of(question: Question, version: object, period: int, day: date) -> str:
     """Return the idempotency key of `question`: a hash of its text, the table's `version` and the number `period`.
 
-    Time since 1970 is divided into periods of equal length, and `period` is the number of one of these, so that the key
-    of a question changes from one period to the next. The key of a question that names the current date or time changes
-    with the `day`, because yesterday's answer is about other rows.
+    Time since 1970 is divided into intervals of equal length, and `period` counts these intervals. So the key of a
+    question changes after a while, and a repeated question is then asked anew instead of getting its stored answer. The
+    key of a question that names the current date or time also changes with the `day`, because yesterday's answer is
+    about other rows.
     """
     parts = [question.text, version, period]
     if mentions_clock(question.text):

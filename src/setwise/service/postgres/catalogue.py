@@ -35,9 +35,9 @@ Other table functions of DuckDB tell settings and paths of the server, or read f
 
 
 class Catalogue:
-    """Answers queries of PostgreSQL's catalogue (pg_class and others) about the tables that one account may ask.
+    """Answers queries of PostgreSQL's catalogue (system tables), from which tools learn an account's tables.
 
-    The catalogue is a DuckDB database in memory, without private data.
+    The catalogue is a DuckDB database in memory. It lists the tables that the account may ask, and has no private data.
     """
 
     def __init__(self, database: str, user: str, tables: Mapping[str, Sequence[tuple[str, int]]]) -> None:
@@ -73,7 +73,7 @@ class Catalogue:
         return connection
 
     def reads_catalogue(self, statement: exp.Expr) -> bool:
-        """Return whether `statement` reads only tables of PostgreSQL's catalogue; True also if it reads no table."""
+        """Return whether `statement` reads no tables, or only those of PostgreSQL's catalogue (pg_class and others)."""
         local = {cte.alias_or_name.lower() for cte in statement.find_all(exp.CTE)}
         return all(
             _is_catalogue(table) or table.name.lower() in local or isinstance(table.this, exp.Func)
@@ -91,7 +91,7 @@ class Catalogue:
         """Return the result columns (names and types) of a SELECT over the dataset's tables, without running it.
 
         DuckDB describes the statement on empty copies of the tables. Returns None if DuckDB cannot parse the statement,
-        for example because it has Setwise's syntax for contribution bounds.
+        for example because it states contribution bounds, whose syntax DuckDB does not know.
         """
         try:
             text = _without_schemas(statement).sql(dialect="duckdb")
@@ -101,7 +101,7 @@ class Catalogue:
         return tuple(ResultColumn(str(row[0]), _statistic_type(str(row[1]))) for row in described)
 
     def answer(self, statement: exp.Expr) -> Result:
-        """Return the result of a query of PostgreSQL's catalogue, whose syntax tree is `statement`.
+        """Run the catalogue query with the syntax tree `statement`, and return its columns and rows.
 
         Raises `InvalidParameter` if the query would change something, needs something that the catalogue does not have,
         or has too large a result.
@@ -326,9 +326,10 @@ def name_as_postgresql_does(projection: exp.Expr) -> exp.Expr:
 
 
 def _locate_table(table: exp.Table) -> exp.Expr:
-    """Return the table node `table` of a syntax tree with the schema that it has in the in-memory DuckDB database.
+    """Return the table node `table` of a syntax tree with the schema in which DuckDB has the table.
 
-    Tables of pg_catalog are in the schema "pg" there, and those of information_schema in "info".
+    In the in-memory DuckDB database, tables of pg_catalog are in the schema "pg", and those of information_schema in
+    "info".
     """
     name, schema = table.name.lower(), table.db.lower()
     if isinstance(table.this, exp.Func | exp.Anonymous):
@@ -378,7 +379,7 @@ def _is_integer(node: exp.Expr) -> bool:
 
 
 def _query_of_array(node: exp.Expr | None) -> exp.Expr | None:
-    """Return the query inside `node` as a syntax node in parentheses, if `node` is ARRAY(SELECT ...); None otherwise.
+    """Return SELECT ... in parentheses, as a syntax node, if `node` is ARRAY(SELECT ...), and None otherwise.
 
     `node` is the operand of ANY or ALL. PostgreSQL accepts ANY(ARRAY(SELECT ...)), and DuckDB only ANY(SELECT ...).
     """
@@ -485,10 +486,10 @@ def _rewrite_call(node: exp.Expr, constants: Mapping[str, str]) -> exp.Expr:
 
 
 def _group_number(pattern: exp.Literal) -> exp.Expr:
-    """Return, as a literal, the number of the group that PostgreSQL's substring(text FROM pattern) returns.
+    """Return 1 if the regular expression `pattern` has a group in parentheses, and 0 otherwise, as a literal of SQL.
 
-    It is 1, the first group in parentheses of the regular expression `pattern`, or 0, the whole match, if `pattern` has
-    no group. DuckDB's function needs this number as an argument.
+    PostgreSQL's substring(text FROM pattern) returns the first group, or the whole match if there is no group. DuckDB's
+    function needs the number of what to return as an argument.
     """
     return exp.Literal.number(1 if re.search(r"(?<!\\)\((?!\?)", pattern.this) else 0)
 

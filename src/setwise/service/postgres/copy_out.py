@@ -88,10 +88,10 @@ def _parse_options(text: str) -> CopyFormat:
 
 
 def encode_header(copied: CopyFormat, columns: Sequence[ResultColumn]) -> bytes:
-    """Return the bytes that COPY sends before the first row in the form `copied`.
+    """Return the bytes that COPY sends before the first row in the format `copied` (text, CSV or binary).
 
-    These bytes are the signature of the binary form, or a line with the names of `columns` if the form has a header.
-    Without a header they are empty.
+    For the binary format this is its signature. For the others it is a line with the names of `columns`, or nothing if
+    the format has no header.
     """
     if copied.form == "binary":
         return BINARY_HEADER
@@ -100,11 +100,14 @@ def encode_header(copied: CopyFormat, columns: Sequence[ResultColumn]) -> bytes:
 
 
 def row_encoder(copied: CopyFormat, result: Result) -> Callable[[Sequence[object]], bytes]:
-    """Return a function that takes one row of `result` and returns its bytes in the form `copied`."""
+    """Return a function that takes one row of `result` and returns its bytes in the format `copied`.
+
+    The format is the text, CSV or binary format of COPY.
+    """
     types = [column.type for column in result.columns]
 
     def encode_row(row: Sequence[object]) -> bytes:
-        """Return the bytes of one row of `result`, in the form `copied` of the enclosing call."""
+        """Return the bytes of one row of `result`, in the format `copied` of the enclosing call."""
         is_binary = copied.form == "binary"
         cells = [encode(value, type_, int(is_binary)) for value, type_ in zip(row, types, strict=True)]
         if is_binary:
@@ -119,7 +122,7 @@ _ESCAPES = {"\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\
 
 
 def _line(copied: CopyFormat, cells: Sequence[str | None]) -> bytes:
-    """Return one line of a COPY in the text or CSV form `copied`, with its line feed.
+    """Return one line of a COPY with its line feed, in the format `copied`, which is text or CSV.
 
     `cells` are the texts of the row's cells, in which None stands for null.
     """
@@ -139,9 +142,9 @@ def _escape(copied: CopyFormat, cell: str) -> str:
 
 
 def _quote(copied: CopyFormat, cell: str) -> str:
-    """Return `cell` as a cell of COPY's CSV form, in double quotes only if it could otherwise be misread.
+    """Return `cell` as a cell of COPY's CSV format, in double quotes only if it could otherwise be misread.
 
-    Without quotes a cell could be misread as null (which `copied` defines), as two cells or as two lines.
+    Without quotes, some cells would be read as null (written as `copied` says), as two cells or as two lines.
     """
     if cell != copied.null and not any(letter in cell for letter in (copied.delimiter, '"', "\n", "\r")):
         return cell

@@ -27,7 +27,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyFormat:
-    """The form in which COPY sends rows.
+    """The format in which COPY sends rows.
 
     - `form`: "text", "csv" or "binary"
     - `has_header`: whether a line with the names of the columns comes first (not in binary form)
@@ -48,7 +48,7 @@ class Reply:
     - `tag`: says what has run, such as "SET" or "SELECT 3"
     - `result`: the columns and rows, or None if the statement returns no rows
     - `notices`: sentences that the client shows beside the result
-    - `copied`: the form in which the rows are sent if the statement is a COPY; None for any other statement
+    - `copied`: the format in which the rows are sent if the statement is a COPY; None for any other statement
     """
 
     tag: str
@@ -88,9 +88,9 @@ class ReadSelect:
     parameters: Mapping[int, int] = field(default_factory=dict)
 
     def with_intervals(self) -> tuple[ResultColumn, ...] | None:
-        """Return the columns, with the columns NAME_lower and NAME_upper added after each statistic NAME.
+        """Return the columns, with two columns NAME_lower and NAME_upper added after each statistic NAME.
 
-        Returns None if the columns are not known, and the columns unchanged if it is not known which are statistics.
+        Returns None if the columns are not known. Adds none if it is not known which columns are statistics.
         """
         if self.columns is None or len(self.statistics) != len(self.columns):
             return self.columns

@@ -73,7 +73,7 @@ class ResultWriter:
         await self.send_each(rows, encode_row)
 
     async def copy_rows(self, result: Result, copied: CopyFormat) -> None:
-        """Send all rows of `result` as COPY does, in the form `copied`.
+        """Send all rows of `result` as COPY does, in the format `copied` (text, CSV or binary).
 
         The bytes before the first row are sent together with that row, because PostgreSQL does so and drivers expect
         it. Raises `TooManyRequests` if too many large results of the person have not been read yet.
@@ -85,7 +85,8 @@ class ResultWriter:
         def encode_next(row: Sequence[object]) -> bytes:
             """Return the CopyData message of the next row, encoded by `encode_row` of the enclosing call.
 
-            The message of the first row begins with the header of the COPY (`pending` of the enclosing call).
+            The message of the first row begins with the bytes that COPY sends before any row (`pending` of the
+            enclosing call).
             """
             nonlocal pending
             data, pending = pending + encode_row(row), b""

@@ -82,9 +82,10 @@ class ShownTables:
 
 @lru_cache(maxsize=2)
 def _catalogue(shown: ShownTables) -> Catalogue:
-    """Return the catalogue of the tables `shown`. A worker process keeps the last two, because filling one takes 0.1 s.
+    """Return the PostgreSQL catalogue (system tables) that lists the tables `shown`.
 
-    Each takes up to 80 MiB of the memory that the process may allocate.
+    A worker process keeps the last two catalogues, because filling one takes 0.1 s. Each takes up to 80 MiB of the
+    memory that the process may allocate.
     """
     return Catalogue(shown.database, shown.user, dict(shown.tables))
 
@@ -108,7 +109,7 @@ class SelectTask:
         return SelectTask(shown=shown, text=text, asked_at=time.time() if mentions_clock(text) else 0.0)
 
     def result(self) -> ReadSelect:
-        """Return the parsed SELECT, with rows if it reads only PostgreSQL's catalogue.
+        """Parse the SELECT and return it, with rows if it reads only PostgreSQL's catalogue (system tables).
 
         Raises `InvalidParameter` if the catalogue cannot answer the SELECT, and `MemoryError` if answering takes more
         memory than the process may allocate.
@@ -120,11 +121,12 @@ class SelectTask:
 
 
 def read_select(catalogue: Catalogue, text: str, user_column: str) -> ReadSelect:
-    """Return the SELECT `text` parsed, with rows if it reads only PostgreSQL's catalogue, otherwise with its columns.
+    """Parse the SELECT `text`, and return it with its columns; also with its rows if it reads only the catalogue.
 
-    `catalogue` knows the tables, and `user_column` is the column that identifies users, for the hint of a refusal. A
-    statement that cannot be parsed here may have syntax that only the parser of questions knows; for it, a `ReadSelect`
-    without columns and rows is returned. Raises `InvalidParameter` if `catalogue` cannot answer a catalogue query.
+    PostgreSQL's catalogue are the system tables, such as pg_class. `catalogue` also knows the tables that can be asked,
+    and `user_column` is their column that identifies users, for the hint of a refusal. A statement that cannot be
+    parsed here may have syntax that only the parser of questions knows; for it, a `ReadSelect` without columns and rows
+    is returned. Raises `InvalidParameter` if `catalogue` cannot answer a catalogue query.
     """
     try:
         names = [f":parameter_{number}" for number in range(1, parameter_count(text) + 1)]
@@ -136,11 +138,11 @@ def read_select(catalogue: Catalogue, text: str, user_column: str) -> ReadSelect
 
 
 def _read_tree(catalogue: Catalogue, tree: exp.Expr, user_column: str) -> ReadSelect:
-    """Return the parsed SELECT whose syntax tree is `tree`, with rows, columns or a refusal; `tree` has no parameters.
+    """Return the parsed SELECT with the syntax tree `tree`: with rows, with columns, or with a refusal.
 
-    `catalogue` knows the tables, and answers the query if it reads only PostgreSQL's catalogue. `user_column` is the
-    column that identifies users, for the hint of a refusal. Raises `InvalidParameter` for a catalogue query that the
-    catalogue cannot answer.
+    Rows are there if the SELECT reads only PostgreSQL's catalogue (system tables), which `catalogue` then answers.
+    `tree` has no parameters. `user_column` is the column that identifies users, for the hint of a refusal. Raises
+    `InvalidParameter` for a catalogue query that the catalogue cannot answer.
     """
     if catalogue.reads_catalogue(tree):
         result = catalogue.answer(tree)
@@ -163,10 +165,10 @@ def _read_tree(catalogue: Catalogue, tree: exp.Expr, user_column: str) -> ReadSe
 
 
 def _take_parameters(catalogue: Catalogue, tree: exp.Expr) -> dict[int, int]:
-    """Replace each parameter in the syntax `tree` of a statement by null, and return known types by parameter number.
+    """Replace each parameter in the syntax `tree` of a statement by null, and return the types of parameters by number.
 
     A parameter's type follows from its place: a cast, a comparison with a column of `catalogue` or with a statistic, or
-    LIMIT and OFFSET. A parameter in any other place is not in the returned mapping.
+    LIMIT and OFFSET. A parameter in any other place has no known type and is left out of the result.
     """
     tables = [catalogue.columns_of(table.name) or () for table in tree.find_all(exp.Table)]
     columns = {name: type_ for table in tables for name, type_ in table}
@@ -195,7 +197,7 @@ def _has_limit_zero(tree: exp.Expr) -> bool:
 
 
 def _with_statistic_type(column: ResultColumn, projection: exp.Expr) -> ResultColumn:
-    """Return the result column `column` of a question with the name and the type that the client is told.
+    """Return `column`, a result column of a question, with the name and the type that the client is told.
 
     `projection` is the SQL expression of the column. Without an alias, the name is the one that PostgreSQL would give.
     A count is an integer. Any other integer that is computed from aggregates becomes a float, because its noise may

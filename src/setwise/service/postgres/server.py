@@ -67,7 +67,10 @@ class Limits:
 
 @dataclass(slots=True)
 class _Running:
-    """How to cancel a connection's statement: if a CancelRequest has the number `secret`, the server calls `cancel`."""
+    """What cancels the running statement of a connection: the function `cancel`.
+
+    The server calls it for a CancelRequest (a message on another connection) only if that has the number `secret`.
+    """
 
     secret: int
     cancel: Callable[[], Awaitable[None]]
@@ -144,9 +147,9 @@ class PostgresDoor:
                 writer.close()
 
     def _refuse_oldest_waiting(self) -> None:
-        """Close the connection that has waited longest without signing in.
+        """Close the connection that has waited longest without signing in, which only keeps others out.
 
-        A client signs in within moments, so a connection that waits for long only keeps others out.
+        A client signs in within moments.
         """
         task = next(iter(self._waiting))
         writer = self._waiting.pop(task)
@@ -162,9 +165,9 @@ class PostgresDoor:
         self._sessions.add(task)
 
     def register(self, cancel: Callable[[], Awaitable[None]]) -> tuple[int, int]:
-        """Store `cancel`, which cancels the running statement of a connection; return (process number, secret).
+        """Register a connection, so that its running statement can be cancelled; return (process number, secret).
 
-        A client cancels the statement by sending both numbers in a CancelRequest.
+        A client cancels the statement by sending both numbers in a CancelRequest; the server then calls `cancel`.
         """
         process, self._next_process = self._next_process, self._next_process + 1
         secret = secrets.randbits(32)
@@ -370,8 +373,8 @@ class _Connection:
     def _fail(self, session: PostgresSession, message: messages.ClientMessage, error: Exception) -> None:
         """Send `error` to the client, and mark an open transaction of the `session` as failed.
 
-        `message` is the client's message that caused the error. Outside a transaction, the settings that the message
-        changed are restored. In the extended protocol, further messages are ignored until Sync.
+        `message` is the client's message that caused the error. Outside a transaction, the settings that the statement
+        changed before it failed are restored. In the extended protocol, further messages are ignored until Sync.
         """
         if isinstance(error, Rejected):
             code, hint = error.code, error.hint
@@ -568,7 +571,7 @@ def _check_columns(portal: Portal, result: Result) -> None:
 
 
 def _parameter_types(prepared: Prepared, inferred: Mapping[int, int]) -> tuple[int, ...]:
-    """Return the PostgreSQL type identifiers of the parameters of the statement `prepared`, by their numbers in order.
+    """Return the PostgreSQL type identifiers of the parameters $1, $2, ... of the statement `prepared`, in this order.
 
     A parameter has the type that the client gave. If the client gave none, it has the type in `inferred` (a mapping
     from parameter numbers to types), and TEXT if `inferred` has none either.

@@ -50,7 +50,10 @@ class Asker(Protocol):
     """Asks questions on behalf of the person of one PostgreSQL connection, and charges them to one account."""
 
     async def read(self, sql: str) -> ReadSelect:
-        """Return the SELECT `sql` parsed, with its rows if it reads only PostgreSQL's catalogue. Nothing is charged."""
+        """Parse the SELECT `sql`, and answer it if it reads only PostgreSQL's catalogue (system tables).
+
+        The result has rows in that case only. Nothing is charged.
+        """
         ...
 
     async def ask(self, sql: str, budget: AskedBudget) -> Answer:
@@ -308,7 +311,7 @@ class PostgresSession:
             return {}
 
     def keep_rows(self, rows: int) -> None:
-        """Raise `Rejected` if the connection would keep too many rows in memory with `rows` more.
+        """Raise `Rejected` if the connection would keep too many rows in memory when `rows` more are added.
 
         A connection keeps the rows of its open cursors and portals. If it keeps no rows yet, any number is allowed, so
         that every single result can be read.
@@ -321,7 +324,7 @@ class PostgresSession:
             raise Rejected("53400", f"a connection keeps at most {_MOST_ROWS_KEPT:,} rows: close cursors and portals")
 
     async def _copy(self, text: str) -> Reply:
-        """Run the statement `text`, COPY (SELECT ...) TO STDOUT, whose SELECT is charged like any other.
+        """Run the statement `text`, which must be COPY (SELECT ...) TO STDOUT; its SELECT is charged like any other.
 
         Raises `Rejected` for any other COPY.
         """
@@ -469,7 +472,7 @@ def _statement_to_explain(text: str) -> str:
 
 
 def _type_of(values: Sequence[object]) -> int:
-    """Return the PostgreSQL type identifier for a column with these `values`, of which None is ignored.
+    """Return the PostgreSQL type identifier for a column with these `values`; None among them is null and is ignored.
 
     The type is an integer if all values are integers, a float if all are numbers, and otherwise text.
     """

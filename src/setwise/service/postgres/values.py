@@ -80,11 +80,11 @@ class ResultColumn:
 
 
 def fit(values: Sequence[object], type_: int) -> tuple[int, list[object]]:
-    """Return the PostgreSQL type with which a column is sent, and its cells `values` converted to that type.
+    """Return (type, cells): the PostgreSQL type with which a column is sent, and its cells converted to that type.
 
-    The type is the expected type `type_` if every cell fits it; dates, times, periods and decimals, which an answer has
-    as texts, are converted. If a cell does not fit, the column is sent as floats if `type_` is an integer type and all
-    cells are numbers, and otherwise as texts.
+    `values` are the cells, and `type_` is the expected type. If every cell fits it, the column gets this type; dates,
+    times, periods and decimals, which an answer has as texts, are converted. If some cell does not fit, the column is
+    sent as floats if `type_` is an integer type and all cells are numbers, and otherwise as texts.
     """
     try:
         return type_, [None if value is None else _convert_cell(value, type_) for value in values]
@@ -178,7 +178,7 @@ def _float_text(value: float) -> str:
 
 
 def _element(value: object, type_: int) -> str:
-    """Return `value`, an element of an array, in PostgreSQL's text form, in double quotes if an array requires them.
+    """Return `value`, an element of an array, in PostgreSQL's text form, in double quotes where the form requires them.
 
     None becomes NULL. `type_` is the identifier of the PostgreSQL type with which the array is sent.
     """

@@ -23,10 +23,10 @@ class AllowedColumns:
         self._names = schema.names
 
     def dataset_column(self, name: str) -> str | None:
-        """Return the name of the dataset's own column that `name` refers to, or None if the dataset has no such column.
+        """Return which column of the dataset's own table is meant by `name`; None if the dataset has no such column.
 
-        A column of a public table (a table without users) gives None, too. `name` may have the dataset's name before
-        it, as in `events.word`; the result is then `word`.
+        `name` may have the dataset's name before it, as in `events.word`; the result is then `word`. A column of a
+        public table (a table without users) gives None.
         """
         plain = name.removeprefix(f"{self._dataset.name}.")
         return next((column for column in (name, plain) if column in self._names), None)

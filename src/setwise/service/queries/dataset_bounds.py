@@ -9,9 +9,9 @@ from setwise.service.storage.datasets import Dataset
 def bounded_query(query: Query, dataset: Dataset) -> Query:
     """Return `query` with the dataset's contribution bounds filled in where the query states none.
 
-    Contribution bounds are the most groups in which one user counts, and the most (also the most rows) that the user
-    adds to one group. Raises `InvalidParameter` if a bound of the query is larger than the dataset's, or if a histogram
-    of private groups has no contribution bound.
+    Contribution bounds are the most groups in which one user counts, the most that the user adds to one group, and the
+    most rows of the user that count in one group. Raises `InvalidParameter` if a bound of the query is larger than the
+    dataset's, or if a histogram of private groups has no bound on the groups of a user.
     """
     bounded = _within_bounds(query.with_declared_rows(dataset.rows_per_user), dataset)
     has_bound = bounded.contributions is not None or bounded.auto_contributions

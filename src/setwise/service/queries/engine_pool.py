@@ -102,9 +102,9 @@ class Engines:
     def check(self, dataset: Dataset) -> Schema:
         """Check the definition `dataset` against its tables, and return the columns of its main table.
 
-        All registered columns must exist, the unit of privacy must fit the columns, and no public table may have the
-        user column. Raises `UnsuitableTable`, `UnknownColumn` or `InvalidParameter` with the name of the field at
-        fault.
+        All registered columns must exist, no public table (a table without users) may have the user column, and the
+        table must have the columns from which the unit of privacy (a user, or a part of a user such as a day) is
+        computed. Raises `UnsuitableTable`, `UnknownColumn` or `InvalidParameter` with the name of the field at fault.
         """
         schema = self.describe_candidate(dataset)
         if dataset.unit != USER:
@@ -128,9 +128,10 @@ class Engines:
     def pin(self, dataset: Dataset, versions: Mapping[str, str] | None = None) -> Dataset:
         """Return `dataset` with the version to read added to the path or URL of each table, as in `events@7`.
 
-        All steps of one question then read the same rows. `versions` maps names of tables to the versions to read; None
-        takes the current versions. A path or URL stays as it is if the table has no versions, or if it was registered
-        together with a version. Raises `EngineFailed` if a current version cannot be found out.
+        A dataset whose versions are fixed is called pinned: all steps of one question then read the same rows.
+        `versions` maps names of tables to the versions to read; None takes the current versions. A path or URL stays as
+        it is if the table has no versions, or if it was registered together with a version. Raises `EngineFailed` if a
+        current version cannot be found out.
         """
         if dataset.engine is not EngineKind.DUCKDB or dataset.is_pinned:
             return dataset
@@ -159,7 +160,10 @@ class Engines:
         return table if pinned == located else f"{table.rstrip('/')}@{pinned.rpartition('@')[2]}"
 
     def _close_earlier_versions(self, name: str, table: str) -> None:
-        """Record `table` as the newest version of the dataset `name`, and close idle engines on earlier versions."""
+        """Record `table` as the newest version of the dataset `name`, and close idle engines on earlier versions.
+
+        `table` is a path or URL that ends with the version, as in `events@7`.
+        """
         with self._lock:
             if self._newest.get(name) == table:
                 return
@@ -227,11 +231,9 @@ class Engines:
         return "\n".join(states)
 
     def public_schemas(self, dataset: Dataset) -> dict[str, Schema]:
-        """Return the columns of the public tables that SQL may join to a dataset, by the name of the table.
+        """Return the columns of the public tables (those without users) that SQL may join to a dataset, by table name.
 
-        Public tables are tables without users.
-
-        Raises `EngineFailed` if one of them cannot be opened.
+        Raises `EngineFailed` if one of the tables cannot be opened.
         """
         dataset = self.pin(dataset)
         if dataset not in self._public:
@@ -247,9 +249,9 @@ class Engines:
         return self._public[dataset]
 
     def _public_schemas(self, dataset: Dataset) -> dict[str, Schema]:
-        """Open each public table of `dataset`, and return its columns by the table's name. Only metadata is read.
+        """Open each public table (table without users) of `dataset`, and return its columns by the table's name.
 
-        Public tables are tables without users.
+        Only metadata is read.
         """
         schemas = {}
         address = self._address(dataset.engine)
@@ -328,9 +330,9 @@ class Engines:
     def borrow_to_check(
         self, dataset: Dataset, joins: tuple[Join, ...] = (), derivation: Derivation = NOT_DERIVED
     ) -> Iterator[Engine]:
-        """Yield an engine to read metadata with; callers who check questions about the same dataset take turns.
+        """Yield an engine to read metadata with; callers who check questions about the same dataset take turns with it.
 
-        Waiting is faster than opening an engine for each of these callers.
+        Waiting for it is faster than opening another engine for each caller.
 
         - `joins`: the public tables (tables without users) that SQL joins to the dataset's table
         - `derivation`: the steps by which SQL computes each user's rows

@@ -58,10 +58,10 @@ class ExactResults:
 
 
 def most_numbers(aggregation: Aggregation, limit: int | None) -> int | None:
-    """Return the most numbers that an exact result of `aggregation` can have, whatever the rows are.
+    """Return a limit on how many numbers an exact result of `aggregation` has, which does not depend on the rows.
 
-    An exact result has the counts and sums before noise. `limit` is the most groups that are read, or None if there is
-    no limit. Returns None if the number of groups depends on the rows.
+    An exact result has the counts and sums before noise. `limit` is the most groups that are read, or None if all are.
+    Returns None if there is no such limit, because the number of groups depends on the rows.
     """
     if aggregation.item is None or aggregation.pooled:
         groups = 1
@@ -78,9 +78,10 @@ def most_numbers(aggregation: Aggregation, limit: int | None) -> int | None:
 def _cells(measure: Measure) -> int:
     """Return the most numbers that an exact result (before noise) can have for `measure` in one group.
 
-    A measure adds up one number per user, so there are usually 2: this sum, and a count. If the engine instead counts
-    how many users have each value, there is one count for each possible value. In a private search for clipping bounds,
-    there is one count for each of a fixed list of bins.
+    A measure is a number per user, such as the user's number of rows. An exact result usually has 2 numbers: the sum
+    over users, and a count. If the engine instead counts how many users have each value, there is one count for each
+    possible value. In a private search for clipping bounds, there is one count for each of a fixed list of value
+    ranges.
     """
     if measure.doubling:
         return 2 * DOUBLINGS + 1

@@ -140,7 +140,7 @@ class CheckedQuestion:
         """Whether `to_plan` leaves the filter out of the plan, so that one cached plan serves all filters.
 
         True for a question with a single query that has a filter and needs no private search for bounds (clipping
-        bounds, or the most groups in which one user counts).
+        bounds, or the most groups in which one user counts), because the plan of a search has a query of its own.
         """
         # Bounds that are left out are first searched for privately, and the plan of this search has a query of its own,
         # to which `complete_plan` could not add the filter.
@@ -152,8 +152,8 @@ class Preview:
     """The plan of a question, and whether its account could pay for it now.
 
     - `left`: the mechanism uses that remain in the account; for an account with a budget, the largest use it can pay
-    - `shortage`: a sentence that says what the account, or the joint budget of its dataset, lacks, and if possible
-      which budget could be paid; None if the account can pay
+    - `shortage`: a sentence that says what is lacking in the account, or in the joint budget of its dataset, and which
+      smaller budget the account could pay, if there is one; None if the account can pay
     - `warning`: a sentence, or None. The joint budget can be paid in two ways, in mu squared or as a sum of epsilons.
       The sentence warns of a charge that can be paid in only one way and so disables the other way for all accounts
     """
@@ -356,7 +356,8 @@ class QuestionService:
     def _request_text(self, checked: CheckedQuestion, part: CheckedPart, budget: Budget) -> str:
         """Return the canonical JSON text that the ledger stores for `part`, one query of the question `checked`.
 
-        `budget` is the budget that the query is charged with.
+        The ledger compares this text with that of a later request under the same key. `budget` is the budget that the
+        query is charged with.
         """
         dataset = checked.dataset
         identity = TableIdentity(
@@ -372,8 +373,8 @@ class QuestionService:
     def _versions(self, dataset: Dataset) -> dict[str, str]:
         """Return the versions of lake tables and stored objects that `dataset` reads, by the names of the tables.
 
-        Lake tables are Delta and Iceberg tables. `_pin` has added a version to the path or URL of each of these tables,
-        as in `events@7`.
+        Lake tables are Delta and Iceberg tables. `dataset` is the result of `_pin`, which has added a version to the
+        path or URL of each of these tables, as in `events@7`.
         """
         registered = self._datasets.get(dataset.name)
         pinned = {dataset.name: dataset.table} | dict(dataset.public)
@@ -452,7 +453,7 @@ class QuestionService:
         return CheckedQuestion(dataset=dataset, account=account, budget=budget, parts=(part,))
 
     def _check_core(self, core: Core, dataset: Dataset, allowed: AllowedColumns) -> CheckedPart:
-        """Return the checked query of `core`, a SELECT inside a statement that aggregates private rows of `dataset`.
+        """Check and return the query of `core`, one SELECT of a statement, which aggregates private rows of `dataset`.
 
         `allowed` has the columns that the steward allows. If the steward does not allow the query's bounds or columns,
         raises `InvalidParameter`, `InvalidFilter` or `UnknownColumn` with the name of the request field at fault.
@@ -465,7 +466,10 @@ class QuestionService:
         return CheckedPart(query=query, schema=schema, where=where, joins=joins, derivation=derivation)
 
     def _preview(self, checked: CheckedQuestion, remaining: tuple[Use, ...]) -> Preview:
-        """Return the preview of the question `checked`; `remaining` are the uses that its account has left."""
+        """Return the preview of the question `checked`: its plan, and what its account lacks to pay for the plan.
+
+        `remaining` are the mechanism uses that the account has left, which the preview shows.
+        """
         account = checked.account
         planned = payable_plan(
             checked.budget,
@@ -502,8 +506,9 @@ class QuestionService:
 def _budget_of(question: Question, statement: Statement | None, delta: float = DEFAULT_DELTA) -> AskedBudget:
     """Return the budget of a question, from the request or from the OPTIONS clause of its SQL `statement`.
 
-    `statement` is None for a question that is not in SQL. SQL with private groups that states no delta gets `delta`.
-    Raises `InvalidParameter` if neither the request nor the SQL states a budget, or if both do.
+    `statement` is None for a question that is not in SQL. If a question in SQL with private groups states no delta, it
+    gets the argument `delta`. Raises `InvalidParameter` if neither the request nor the SQL states a budget, or if both
+    do.
     """
     with at_field("spend"):
         if statement is None or not statement.says_what_to_spend:

@@ -32,8 +32,8 @@ class JobState(StrEnum):
 class Progress:
     """The values of a query's progress, between 0 and 1, which a caller can see: waiting, charged, reading and done.
 
-    They do not depend on the data. There is no value between reading and done, because it would reveal when the engine
-    finished reading.
+    They do not depend on the data. No value stands between reading and done, because a change to it would reveal when
+    the engine finished reading.
     """
 
     WAITING = 0.0
@@ -106,8 +106,9 @@ class Jobs:
     def resume(self, *, account: str, key: str, request: str) -> tuple[Job | None, bool]:
         """Return the query of `account` under the idempotency `key`, and whether this replica shall run it now.
 
-        A query that failed, was cancelled or lost its replica is run again. Returns (None, False) if there is no query
-        under the key. Raises `KeyConflict` if the key was used for another request than `request`.
+        The second value is True if the query failed, was cancelled, or was run by a replica that has died, and no other
+        replica takes the query over first. Returns (None, False) if there is no query under the key. Raises
+        `KeyConflict` if the key was used for another request than `request`.
         """
         with self._database.reading() as connection:
             row = connection.execute(_UNDER_KEY, {"the_account": account, "the_key": key}).one_or_none()
@@ -202,11 +203,11 @@ class Jobs:
         return job
 
     def of(self, person: str, most: int, *, after: Job | None = None, most_bytes: int = 1 << 20) -> list[Job]:
-        """Return the queries of the person `person`, newest first.
+        """Return the queries of the person `person`, newest first: at most `most` queries.
 
-        With `after`, only queries older than the query `after` are returned. At most `most` queries are returned. The
-        list also ends after the query with which the requests and answers in it reach `most_bytes` characters in total,
-        because a single answer may have ten megabytes.
+        With `after`, only queries older than the query `after` are returned. The list is shorter if its texts are long,
+        because a single answer may have ten megabytes: it ends with the query at which the requests and answers in it
+        reach `most_bytes` characters in total.
         """
         created_at, id_ = schema.jobs.c.created_at, schema.jobs.c.id
         query = select(id_).where(schema.jobs.c.person == person)
@@ -236,7 +237,8 @@ class Jobs:
     def beat(self, progress: dict[str, float]) -> Collection[str]:
         """Write the heartbeat and progress of this replica's queries, and return the ids of the queries to cancel.
 
-        `progress` maps the id of each query to its progress between 0 and 1.
+        A heartbeat tells other replicas that this one still runs the queries. `progress` maps the id of each query to
+        its progress between 0 and 1.
         """
         ours = and_(
             schema.jobs.c.replica == self._replica,

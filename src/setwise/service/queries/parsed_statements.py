@@ -25,14 +25,14 @@ _LONGEST_REMEMBERED = 1 << 20
 
 
 def utc_day(seconds: float | None) -> date:
-    """Return the day in UTC of a time in seconds since 1970; None is now."""
+    """Return the day in UTC of the time `seconds`, in seconds since 1970; None gives today."""
     return (datetime.now(UTC) if seconds is None else datetime.fromtimestamp(seconds, UTC)).date()
 
 
 class ParsedStatements:
-    """A cache of parsed SQL: a statement is read again for another dataset, other options or another day.
+    """A cache of parsed SQL. The key of a statement in the cache has its text and options, its dataset, and the day.
 
-    The day is part of the place in the cache because CURRENT_DATE is a constant of the parsed statement: without it, a
+    The day belongs to the key because CURRENT_DATE becomes a constant in the parsed statement. Without the day, a
     service that runs past midnight would go on answering about yesterday.
     """
 

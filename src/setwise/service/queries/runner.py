@@ -68,8 +68,8 @@ class BothSlots:
     def acquire(self, *, timeout: float) -> bool:
         """Wait for an engine slot of each kind, at most `timeout` seconds for each; return whether both were acquired.
 
-        An engine slot is the right of one query to read a table. If one of the two was not free in time, the query
-        holds none.
+        An engine slot is the right of one query to read a table. If the second slot is not free in time, the first is
+        released again.
         """
         if not self._first.acquire(timeout=timeout):
             return False
@@ -118,10 +118,10 @@ class QueryTiming:
 
     @contextmanager
     def using(self, engine: Engine) -> Iterator[None]:
-        """Context manager that lets `stop` also cancel the statement that `engine` runs for this query.
+        """Context manager during which `stop` also cancels the statement that `engine` runs for this query.
 
-        This holds only while the `with` block runs, because afterwards the engine may serve another query. Raises
-        `EngineFailed` if this query was stopped before.
+        After the `with` block this ends, because the engine may then serve another query. Raises `EngineFailed` if this
+        query was stopped before.
         """
         with self._lock:
             self._engine = engine
@@ -241,7 +241,8 @@ class Question:
     - `query`: what is asked about the dataset `dataset`
     - `account`: the account that pays
     - `budget`: what the question may spend, or None if the SQL states its own budget
-    - `text`: the body as JSON, without fields that were left out; everybody who may see the query sees it
+    - `text`: the request body as JSON, without the fields that the caller left out; everybody who may see the query
+      sees this text
     - `is_delta_open`: True if a question in SQL has an epsilon and no delta, so that the SQL decides its delta
     """
 
@@ -370,9 +371,9 @@ class Runner:
     async def answered(self, running: RunningQuery) -> Job:
         """Wait until the query `running` has ended, and return its database row (`Job`).
 
-        After `wait_seconds`, a setting, the row of the query that still runs is returned, so that the caller can poll.
-        A query that is not charged yet has no row, so it is awaited until it is charged or refused. Raises the error of
-        a refused query.
+        The wait ends after `wait_seconds`, a setting: if the query still runs then, its row is returned as it is, so
+        that the caller can poll. A query that is not charged yet has no row; then the wait goes on until the query is
+        charged or refused. Raises the error of a refused query.
         """
         loop = asyncio.get_running_loop()
         until = loop.time() + self._settings.wait_seconds

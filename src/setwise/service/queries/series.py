@@ -61,8 +61,9 @@ class RunningUpdate:
 
     - `person`: who asked for the update
     - `until`: periods that ended before this day are released; None means today in UTC
-    - `timing`: the update's engine slot (the right to read a table), its deadline and the times at which it may end
-    - `task`: its result has the first days of the periods that were released
+    - `timing`: the update's engine slot (the right to read a table), its deadline and the padded times at which its end
+      may be seen
+    - `task`: a future whose result is the first days of the periods that were released
     """
 
     person: str

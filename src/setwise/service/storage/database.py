@@ -143,7 +143,7 @@ def _as_store_failed() -> Iterator[None]:
 
 
 class DatabaseState(StrEnum):
-    """Whether a database can be read and written, or only read."""
+    """What a database lets the service do: read and write, or only read."""
 
     OK = "ok"
     """Rows can be read and written."""
@@ -164,8 +164,8 @@ _SILENT_SECONDS = 5.0
 class DatabaseProbe:
     """Tests whether the database answers, at most once a second and in a thread of its own.
 
-    A test may hang for as long as the database does. A health request therefore waits for it at most a tenth of a
-    second, and then gets the result of the previous test.
+    A test may hang for as long as the database does. A health request therefore waits for a test at most a tenth of a
+    second, and then gets the result of the previous test instead.
     """
 
     def __init__(self, database: Database) -> None:

@@ -27,15 +27,17 @@ class Dataset:
     - `user`: the column that identifies users
     - `items`, `values`, `filters`: the columns to group by, to aggregate and to filter by
     - `contributions`: the most groups in which one user counts, or None
-    - `per_item`: the most rows, or units of a summed column, that a user adds to one group, or None
+    - `per_item`: the most that a user adds to one group, in rows for a count of rows and in units of the column for a
+      sum, or None
     - `types`: the kinds of CSV columns that are not text
     - `public`: the names and places of tables without users, on the same engine, that SQL may join
     - `csv`: how CSV files are written
     - `bounds`: default clipping bounds of columns in SQL, as (column, lower, upper)
-    - `rows_per_user`: the default for the most rows of a user in a group that an aggregate over rows takes, or None
+    - `rows_per_user`: for aggregates over rows, the default for the most rows of one user that count in a group, or
+      None
     - `domains`: default public group keys of columns in SQL, with which a statement needs no delta
     - `unit`: the unit of privacy that is protected: "user", or "user,day" for each day of a user by itself
-    - `is_pinned`: whether `Engines.pin` has looked up the versions of the tables; no part of the definition
+    - `is_pinned`: whether `Engines.pin` has looked up the versions of the tables; not part of the definition
 
     A question that states no bounds gets `contributions` and `per_item`, and no question may state larger bounds. In
     SQL over private groups, `contributions` may instead be the upper limit of a bound that is found privately. If
@@ -142,7 +144,7 @@ class Datasets:
         return dataset
 
     def check_free(self, name: str) -> None:
-        """Raise `NameTaken` if there is a dataset called `name` already."""
+        """Raise `NameTaken` if the name `name` is not free for a new dataset."""
         try:
             self.get(name)
         except UnknownName:

@@ -65,7 +65,7 @@ class StoredAnswer:
         return PrivateAnswer.from_stored(self.text)
 
     def sql_result(self, answer: PrivateAnswer) -> SqlAnswer:
-        """Return the columns and rows that the SQL computes from `answer`, which is this stored answer, parsed.
+        """Return the columns and rows that the SQL computes from `answer`, the parsed form of this stored answer.
 
         This costs no privacy budget, because the numbers of the answer are noisy already.
         """
@@ -95,7 +95,8 @@ def without_rows(table: bytes) -> bytes:
 class CheckShell:
     """Task for a worker process: check the SQL that `statement` runs over released (noisy) rows, before it is charged.
 
-    The SQL is planned on empty tables, so that no row is needed.
+    A statement consists of queries over private rows, and of SQL that runs over their noisy results. That SQL is
+    planned here on empty tables, so that no row is needed.
 
     - `schemas`: the columns of the rows that each private query of `statement` reads
     - `public`: the public tables (tables without users) that the statement reads, as pairs of the table's name and the
@@ -118,7 +119,7 @@ class CheckShell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComputePublicValue:
-    """Task for a worker process: compute the SQL `text`, a SELECT of one value over public tables (without users).
+    """Task for a worker process: run the SQL `text`, a SELECT of a single value from public tables (without users).
 
     `public` has the tables that the SELECT reads, as pairs of the table's name and its rows as bytes in Arrow's stream
     format.
@@ -128,7 +129,7 @@ class ComputePublicValue:
     public: tuple[tuple[str, bytes], ...]
 
     def result(self) -> RowExpression:
-        """Return the value of the SELECT as a constant that may stand in an expression over private rows.
+        """Run the SELECT and return its value, as a constant that may stand in an expression over private rows.
 
         Raises `InvalidParameter` if the SELECT has several rows, or a value that such expressions cannot have.
         """
@@ -237,8 +238,9 @@ class AnswerParts:
 
     - `answer`: the answer with its first 1000 items
     - `count`: the number of all items
-    - `bars`, `bar_count`, `measure`: the first bars of the first chart, the number of all bars of that chart, and what
-      the bars show
+    - `bars`: the first bars of the first chart
+    - `bar_count`: the number of all bars of that chart
+    - `measure`: what these bars show, in words
     - `charts`: a name and the first bars for each statistic; several quantiles share one chart
     - `over_time`: True if the labels of the bars are times
     - `columns`, `row_count`: the columns of the table with its first 1000 rows (see `table_columns`), and the number of
@@ -290,7 +292,7 @@ class ShowAnswer:
 
 
 def _statistics(answer: PrivateAnswer, statement: Statement | None) -> list[str]:
-    """Return the names of the columns with statistics in the table of an answer; its other columns have group labels.
+    """Return the names of those columns in an answer's table that have statistics; the other columns have group labels.
 
     `statement` is the parsed SQL, or None if the answer was not asked for in SQL.
     """

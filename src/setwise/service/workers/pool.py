@@ -39,14 +39,17 @@ _CHECK_SECONDS = 0.05
 
 
 def _never_cancelled() -> None:
-    """Do nothing: the default of an argument `check`, for a calculation that cannot be cancelled."""
+    """Do nothing: the function `check` of a calculation that nobody can cancel.
+
+    For other calculations, `check` raises an error once the result is no longer wanted.
+    """
 
 
 class HashedOnce:
     """A dictionary key that wraps `key` and computes the hash of `key` only once.
 
-    This saves time for a task of a worker process, because a task is looked up several times, and hashing it reads its
-    whole query and schema.
+    The keys here are tasks of worker processes. A task is looked up several times, and hashing it takes long, because
+    the hash covers its whole query and schema.
     """
 
     __slots__ = ("_hash", "key")
@@ -63,7 +66,7 @@ class HashedOnce:
 
 
 class RememberedResults:
-    """A cache of recent results by key, limited to a total size of `most`, and to the size `largest` of one result.
+    """A cache of recent results by key. The sizes of all results add up to at most `most`; each is at most `largest`.
 
     The caller states the size of each result, in a unit of its choice (for a task, bytes of its pickled form), and
     holds a lock around every call. The least recently used results are dropped first.

@@ -44,8 +44,8 @@ class Task(Protocol[Result_co]):
 def work(file_number: int, memory: int) -> None:
     """Run as a worker process: report that all modules are loaded, then compute each task that the replica sends.
 
-    `file_number` is the file descriptor of this process's end of the socket pair, and `memory` the number of bytes that
-    tasks may allocate. Returns when the replica closes its end.
+    `file_number` is the file descriptor of this process's end of the socket pair by which it talks with the replica,
+    and `memory` the number of bytes that tasks may allocate. Returns when the replica closes its end.
     """
     most = _allocated_bytes() + memory
     resource.setrlimit(resource.RLIMIT_DATA, (most, most))
@@ -78,7 +78,7 @@ class Compose:
 
     - `interaction`: what the analyst may choose after seeing answers, from nothing ("batch") to the mechanisms, their
       order and their parameters ("adaptive")
-    - `delta`, `epsilon`: the caller states one of the two and leaves the other None, which the task then bounds
+    - `delta`, `epsilon`: the caller states one of the two; the other one is None, and the task computes bounds on it
 
     >>> task = Compose(uses=("pure:0.1x25",), interaction="setwise", delta=1e-6)
     >>> task.result()["epsilon"]["upper"] < 2.0791
@@ -137,7 +137,7 @@ class Calibrate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanQuestion:
-    """Task for a worker process: plan `query`, which may spend the budget `spending`.
+    """Task for a worker process: choose the mechanism, noise and cost of `query` within the budget `spending`.
 
     - `user`: the column that identifies users in the table that the query reads
     - `schema`: the columns of that table
@@ -170,8 +170,8 @@ class PlanQuestion:
 class PlanStatement:
     """Task for a worker process: the joint plan of a SQL statement with several SELECTs that aggregate private rows.
 
-    `parts` are the planning tasks of the single SELECTs, all with the same user column and account. Each part states
-    the budget of the whole statement, which the joint plan divides among the SELECTs.
+    `parts` are the planning tasks of the single SELECTs, all with the same user column and account. Each of these tasks
+    states the budget of the whole statement, which the joint plan divides among the SELECTs.
     """
 
     parts: tuple[PlanQuestion, ...]
@@ -347,10 +347,10 @@ class Along(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mixture:
-    """The `number` mechanisms that a chart composes: each has the same `epsilon`, and is bounded-range or pure DP.
+    """A number of mechanisms to compose for a chart, all with the same `epsilon`; each is bounded-range or pure DP.
 
-    `share`, from 0 to 1, is the share of bounded-range mechanisms. The overall epsilon of all mechanisms together is
-    computed at `delta`.
+    `number` is how many they are, and `share` (from 0 to 1) is the share of bounded-range mechanisms among them. The
+    overall epsilon of all mechanisms together is computed at `delta`.
     """
 
     number: int
@@ -375,7 +375,7 @@ class CurvePoints:
 
     - `which`: the curve, which has about ten points
     - `along`: what the x axis is: the number of mechanisms, or the share of them that is bounded-range
-    - `mixture`: the mechanisms; at each point, x takes the place of their number or of that share
+    - `mixture`: the mechanisms to compose. At each point, x replaces their number, or the share of bounded-range ones
 
     >>> mixture = Mixture(number=20, share=0.0, epsilon=0.1, delta=1e-6)
     >>> found = CurvePoints(which=Curve.GAUSSIAN, along=Along.NUMBER, mixture=mixture).result()
