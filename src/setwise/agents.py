@@ -42,8 +42,8 @@ class LocalTables:
 
     - `sessions`: an open session for each table, by the table's name
     - `ledger`: the ledger whose live series (user counts that are released period by period) the agent sees, or None
-    - `answer_step`: an answer or refusal leaves 1, 2, 4, ... times this many seconds after the question, so that its
-      time reveals little about the rows
+    - `answer_step`: each answer or refusal leaves at one of a few times after the question, 1, 2, 4, ... times this
+      many seconds, because the time that reading takes reveals something about the rows
     """
 
     def __init__(
@@ -86,9 +86,9 @@ class LocalTables:
         a sentence or None:
 
         - `shortage`: what the account lacks to pay for the plan; None if it can pay
-        - `warning`: that the charge would end one of the two ways in which the joint budget of the dataset's accounts
-          pays (from a Gaussian budget in mu squared, or as a sum of epsilons), because only the other way can pay for
-          the plan
+        - `warning`: None, unless the charge would end a way of paying for all accounts on the dataset. Their joint
+          budget pays from a Gaussian budget in mu squared, or as a sum of epsilons; a charge that only one of the two
+          can pay ends the other
         """
         with self._question_lock:
             plan = self._session(dataset).explain(sql, called=dataset, **words)
@@ -157,10 +157,10 @@ class ServiceTables:
     """Datasets of a Setwise service that an agent may ask with one person's token.
 
     - `client`: the connection to the service, with the token
-    - `account`: the account that pays for questions; None takes the person's only account on a dataset
+    - `account`: the name of the account that pays; None takes the person's only account on each dataset
 
     The service enforces budgets and contribution bounds. It also delays each answer until 1, 2, 4, ... times a fixed
-    step after the request, so that its time reveals little about the rows.
+    step after the request, because the time that reading takes reveals something about the rows.
     """
 
     def __init__(self, client: "Client", account: str | None = None) -> None:
@@ -203,7 +203,7 @@ class ServiceTables:
         return self._remote(dataset).standing()
 
     def series(self) -> list[ToolResult]:
-        """Return the record of each live series that the person's accounts paid for.
+        """Return the record of each live series that an account of the person who owns the token has paid for.
 
         A live series is a set of noisy user counts that is charged once and released period by period.
         """
@@ -406,9 +406,9 @@ def _with_tool_errors(tool: Callable[P, T]) -> Callable[P, T]:
 
 
 def behind_token(app: ASGIApp, token: str) -> ASGIApp:
-    """Return an ASGI application that passes only requests with the bearer `token` on to `app`.
+    """Wrap the ASGI application `app` so that it gets only HTTP requests that have the bearer `token`.
 
-    An HTTP request without the token gets status 401.
+    A request without the token gets status 401.
     """
     wanted = f"Bearer {token}".encode()
 

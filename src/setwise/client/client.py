@@ -59,8 +59,8 @@ def connect(url: str | Sequence[str], *, token: str, patience: float = 60.0) -> 
     """Connect to a service with a `token` that a steward has given, and return the client.
 
     - `url`: the address of the service, or a list of the addresses of several replicas, which are tried in turn
-    - `patience`: for how many seconds a request is repeated, under one idempotency key, if its connection is lost or
-      the replica is busy
+    - `patience`: if the connection is lost or the replica is busy, a request is repeated for at most this many seconds,
+      always under one idempotency key, so that nothing is charged twice
 
     Requests raise `Unavailable` after that time, or after 3 seconds if no replica accepts the connection.
 
@@ -143,21 +143,21 @@ class Client:
                 return accounts
 
     def live(self) -> list[SeriesRecord]:
-        """Return the record of each live series that an account of the person behind the client's token paid for.
+        """Return the record of each live series that was paid by an account of the person who owns the client's token.
 
         A live series is a set of noisy user counts that is charged once and released period by period.
         """
         return self.request("GET", "/live")
 
     def series(self, name: str) -> "RemoteSeries":
-        """Return a handle on the live series (user counts that are released period by period) called `name`.
+        """Return an object to use the live series (user counts that are released period by period) called `name`.
 
-        No request is sent, so an unknown name raises `UnknownName` only at the first use of the handle.
+        No request is sent, so an unknown name raises `UnknownName` only at the first use of the object.
         """
         return RemoteSeries(self, name)
 
     def dataset(self, name: str, *, account: str | None = None) -> "RemoteDataset":
-        """Return a handle through which to ask the dataset `name`; the account called `account` pays for the questions.
+        """Return an object to ask questions of the dataset `name`; the account called `account` pays for the questions.
 
         If `account` is None, the person who owns the client's token pays with their only account on the dataset. Raises
         `InvalidParameter` if the person has no account on the dataset, or several.
@@ -174,8 +174,8 @@ class Client:
         """Send a request to the route `path`, with `body` as JSON, and return the JSON of the response.
 
         `method` is the HTTP method, and `key` the idempotency key, None for requests without one. If the connection is
-        lost or the replica is busy, the request is repeated, until the patience of `connect` is over. Raises the error
-        of `setwise.errors` that the response names, and `Unavailable` if the service cannot be reached.
+        lost or the replica is busy, the request is repeated, for as long as the `patience` of `connect` says. Raises
+        the error of `setwise.errors` that the response names, and `Unavailable` if the service cannot be reached.
         """
         headers = {} if key is None else {"Idempotency-Key": key}
         content = None if body is None else json.dumps(body, allow_nan=False).encode()
@@ -265,7 +265,8 @@ class SeriesWords(TypedDict, total=False):
       periods
     - `where`: a filter; only rows that satisfy it are counted
     - `domain`: the groups, if they are public
-    - `late_days`: how many days before its first unreleased period an update reads again, for rows that arrived late
+    - `late_days`: how late rows may arrive, in days: an update reads again the rows from this many days before the
+      first period that it releases
 
     A parameter with the value None is left out.
     """
@@ -317,7 +318,7 @@ class RemoteDataset(Askable):
         return RemoteSeries(self._client, name)
 
     def standing(self) -> AccountRecord:
-        """Return the status of the paying account, with its odometers: bounds on the privacy loss of its answers."""
+        """Return the status of the account that pays, with its odometers: bounds on the privacy loss of its answers."""
         return self._client.request("GET", f"/accounts/{self._account}")
 
     def read_domain(self, domain: Domain) -> tuple[Label, ...]:
@@ -372,10 +373,10 @@ class RemoteDataset(Askable):
         return Plan.from_dict(self._client.request("POST", "/preview", self._sql_body(text, words)))
 
     def _ask_and_wait(self, body: dict[str, object], key: str | None) -> QueryRecord:
-        """Send the question in `body` under the idempotency `key`, wait until its query has ended; return the record.
+        """Send a question to the service, wait until its query has ended; return the query's record with the answer.
 
-        The record has the answer. If `key` is None, a new key is made. Raises the error with which the query failed,
-        and `EngineFailed` if the query was cancelled.
+        `body` is the JSON body of the request, and `key` the idempotency key. If `key` is None, a new key is made.
+        Raises the error with which the query failed, and `EngineFailed` if the query was cancelled.
         """
         key = secrets.token_hex(16) if key is None else key
         ended = self._client.wait(self._client.request("POST", "/queries", body, key=key))
@@ -388,8 +389,8 @@ class RemoteDataset(Askable):
     def _sql_body(self, text: str, words: SqlWords) -> dict[str, object]:
         """Return the JSON body of a request that asks the SQL statement `text`.
 
-        `words` may have a budget, a contribution bound and a domain (the public group labels). Without a budget here,
-        the SQL must state one.
+        `words` may have a budget, a contribution bound and a domain (the public group labels). Without a budget in
+        `words`, the SQL must state one.
         """
         parameters, spent = split_budget(words)
         if parameters.get("domain") is not None:

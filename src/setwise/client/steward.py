@@ -123,10 +123,10 @@ class Steward:
         - `user`: the column that identifies the user of each row
         - `items`, `values`, `filters`: the columns to group by, to aggregate and to filter by
         - `contributions`: the most groups in which one user counts
-        - `per_item`: the most rows, or units of a summed column, that a user adds to one group; with None, counts of
-          rows in SQL find their bound privately
+        - `per_item`: the most that a user adds to one group: rows for a count of rows, units of the column for a sum.
+          With None, counts of rows in SQL find their bound privately
         - `types`: the kinds of CSV columns that are not text
-        - `public`: the places of tables without users, which SQL may join, by name
+        - `public`: the tables without users that SQL may join, as a mapping from their names to their places
         - `csv`: how the file is written (separator, encoding, header, columns, skip_lines, format)
         - `apart`: why the dataset does not share the cap (joint budget) of other datasets on the table; "" if it does
         - `unit`: what accounts on the dataset protect: "user", or a part of a user such as "user,day", a far weaker
@@ -176,10 +176,9 @@ class Steward:
         failure_share: float | None = None,
         keep: Keep = "either",
     ) -> CapRecord:
-        """Limit what all accounts on `dataset` may spend together to one joint budget (epsilon, delta), called the cap.
+        """Set the cap of `dataset`, the joint budget (epsilon, delta) of all accounts on it; return the cap's record.
 
-        A cap is set once, before the first account is opened, and cannot be changed. Returns the service's record of
-        it.
+        A cap is set once, before the first account is opened, and cannot be changed.
 
         - `rule`: how charges add up: by their zCDP parameters ("zcdp"), or as `keep` says ("wallet")
         - `failure_share`: the share of delta for the failure probabilities of mechanism uses; None is the rule's
@@ -202,8 +201,7 @@ class Steward:
     def joint(self, dataset: str, *, periods: int = 1) -> JointRecord:
         """Return the (epsilon, delta) of all accounts on `dataset` together, even if their analysts collude.
 
-        An account whose budget is renewed in every calendar period is counted with the budgets of `periods` such
-        periods.
+        If an account's budget is renewed in every calendar period, the budgets of `periods` periods are counted.
         """
         return self._client.request("GET", f"{_path('datasets', dataset, 'joint')}?periods={periods}")
 
@@ -219,13 +217,14 @@ class Steward:
         wallet: float = 0.0,
         failure: float = 0.0,
     ) -> AccountRecord:
-        """Open the account `name`, which pays with the mechanism `uses` that are registered now.
+        """Open the account `name`, which pays with the mechanism `uses` that are registered now, and return its status.
 
         - `uses`: "bounded-range:0.1x50", for example, stands for 50 uses; all may be spent in any order
         - `analyst`: who may spend the uses on questions to `dataset`
         - `delta`: the delta at which the overall epsilon of all uses is certified
         - `every`: the calendar period after which the account has all its uses again; None means never
-        - `wallet`: the mu of a Gaussian wallet, a budget of mu squared for uses which are not registered; 0 for none
+        - `wallet`: the mu of a Gaussian wallet, which pays for uses that are not registered: together they reveal at
+          most as much as one Gaussian mechanism of this mu. 0 for none
         - `failure`: the most that the failure probabilities of the wallet's uses may add up to
         """
         body: dict[str, object] = {"kind": "setwise", "name": name, "uses": list(uses)}
@@ -245,7 +244,7 @@ class Steward:
         failure_share: float | None = None,
         menu: Sequence[str] = (),
     ) -> AccountRecord:
-        """Open the account `name` of `analyst` on `dataset` with a budget (epsilon, delta) for its questions.
+        """Open the account `name` of `analyst` on `dataset` with a budget (epsilon, delta), and return its status.
 
         - `every`: the calendar period after which the account has its whole budget again; None means never
         - `rule`: how charges add up: in mu squared ("wallet"), by their zCDP parameters ("zcdp"), or by fixed prices of
@@ -294,7 +293,7 @@ class Steward:
         return self._client.request("GET", _path("accounts", name))
 
     def history(self, account: str, *, after: int = 0) -> Iterator[EntryRecord]:
-        """Yield the ledger entries of an account in order, beginning with the entry after the number `after`."""
+        """Yield the ledger entries of an account (charges, stored answers) whose number is above `after`, in order."""
         yield from self._pages(_path("accounts", account, "history"), "entry", after)
 
     def audit(self) -> AuditRecord:
@@ -302,7 +301,7 @@ class Steward:
         return self._client.request("GET", "/audit")
 
     def trail(self, *, after: int = 0) -> Iterator[ActRecord]:
-        """Yield the events of the audit log in order, beginning with the event after the number `after`."""
+        """Yield the events of the audit log whose number is above `after`, in order."""
         yield from self._pages("/trail", "number", after)
 
     def _open(

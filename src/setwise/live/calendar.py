@@ -76,10 +76,10 @@ class Calendar:
         return [self.begins(place) for place in range(count)]
 
     def place_of(self, day: date) -> int:
-        """Return the number, from 0, of the period that contains `day`.
+        """Return the number, counted from 0, of the period that contains `day`.
 
-        It is negative for a day before the first period. Days after the last period are numbered as if the periods went
-        on.
+        The number is negative for a day before the first period. After the last period, the count goes on as if there
+        were more periods.
         """
         match self.every:
             case PeriodLength.DAY:
@@ -91,9 +91,9 @@ class Calendar:
                 return months - (day.day < self.start.day)
 
     def closed(self, until: date) -> int:
-        """Return how many periods have ended by the day `until`: those whose last day is before that day.
+        """Return how many periods have ended before the day `until`: those whose last day is before `until`.
 
-        The result is 0 before the series starts, and at most the number of its periods.
+        The result is at least 0 and at most the number of the series' periods.
         """
         return 0 if until <= self.start else min(self.place_of(until), self.periods)
 

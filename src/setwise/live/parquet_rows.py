@@ -29,7 +29,7 @@ _OTHER_OPTIONS = ("types", "table", "columns", "separator", "format")
 def recent_rows(terms: SeriesTerms, schema: Schema, low: date, high: date) -> "pa.Table | None":
     """Return the rows of a live series' table from the day `low` to the day before `high`, or None.
 
-    None means that the caller must read the whole table: only local Parquet files, Delta and Iceberg tables, opened
+    None means that the caller must read the whole table. Only local Parquet files, Delta and Iceberg tables, opened
     without special options, can be read in part. The result has only the columns that `terms` (what the series counts)
     name; `schema` has the types of all columns.
 
@@ -68,10 +68,10 @@ def recent_rows(terms: SeriesTerms, schema: Schema, low: date, high: date) -> "p
 
 
 def _moment(day: date, kind: Kind) -> Any:  # noqa: ANN401 - a date or a time, as the column has it
-    """Return midnight at the start of `day`, as a value that can be compared with a time column of this `kind`.
+    """Return midnight at the start of `day` as a value that can be compared with a time column of this `kind`.
 
-    A column of dates gets a date. A column of instants (timestamps with a zone) gets a datetime in UTC, and any other
-    column a datetime without a zone.
+    For a column of dates, the value is a date. For a column of instants (timestamps with a zone) it is a datetime in
+    UTC, and for any other column a datetime without a zone.
     """
     if kind is Kind.DATE:
         return day

@@ -41,9 +41,9 @@ class UserGroups(Protocol):
 
 
 def public_cells(labels: Sequence[Label]) -> tuple[str | int, ...]:
-    """Return the public groups in `labels` (group keys) whose key is a single value; keys that are tuples are dropped.
+    """Return the public groups in `labels` whose key is a single value, and drop those whose key is a tuple.
 
-    A live series groups by one column, so its group keys are single values. The function only narrows the type.
+    A live series groups by one column, so all its group keys are single values. The function only narrows the type.
     """
     return tuple(label for label in labels if not isinstance(label, tuple))
 
@@ -65,7 +65,7 @@ def open_table(source: object, options: Mapping[str, Any], engine: str | None = 
 
 
 def first_day_read(terms: SeriesTerms, first: int) -> date:
-    """Return the first day whose rows an update reads, where `first` is the number (from 0) of its first new period.
+    """Return the first day whose rows an update reads, if its first new period has the number `first` (from 0).
 
     The day lies `terms.late_days` days before that period, so that rows which arrived late are read too. It is never
     before the start of the series.
@@ -74,11 +74,13 @@ def first_day_read(terms: SeriesTerms, first: int) -> date:
 
 
 def aggregation_of(terms: SeriesTerms, schema: Schema, first: int, until: int) -> Aggregation:
-    """Return the request that asks an engine for the (user, group, day) triples of the periods `first` to `until` - 1.
+    """Return the aggregation by which an engine returns every (user, group, day) of some periods.
 
-    The request begins some days before these periods (`terms.late_days`), for rows that arrived late. `terms` say what
-    the live series counts, and `schema` has the columns of the table. Raises an error if the columns or the filter do
-    not fit the schema.
+    The periods have the numbers `first` to `until` - 1.
+
+    Days shortly before these periods are included (`terms.late_days` of them), for rows that arrived late. `terms` say
+    what the live series counts, and `schema` has the columns of the table. Raises an error if the columns or the filter
+    do not fit the schema.
     """
     calendar = terms.calendar
     low = first_day_read(terms, first)
@@ -136,7 +138,7 @@ def read_candidates(terms: SeriesTerms, reader: UserGroups, first: int, until: i
 
 
 def user_type_of(column: Column) -> str:
-    """Return the type of a user `column` as text, such as "integer"; equal texts mean that users are written equally.
+    """Return a text for the type of a user `column`, such as "integer"; columns with equal texts write users equally.
 
     The private state of a series stores users as text. If the type of the column changed later, a user could have
     another text and be counted twice, so the text of the type is recorded and compared. It includes all that decides

@@ -22,12 +22,15 @@ CLOSED = "live.closed"
 class Opening:
     """The ledger's record of an opened live series: who pays, where the private state is, and the terms.
 
+    A live series is a set of noisy user counts that is charged once and released period by period.
+
     - `account` is the name of the account that pays.
     - `own_account` says whether that account was opened for this series alone.
     - `state` is the address of the private state (counted users and noise), without a password.
     - `delta` is the delta of the paying account.
     - `sigma` is the noise scale divided by the sensitivity.
-    - `failure` bounds the probability that a group of one user alone is shown; None if the groups are public.
+    - `failure` bounds the probability that a group with only one user is shown; None if the groups are public.
+    - `terms` say what the series counts.
     """
 
     account: str
@@ -52,8 +55,8 @@ class Opening:
     def totals(self) -> RunningTotals:
         """The mechanism that adds the noise of the series, made from the recorded terms and parameters of the noise.
 
-        `sigma` is the noise scale divided by the sensitivity. `failure` bounds the probability that a group of one user
-        alone is shown; it is None if the groups are public.
+        The parameters are `sigma`, the noise scale divided by the sensitivity, and `failure`, a bound on the
+        probability that a group with only one user is shown (None if the groups are public).
         """
         return plan_drawn(self.terms, sigma=self.sigma, failure=self.failure)
 

@@ -22,7 +22,7 @@ NEVER = np.iinfo(np.int64).max
 def release_texts(
     totals: RunningTotals, history: History, dates: list[str], public: bool, earlier: Sequence[str] = ()
 ) -> list[str]:
-    """Return the JSON texts to release, one for each period of `history` that has no text in `earlier`.
+    """Return the JSON texts to release now, one for each period of `history` that was not released before.
 
     - `totals` is the noise mechanism of the series.
     - `history` has the counts and noise of the periods, and `dates` has their first days.
@@ -31,7 +31,7 @@ def release_texts(
 
     The text of a period has one noisy value, of this period, for each group shown before, in the order in which groups
     were first shown. For a group that this period shows first, the text has the noisy values of all periods so far.
-    Equal histories give equal texts.
+    Equal histories give equal texts, so that an update that is repeated releases the same numbers.
 
     Raises `KeyError` if `earlier` shows a group that the history does not have.
     """
@@ -77,10 +77,10 @@ def is_same_release(one: str, other: str) -> bool:
 
 
 def first_shown(totals: RunningTotals, history: History, noisy: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return, for each private group, the number of the period in which it is first shown; `NEVER` if in none.
+    """Return, for each private group, the number (from 0) of the period in which it is first shown; `NEVER` if in none.
 
-    A group is shown once it has users and the estimate of its total exceeds the period's threshold, which hides groups
-    of one user.
+    A group is shown once it has users and the estimate of its number of users exceeds the threshold of the period. The
+    threshold hides groups with only one user.
 
     - `totals` is the noise mechanism of the series, which has the thresholds.
     - `history` has the exact counts of all periods so far.

@@ -249,9 +249,10 @@ class LiveSeries:
         return [day.isoformat() for day in self.terms.calendar.dates(count)]
 
     def _texts(self, account: Account, receipt: Receipt) -> list[str]:
-        """Return the released JSON text of each period, in order, up to the first period that is not released.
+        """Return the released JSON text of each period in order, up to the first period that was not released yet.
 
-        The texts are stored in `account`, as parts of the answer to the series' charge, whose receipt is `receipt`.
+        The ledger stores the texts in `account`, as parts of the answer to the series' charge; `receipt` is the receipt
+        of this charge.
         """
         texts = []
         for part in self._dates(self.terms.periods):
@@ -275,8 +276,9 @@ class LiveSeries:
     def _history(self, state: SeriesState, receipt: Receipt, released: Sequence[str]) -> History:
         """Return the counts and noise in the private `state`, after checking that the releases come from this state.
 
-        `receipt` is that of the series' charge, and `released` are the texts released so far. Raises `InvalidParameter`
-        if the state is missing, of another series, older than the last release, or in conflict with the last release.
+        `receipt` is the receipt of the series' charge, and `released` are the texts released so far. Raises
+        `InvalidParameter` if the state is missing, belongs to another series, is older than the last release, or
+        contradicts the last release.
         """
         token = state.token()
         if token is None or receipt.answer != _opening_answer(token):
@@ -289,9 +291,9 @@ class LiveSeries:
         return history
 
     def _is_source(self, history: History, released: Sequence[str]) -> bool:
-        """Return whether the last release can be computed again from the counts and noise in `history`.
+        """Return whether the last released text can be computed again from the counts and noise in `history`.
 
-        `released` are the texts released so far. If the result is False, they came from another private state.
+        `released` are the texts released so far. If the result is False, these texts came from another private state.
         """
         dates, public = self._dates(len(released)), self.terms.domain is not None
         try:
@@ -303,10 +305,11 @@ class LiveSeries:
     def _count(
         self, state: SeriesState, history: History, until: int, reader: UserGroups, randomness: Randomness | None
     ) -> History:
-        """Count the users of the periods after those in `history`, up to number `until` - 1; return the longer history.
+        """Count the users of the periods that `history` lacks, up to number `until` - 1; return the extended history.
 
-        The counts and fresh noise are stored in the private `state` and added to the result. `reader` is the table to
-        read, and `randomness` the source of noise (None: the operating system).
+        A history has the counts and noise of all periods so far. The new counts and fresh noise are stored in the
+        private `state` and added to the result. `reader` is the table to read, and `randomness` the source of noise
+        (None: the operating system).
         """
         source = SystemRandomness() if randomness is None else randomness
         batch = state.count(
@@ -325,7 +328,7 @@ class LiveSeries:
         """Return an engine on the table of the series, or on the table `source` if it is not None.
 
         `engine` is the address of the table's server with its password; None takes the recorded address. To save time,
-        the engine may have only the rows that an update of the periods `first` to `until` - 1 reads.
+        the engine may have only those rows that an update of the periods `first` to `until` - 1 reads.
         """
         terms = self.terms
         if source is not None:
@@ -340,7 +343,7 @@ class LiveSeries:
 
 
 def _truncate(history: History, periods: int) -> History:
-    """Return the first `periods` periods of a `history` (counts and noise), with all its groups."""
+    """Return a copy of `history` (counts and noise) with only its first `periods` periods, but with all its groups."""
     # Groups without users in these periods stay, because the noise of one update covers all its groups. A group is not
     # shown before its first user is counted.
     return replace(
@@ -394,8 +397,9 @@ def open_live(
     - `table` is read with the options `source` of `setwise.open`; `where` is a filter of its rows.
     - `user`, `item` and `at` are its columns of users, groups and times. `schema` has all its columns, if known.
     - `domain` lists the groups if they are public.
-    - `dataset` is the name of the data in the ledger; None takes that of the table.
-    - `late_days` is the number of days before new periods that an update reads again, for rows that arrived late.
+    - `dataset` is the name of the data in the ledger; None takes the name of the table.
+    - `late_days` is how late rows may arrive, in days: an update reads again the rows from this many days before the
+      first period that it releases.
 
     The counts:
     - There are `periods` periods, each a day, week or month as `every` says; the first begins on the day `start`.
@@ -497,7 +501,7 @@ def _absolute_address(address: str) -> str:
 def _plan_for_account(
     terms: SeriesTerms, account: Account, *, epsilon: float | None, delta: float | None, counts: str | None
 ) -> RunningTotals:
-    """Return the noise mechanism of a series with these `terms` that an existing `account` pays for.
+    """Return the noise mechanism of a series with these `terms` that the existing `account` pays for.
 
     Exactly one of `epsilon` and `counts` decides the noise.
 

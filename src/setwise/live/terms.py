@@ -51,11 +51,12 @@ class SeriesTerms:
     - `source` has the engine and the options with which the table is opened.
     - `where` is a filter of rows, or None.
     - `start` is the first day, and `periods` the number of periods of length `every` ("day", "week" or "month").
-    - `contributions` is the most groups in which a user counts; the earliest ones are taken.
+    - `contributions` is the most groups in which a user counts; a user counts in their earliest groups.
     - `purpose` says which estimates get the smallest error ("totals", "periods" or "windows" of `window` periods).
     - `domain` lists the groups if they are public, and is None for private groups.
     - `unit` is "user", or "user,day" to protect, and count, each day of a user by itself.
-    - `late_days` is the number of days before new periods that an update reads again, for events that arrived late.
+    - `late_days` is how late events may arrive, in days: an update reads again the rows from this many days before the
+      first period that it releases.
     - `user_type` is the type of the user column at the opening, such as "integer", or None if it was not recorded.
 
     Raises `InvalidParameter` for a wrong field.
@@ -109,9 +110,10 @@ class SeriesTerms:
         return f"live:{self.name}"
 
     def shape(self) -> Shape:
-        """Return the weights with which a release sums a group's counts of this and earlier periods, as a `Shape`.
+        """Return the weights by which a release adds up a group's counts of its own period and of earlier ones.
 
-        They are the candidate with the smallest error for the `purpose` of the series, such as "totals".
+        The weights, a `Shape`, are those candidates with the smallest error for the `purpose` of the series, such as
+        "totals".
         """
         return choose_shape(self.periods, Purpose(self.purpose), self.window)
 
@@ -132,10 +134,10 @@ class SeriesTerms:
         return cls(**record)
 
     def request(self, totals: RunningTotals) -> str:
-        """Return the text that the ledger stores with the series' charge: terms, and noise of `totals`, as JSON.
+        """Return the JSON text that the ledger stores with the series' charge: the terms, and the noise of `totals`.
 
-        Equal terms and noise give equal text, so the ledger recognises a series that is opened again, and charges
-        nothing.
+        `totals` is the noise mechanism of the series. Equal terms and noise give equal text, so the ledger recognises a
+        series that is opened again, and charges nothing.
         """
         # Equal terms and noise have equal text, so the ledger recognises a series that is opened again and charges
         # nothing.
@@ -152,10 +154,10 @@ def plan_within(
 ) -> RunningTotals:
     """Return a noise mechanism for a live series, all of whose releases together are then (epsilon, delta)-DP.
 
-    `terms` say what the series counts. Public groups have one plan. For private groups, several plans are tried, with
-    ever smaller parts of delta for the threshold that hides groups of one user, because an account may reserve only a
-    small part of its delta for such failures. The noise of each plan is about the smallest within the rest of the
-    budget.
+    `terms` say what the series counts. Public groups have one plan. For private groups, several plans are tried. Each
+    sets a smaller part of delta aside for the threshold that hides groups with only one user, because an account may
+    reserve only a small part of its own delta for such failures. The noise of each plan is about the smallest that the
+    rest of the budget allows.
 
     `pays(uses)` says whether the account can pay for the guarantees of a plan. The result is the first plan that it can
     pay for, or else the last plan.
@@ -176,8 +178,8 @@ def plan_drawn(terms: SeriesTerms, *, sigma: float, failure: float | None = None
     """Return the mechanism of a live series with these `terms` whose noise costs one Gaussian use of `sigma`.
 
     - `sigma` is the noise scale divided by the sensitivity.
-    - `failure`, for private groups, bounds the probability that the threshold shows a group of one user alone; it costs
-      a second use. It is None for public groups.
+    - `failure`, for private groups, bounds the probability that the threshold shows a group with only one user; it
+      costs a second use. It is None for public groups.
 
     Raises `InvalidParameter` if private groups have no `failure`, or public groups have one.
     """

@@ -33,8 +33,9 @@ CONFIDENCE = Fraction(95, 100)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One group (`item`) of a live series over time: its estimated numbers of users, with 95% confidence intervals.
+    """One group of a live series over time: its estimated numbers of users, with 95% confidence intervals.
 
+    - `item` is the group.
     - `values` has the estimate for each released period, rounded to a whole number of at least 0.
     - `intervals` has the interval for each released period.
     - `shown_from` is the first day of the period in which the group was first shown.
@@ -93,9 +94,9 @@ class SeriesView:
 
     @property
     def left_out(self) -> str:
-        """A sentence for the people who read the numbers: in how many groups one user (or user's day) counts at most.
+        """A sentence for readers that says in how many groups a user (or a user's day) counts at most.
 
-        It also says that further groups of the user are left out.
+        It adds that further groups of the user are left out.
         """
         counted = "user" if self.unit == Unit.USER else "day of a user"
         items = "1 item counts" if self.contributions == 1 else f"{self.contributions} items count"
@@ -120,7 +121,7 @@ class SeriesView:
         return tuple(sorted(lines, key=lambda line: (-line.values[place], str(line.item)))[:k])
 
     def largest(self, k: int, period: str | None = None) -> "SeriesView":
-        """Return the view restricted to the `k` groups with the largest estimates in a period, the largest first.
+        """Return a copy of the view with only the `k` groups with the largest estimates in a period, largest first.
 
         `period` is the first day of the period; None takes the last one.
         """

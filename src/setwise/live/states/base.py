@@ -37,6 +37,8 @@ Its state cannot be rebuilt from a table that may have changed.
 class Batch:
     """The exact counts of new users, and the noise, that one update stored for the periods `first` to `until` - 1.
 
+    A new user of a group is one who was not counted in this group before.
+
     - `labels` are the groups that are new in this batch.
     - `counts` and `noise` have a row for each group known so far and a column for each period of the batch. The rows of
       the new groups come last.
@@ -90,7 +92,9 @@ def _unpack(packed: dict[str, Any]) -> NDArray[np.int64]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """The exact counts of new users and the noise of all updates of a series together; both are private.
+    """The exact counts of new users and the noise that all updates of a live series stored; both are private.
+
+    A new user of a group is one who was not counted in this group before.
 
     - `labels` are the groups.
     - `counts` and `noise` have a row for each group and a column for each period.
@@ -109,7 +113,7 @@ class History:
 
 
 def join_batches(batches: Iterable[Batch]) -> History:
-    """Return the counts and noise that all updates of a live series stored, joined from its consecutive `batches`."""
+    """Return the counts and noise that all updates of a live series stored, joined from their consecutive `batches`."""
     batch_list = list(batches)
     labels = tuple(label for batch in batch_list for label in batch.labels)
     periods = batch_list[-1].until if batch_list else 0
@@ -137,7 +141,9 @@ def counted_batch(
     draw: Draw,
     public: Sequence[str | int] = (),
 ) -> Batch:
-    """Return the batch of the periods `first` to `until` - 1: the new users of every group, with fresh noise.
+    """Return the batch (counts and noise) of the periods `first` to `until` - 1 of a live series, with fresh noise.
+
+    The counts are numbers of new users: those who were not counted in the group before.
 
     - `before` has the counts and noise of the earlier periods.
     - `pair_counts` lists (group, period, number of new users).
@@ -200,8 +206,8 @@ class SeriesState(ABC):
         """Count the pairs of user and group in `candidates` that were not counted before; store and return the counts.
 
         - `candidates` has the columns u (the user, as text), g (the group), day and period.
-        - `contributions` is the most groups in which one user counts: first the groups counted before, then new groups
-          in order of days.
+        - `contributions` is the most groups in which one user counts. Groups in which the user was counted before come
+          first, then new groups in the order of days; further groups are left out.
         - The result has counts and fresh noise of the periods `first` to `until` - 1.
         - `before` has the counts and noise of the earlier periods, and `draw` makes the noise.
         - `public` are groups that belong to the first batch even without users.

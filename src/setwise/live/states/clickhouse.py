@@ -138,9 +138,9 @@ class ClickHouseState(MarkedState):
 
 
 def _texts(values: Sequence[str]) -> str:
-    """Return `values` (hexadecimal numbers of attempts to update) as a comma-separated list of SQL text literals.
+    """Return `values`, attempt numbers of updates in hexadecimal, as a comma-separated list of SQL text literals.
 
-    The list goes into an IN clause. If `values` is empty, the list is '' (the empty text), which equals no number of an
-    attempt.
+    The list goes into an IN clause. If `values` is empty, the list has only the empty text, which equals no attempt
+    number.
     """
     return ", ".join(f"'{value}'" for value in values) or "''"

@@ -102,10 +102,10 @@ class MarkedState(SeriesState):
 
     @abstractmethod
     def _markers(self) -> dict[int, str]:
-        """Return the text of every marker (the record that makes one update valid), by the first period of the update.
+        """Return the text of every marker, keyed by the number (from 0) of the first period of its update.
 
-        The key `TOKEN` has the token instead, the random text that identifies the state. The dict is empty without a
-        state.
+        A marker is the record that makes one update valid. The key `TOKEN` has a text that identifies the state
+        instead. The dict is empty without a state.
         """
 
     @abstractmethod
@@ -125,9 +125,9 @@ class MarkedState(SeriesState):
         """Store the new pairs of user and group in `candidates`; return triples (group, period, number of new pairs).
 
         A pair is new if no valid update stored it, and if its group is among the first `contributions` groups of its
-        user.
-        - `valid` are the attempt numbers of valid updates.
-        - `attempt` is the number of this update, which stays invalid until a marker names it.
+        user. (A user counts in no further groups.)
+        - `valid` are the attempt numbers of the updates that are valid, because a marker names them.
+        - `attempt` is the attempt number of this update, which stays invalid until a marker names it.
 
         Ensures: the pairs are durable when this returns.
         """

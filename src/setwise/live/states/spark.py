@@ -177,7 +177,7 @@ class HadoopFiles:
         self._storage.delete(self._path(""), True)
 
     def _path(self, name: str) -> Any:  # noqa: ANN401 - an object of Java
-        """Return Hadoop's path object for the file `name` in the state's folder; for the folder if `name` is empty."""
+        """Return Hadoop's path object for the file `name` in the state's folder; "" stands for the folder itself."""
         return self._java.org.apache.hadoop.fs.Path(f"{self._folder}/{name}" if name else self._folder)
 
     def _read(self, path: Any) -> str:  # noqa: ANN401 - an object of Java
