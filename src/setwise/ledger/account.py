@@ -80,8 +80,9 @@ class _Balances:
     """The balances that decide whether an account can pay for a charge, all read in one transaction.
 
     - `state` is "open", "frozen" or "closed".
-    - `spent` has, per balance name, the units spent in the budget period `period`; most full balances have 2^60 units.
-    - `cap` is a `CapBalance` for a cap (the joint budget of a dataset's accounts), the units spent per balance name for
+    - `spent` maps each balance to the units spent from it in the budget period `period`; most full balances have 2^60
+      units.
+    - `cap` is a `CapBalance` for a cap (the joint budget of a dataset's accounts), the units spent of each balance for
       a zCDP cap, and None without a cap.
     """
 
@@ -267,7 +268,7 @@ class Account:
     def _pay_cap(
         connection: Connection, cap: SharedCap, uses: tuple[Use, ...], slice_units: dict[str, int], rule: Rule
     ) -> tuple[dict[str, int], dict[str, int]]:
-        """Return (refill, price) for a charge of `uses` from an account's slice of the cap, in units per balance name.
+        """Return (refill, price) for a charge of `uses` from an account's slice of the cap, in units of each balance.
 
         The cap is the joint budget of a dataset's accounts, and a slice the part of it reserved for one account.
         - `refill` is what the caller must first move from the cap into the slice; the slice then pays `price`.

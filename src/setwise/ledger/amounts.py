@@ -42,10 +42,10 @@ _DIGITS = 4
 
 
 class BudgetTotals(Protocol):
-    """The budget of an account, or of a cap (the joint budget of a dataset's accounts), as units of named balances.
+    """The budget of an account, or of a cap (the joint budget of a dataset's accounts): a limit for each named balance.
 
-    The argument `amounts` of a method has units per balance name (such as "wallet"): in `largest` the units that
-    remain, and in all other methods the units spent so far. A full balance has 2^60 units, except "menu" and "rule".
+    A balance, such as "wallet" (mu squared), counts one kind of privacy loss in units; most have 2^60 units when full.
+    The argument `amounts` of methods maps each balance to units: those that remain in `largest`, else those spent.
     """
 
     # Implemented by `Totals` (sums of zCDP), `WalletTotals` (a Gaussian wallet), `MenuTotals` (a fixed list of uses
@@ -80,21 +80,21 @@ class BudgetTotals(Protocol):
         """Return the names of the balances that pay for the noise of charges, such as ("wallet", "sum") or ("rho",).
 
         If there are two names, a charge is accepted as long as one of the two balances can pay; the other may be empty.
-        `amounts` has the units spent so far, per balance name; most full balances have 2^60 units.
+        `amounts` maps each balance to the units spent from it; most full balances have 2^60 units.
         """
         ...
 
     def worth(self, amounts: Mapping[str, int]) -> Spent:
         """Return the zCDP rho and the failure probability of all charges so far, each rounded up.
 
-        `amounts` has the units spent so far, per balance name; most full balances have 2^60 units.
+        `amounts` maps each balance, such as "wallet", to the units spent from it; most full balances have 2^60 units.
         """
         ...
 
     def loss_sum(self, amounts: Mapping[str, int]) -> float:
         """Return the sum of the largest privacy losses (epsilons) of all charges so far, rounded up.
 
-        The sum is infinity if it is unknown. `amounts` has the units spent so far, per balance name.
+        The sum is infinity if it is unknown. `amounts` maps each balance, such as "sum", to the units spent from it.
         """
         # Unknown if this kind of budget does not record the sum, or if a charge was larger than the balance that
         # records it.
@@ -104,14 +104,14 @@ class BudgetTotals(Protocol):
         """Return privacy guarantees, with counts, whose composition bounds the privacy loss of all charges so far.
 
         People are shown these instead of units. The tuple is empty if nothing was spent, or if a menu account no longer
-        knows its sum. `amounts` has the units spent so far, per balance name; most full balances have 2^60 units.
+        knows its sum. `amounts` maps each balance to the units spent from it.
         """
         ...
 
     def largest(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
         """Return the largest privacy guarantees, with counts, that the remaining budget can pay together; () if none.
 
-        `amounts` has the units that remain, per balance name.
+        `amounts` maps each balance, such as "wallet", to the units that remain in it.
         """
         ...
 
@@ -127,17 +127,17 @@ class AccountTotals(BudgetTotals, Protocol):
     """A budget from which one account pays directly; unlike a `BudgetTotals`, it can compute prices."""
 
     def price(self, uses: Sequence[Use], spent: Mapping[str, int]) -> dict[str, int]:
-        """Return the units that `uses` (privacy guarantees with counts) take from each balance, per balance name.
+        """Return the units that `uses` (privacy guarantees with counts) take from each balance, by the balance's name.
 
-        `spent` has the units spent before. If the budget cannot pay, at least one amount is larger than the units that
-        remain in its balance, so that the database refuses the charge.
+        `spent` maps each balance to the units spent from it before. If the budget cannot pay, some amount is larger
+        than the units that remain in its balance, so that the database refuses the charge.
         """
         ...
 
     def shortage(self, uses: Sequence[Use], spent: Mapping[str, int]) -> str | None:
         """Return a sentence about what is missing to pay for `uses`, or None if the budget can pay for them.
 
-        `uses` are privacy guarantees with counts, and `spent` has the units spent before, per balance name.
+        `uses` are privacy guarantees with counts, and `spent` maps each balance to the units spent from it.
         """
         ...
 
@@ -174,8 +174,7 @@ class Totals:
     def shortage(self, uses: Sequence[Use], spent: Mapping[str, int]) -> str | None:
         """Return a sentence about the rho or failure probability that `uses` lack, or None if nothing is missing.
 
-        `uses` are privacy guarantees with counts. `spent` has the units spent before, per balance name ("rho",
-        "failure").
+        `uses` are privacy guarantees with counts. `spent` maps "rho" and "failure" to the units spent before.
         """
         remaining = {balance_name: total - spent.get(balance_name, 0) for balance_name, total in self.lines().items()}
         price, (rho, failure), available_uses = (
@@ -217,7 +216,7 @@ class Totals:
     def loss_sum(self, amounts: Mapping[str, int]) -> float:
         """Return 0 if nothing was spent, and infinity otherwise, because a zCDP filter does not record largest losses.
 
-        `amounts` has the units spent, per balance name; a full balance has 2^60.
+        `amounts` maps each balance to the units spent from it; a full balance has 2^60 units.
         """
         return math.inf if any(amounts.values()) else 0.0
 
@@ -228,7 +227,7 @@ class Totals:
     def spent_as(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
         """Return one zCDP guarantee that reveals as much as everything paid so far; () if nothing was spent.
 
-        `amounts` has the units spent, per balance name; a full balance has 2^60.
+        `amounts` maps each balance to the units spent from it; a full balance has 2^60 units.
         """
         worth = self.worth(amounts)
         return (
@@ -276,12 +275,12 @@ class WalletTotals:
         return wallet_as_uses(self.wallet, self.failure)
 
     def price(self, uses: Sequence[Use], spent: Mapping[str, int]) -> dict[str, int]:
-        """Return the units that `uses` (privacy guarantees with counts) take from each balance, keyed by balance name.
+        """Return the units that `uses` (privacy guarantees with counts) take from each balance, by the balance's name.
 
         The balances "wallet" (of mu squared) and "sum" (of largest losses) both pay for each charge, as long as both
         can. If only one of the two can pay for `uses`, the other is emptied and pays for no later charge. If neither
-        can, the returned price exceeds the wallet, so that the database refuses the charge. `spent` has the units spent
-        before, per balance name.
+        can, the returned price exceeds the wallet, so that the database refuses the charge. `spent` maps each balance
+        to the units spent from it before.
         Theorem: docs/optimal-composition.md, Theorem 7, and "The sum of epsilons counts too".
         """
         remaining = {balance_name: total - spent.get(balance_name, 0) for balance_name, total in self.lines().items()}
@@ -349,8 +348,8 @@ class WalletTotals:
     def worth(self, amounts: Mapping[str, int]) -> Spent:
         """Return the zCDP rho and the failure probability of all charges so far, each rounded up.
 
-        `amounts` has the units spent, per balance name. Rho is infinite if the balance "rho", which records it, is
-        empty, because a charge of more than the balance only empties it.
+        `amounts` maps each balance to the units spent from it; a full balance has 2^60 units. Rho is infinite if the
+        balance "rho", which records it, is empty, because a charge of more than the balance only empties it.
         """
         return Spent(recorded_sum(amounts[RHO], self.rho), worth_above(amounts[FAILURE], self.failure))
 
@@ -374,9 +373,8 @@ class WalletTotals:
     def loss_sum(self, amounts: Mapping[str, int]) -> float:
         """Return the sum of the largest privacy losses (epsilons) of all charges so far, rounded up.
 
-        `amounts` has the units spent so far, per balance name (2^60 in a full balance). The sum is infinite if it is
-        unknown: the balance "sum", which records it, is then empty, because a charge of more than the balance empties
-        it.
+        `amounts` maps each balance to the units spent from it. The sum is infinite if it is unknown: the balance "sum",
+        which records it, is then empty, because a charge of more than the balance empties it.
         """
         # A charge larger than the balance "sum" takes all of it, so an empty balance says nothing about the sum.
         # Without a `limit` there is no such balance.
@@ -388,7 +386,8 @@ class WalletTotals:
         """Return guarantees whose composition bounds the privacy loss of everything paid so far; at most two.
 
         The first is Gaussian noise with the spent mu^2, or, if mu^2 is used up, pure DP with the spent sum of epsilons.
-        The second is (0, delta)-DP with the spent failure probability. `amounts` has the units spent, per balance name.
+        The second is (0, delta)-DP with the spent failure probability. `amounts` maps each balance to the units spent
+        from it; a full balance has 2^60 units.
         """
         failed = worth_above(amounts[FAILURE], self.failure)
         if self.limit and amounts[WALLET] == UNITS and amounts[SUM] < UNITS:
@@ -396,10 +395,11 @@ class WalletTotals:
         return spent_of_wallet(worth_above(amounts[WALLET], self.wallet), failed)
 
     def largest(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
-        """Return the largest privacy guarantees that the remaining units `amounts` (per balance name) can pay together.
+        """Return the largest privacy guarantees that the remaining budget can pay together; at most two.
 
         The first is Gaussian noise, or pure DP if the wallet (a budget in mu squared) is empty. The second is (0,
         delta)-DP with the remaining failure probability as delta. A guarantee that nothing remains for is left out.
+        `amounts` maps each balance to the units that remain in it.
         """
         return largest_of_wallet(
             worth_below(amounts[WALLET], self.wallet),
@@ -411,7 +411,7 @@ class WalletTotals:
         """Return a sentence about what the account lacks to pay for `uses`; None if it can pay.
 
         The failure probability may be missing, or mu squared in the wallet, or epsilon. The sentence also says how much
-        is left. `uses` are privacy guarantees with counts, and `spent` has the units spent, per balance name.
+        is left. `uses` are privacy guarantees with counts, and `spent` maps each balance to the units spent from it.
         """
         remaining = {balance_name: total - spent.get(balance_name, 0) for balance_name, total in self.lines().items()}
         price = self.price(uses, spent)

@@ -20,10 +20,13 @@ from setwise.ledger.terms import WHOLE_LIFE, slice_balances, slice_movements
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapBalance:
-    """What remains of a dataset's cap, the joint budget of all its accounts. A full balance has 2^60 units.
+    """What remains of a dataset's cap, the joint budget of all its accounts.
 
-    - `free` are the units, per balance name, that are reserved for no account.
-    - `held` are, per account, the units reserved for it. An account's key is the number of its opening record.
+    The cap has several balances, such as "wallet" (mu squared); a full balance has 2^60 units.
+
+    - `free` maps each balance to the units that are reserved for no account.
+    - `held` has, per account, such a mapping of the units reserved for it. An account's key is the number of its
+      opening record.
     - `names` are the accounts' names, by the same keys.
     - `at` are the timestamps of the accounts' last entries (microseconds since 1970), by the same keys.
     - `rule` says which balances still pay: the Gaussian wallet (mu squared), the sum of epsilons, or both.
@@ -36,9 +39,9 @@ class CapBalance:
     rule: Rule
 
     def total(self) -> dict[str, int]:
-        """Return all that remains of the cap, reserved for accounts or not, per balance name.
+        """Return how many units of each balance of the cap remain, whether reserved for accounts or not.
 
-        The amounts are in units; a full balance has 2^60.
+        A full balance has 2^60 units.
         """
         return {
             balance_name: units + sum(slice_units.get(balance_name, 0) for slice_units in self.held.values())
@@ -81,11 +84,11 @@ class SharedCap:
     def refill_amounts(
         self, connection: Connection, uses: Sequence[Use], slice_units: Mapping[str, int], rule: Rule
     ) -> dict[str, int]:
-        """Return the units, per balance name, to move from the cap into an account's slice to pay for `uses`.
+        """Return how many units of each balance to move from the cap into an account's slice to pay for `uses`.
 
         The cap is a dataset's joint budget, and a slice the part of it that is reserved for one account.
         - `uses` are privacy guarantees with counts.
-        - `slice_units` are the units (2^60 in a full balance) in the slice now, per balance name.
+        - `slice_units` maps each balance to the units of it that are in the slice now; a full balance has 2^60.
         - `rule` says which of the cap's balances pay: the Gaussian wallet (mu squared), the sum of epsilons, or both.
 
         Nothing is moved here. The cap's row is locked until the transaction of `connection` ends, so that no other
@@ -100,8 +103,8 @@ class SharedCap:
         account.
 
         - `account` is the number of the record that opened the account, and `name` the account's name.
-        - `amounts` are units (2^60 in a full balance) per balance name. Positive ones move into the slice, negative
-          ones return to the cap.
+        - `amounts` maps each balance to the units to move (of 2^60 in a full balance). A positive number moves units
+          into the slice, a negative one back to the cap.
         - `at` is the timestamp in microseconds since 1970, and `position` the entry's place in the account's chain.
         """
         contents = Contents(
@@ -123,7 +126,7 @@ class SharedCap:
 
         - `account` is the number of the record that opened the account, and `name` the account's name.
         - `at` is the timestamp of the entry, in microseconds since 1970.
-        - `wanted` are the units that the cap needs, per balance name; a full balance has 2^60. At least half of the
+        - `wanted` maps each balance to the units that the cap needs, of 2^60 in a full balance. At least half of the
           slice is moved even if less is needed, so that the cap need not ask again soon. None moves the whole slice.
         """
 
@@ -206,8 +209,8 @@ class SharedCap:
         return True
 
     def _free(self, spent: Mapping[str, int]) -> dict[str, int]:
-        """Return the units of the cap (the joint budget) that are reserved for no account, per balance name.
+        """Return how many units of each balance of the cap (the joint budget) are reserved for no account.
 
-        `spent` has the units that were moved from the cap to accounts, per balance name; a full balance has 2^60.
+        `spent` maps each balance to the units of it that were moved to accounts; a full balance has 2^60 units.
         """
         return {balance_name: self._balance_sizes[balance_name] - spent.get(balance_name, 0) for balance_name in SLICES}

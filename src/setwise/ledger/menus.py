@@ -105,7 +105,7 @@ class MenuTotals:
         return Menu(self.epsilon, self.delta, tuple(items), self.budget)
 
     def lines(self) -> dict[str, int]:
-        """Return the size of each balance of the account in units, per balance name.
+        """Return the size of each balance of the account in units, by the balance's name.
 
         The balance "menu" pays for the guarantees of the fixed list (menu), and has `budget` units. "failure" has 2^60
         units, or 0 if the budget allows no outright failure (which may reveal everything). "rho" and "sum" only record
@@ -114,11 +114,11 @@ class MenuTotals:
         return {FAILURE: UNITS if self.failure else 0, MENU: self.budget, RHO: UNITS, SUM: UNITS}
 
     def price(self, uses: Sequence[Use], spent: Mapping[str, int]) -> dict[str, int]:
-        """Return the units that `uses` (privacy guarantees with counts) take from each balance, per balance name.
+        """Return the units that `uses` (privacy guarantees with counts) take from each balance, by the balance's name.
 
         Each use costs as much as the cheapest item of the account's menu (its fixed list of guarantees) whose guarantee
-        the use satisfies. `spent` has the units spent before. The balance "menu" is counted in the units of the menu;
-        the others have 2^60 units.
+        the use satisfies. `spent` maps each balance to the units spent from it before. The balance "menu" is counted in
+        the units of the menu; the others have 2^60 units.
 
         Theorem: docs/optimal-composition.md, "Menu accounts". Raises `InvalidParameter` for a use that satisfies no
         item.
@@ -149,8 +149,8 @@ class MenuTotals:
     def shortage(self, uses: Sequence[Use], spent: Mapping[str, int]) -> str | None:
         """Return a sentence that says why the account cannot pay for `uses`; None if it can.
 
-        A menu account pays for a fixed list of guarantees only. `uses` are privacy guarantees with counts. `spent` has
-        the units spent before, per balance name, such as "menu" (in units of the menu).
+        A menu account pays for a fixed list of guarantees only. `uses` are privacy guarantees with counts. `spent` maps
+        each balance, such as "menu", to the units spent from it before.
         """
         remaining = {balance_name: total - spent.get(balance_name, 0) for balance_name, total in self.lines().items()}
         price = self.price(uses, spent)
@@ -164,8 +164,9 @@ class MenuTotals:
     def worth(self, amounts: Mapping[str, int]) -> Spent:
         """Return the zCDP rho and the failure probability of all charges so far, rounded up.
 
-        `amounts` has the units spent, per balance name; a full balance "rho" or "failure" has 2^60. Rho is infinite if
-        the balance "rho", which records it, is empty, because a charge of more than the balance only empties it.
+        `amounts` maps each balance to the units spent from it; a full balance "rho" or "failure" has 2^60 units. Rho is
+        infinite if the balance "rho", which records it, is empty, because a charge of more than the balance only
+        empties it.
         """
         return Spent(recorded_sum(amounts[RHO], self.rho), worth_above(amounts[FAILURE], self.failure))
 
@@ -189,8 +190,8 @@ class MenuTotals:
     def loss_sum(self, amounts: Mapping[str, int]) -> float:
         """Return the sum of the largest privacy losses (epsilons) of all charges so far, rounded up.
 
-        `amounts` has the units spent, per balance name; a full balance "sum" has 2^60. The sum is infinite if the
-        balance "sum", which records it, is empty, because a charge of more than the balance only empties it.
+        `amounts` maps each balance to the units spent from it; a full balance "sum" has 2^60 units. The sum is infinite
+        if the balance "sum", which records it, is empty, because a charge of more than the balance only empties it.
         """
         return recorded_sum(amounts[SUM], self.limit)
 
@@ -201,8 +202,8 @@ class MenuTotals:
     def spent_as(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
         """Return one zCDP guarantee that reveals at least as much as everything paid so far, in a tuple.
 
-        `amounts` has the units spent, per balance name; a full balance "rho" has 2^60. The tuple is empty if nothing
-        was spent, or if rho is unknown because the balance "rho", which records it, is empty.
+        `amounts` maps each balance to the units spent from it; a full balance "rho" has 2^60 units. The tuple is empty
+        if nothing was spent, or if rho is unknown because the balance "rho", which records it, is empty.
         """
         spent = self.worth(amounts)
         if not (spent.rho or spent.failure_sum) or spent.rho == math.inf:
@@ -214,8 +215,8 @@ class MenuTotals:
 
         The first is the most expensive guarantee on the account's menu (its fixed list) of which the units can pay at
         least one, with the number of times that they can pay for it. The second is (0, delta)-DP with the remaining
-        failure probability as delta. `amounts` has the remaining units, per balance name: a full balance "failure" has
-        2^60, and "menu" is counted in the menu's own units of cost.
+        failure probability as delta. `amounts` maps each balance to the units that remain in it: a full balance
+        "failure" has 2^60, and "menu" is counted in the menu's own units of cost.
         """
         guarantees = sorted(
             ((parse_use(written).guarantee, cost) for written, cost in self.items), key=lambda pair: -pair[1]

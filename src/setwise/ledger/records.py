@@ -112,7 +112,7 @@ def write_amounts(amounts: Mapping[str, int]) -> str:
 
 
 def read_amounts(text: str) -> dict[str, int]:
-    """Return the units that a ledger entry moves between a dataset's cap and an account's slice, per balance name.
+    """Return how many units of each balance a ledger entry moves between a dataset's cap and an account's slice.
 
     The cap is the joint budget of all accounts on the dataset, and a slice the part of it that is reserved for one
     account. A positive number moves units into the slice, a negative one back to the cap; a full balance has 2^60.

@@ -111,10 +111,11 @@ class CapTotals:
         return cls(wallet.size, wallet.loss_limit, wallet.failure_limit, keep)
 
     def lines(self) -> dict[str, int]:
-        """Return the size in units of each balance of the cap (a dataset's joint budget), per balance name.
+        """Return the size of each balance of the cap (a dataset's joint budget) in units, by the balance's name.
 
         The balances "wallet" (mu squared), "sum" (of epsilons) and "failure" have 2^60 units each, or 0 if they are not
-        in use. The balance "rule" has 3 units if both "wallet" and "sum" are in use, and 0 otherwise.
+        in use. The balance "rule" has 3 units if both "wallet" and "sum" are in use, and 0 otherwise; it records which
+        of the two was dropped.
         """
         # Dropping the wallet costs 3 units of the balance "rule", and dropping the sum 2, so that only one can be
         # dropped.
@@ -144,11 +145,13 @@ class CapTotals:
                 assert_never(self.keep)
 
     def pay(self, uses: Sequence[Use], slice_units: Mapping[str, int], rule: Rule) -> dict[str, int] | None:
-        """Return the units, per balance name, that an account's slice of the cap pays for `uses`; None if too few.
+        """Return how many units of each balance an account's slice of the cap pays for `uses`; None if it has too few.
 
-        A slice is the part of the cap (a dataset's joint budget) that is reserved for one account; `slice_units` are
-        its units (2^60 in a full balance), per balance name. `uses` are privacy guarantees with counts. `rule` says
-        which of the cap's balances pay.
+        A slice is the part of the cap (a dataset's joint budget) that is reserved for one account.
+
+        - `uses` are privacy guarantees with counts.
+        - `slice_units` maps each balance to the units of it in the slice; a full balance has 2^60.
+        - `rule` says which of the cap's balances pay: the wallet (mu squared), the sum of epsilons, or both.
 
         Theorem: docs/optimal-composition.md, "Slices".
         """
@@ -173,8 +176,8 @@ class CapTotals:
         remaining balance, except for rounding on another platform, and if the slice still has at least that balance
         after it.
 
-        `uses` are privacy guarantees with counts. `price` and `slice_units` have units (2^60 in a full balance) per
-        balance name, and `rule` says which of the cap's balances pay.
+        `uses` are privacy guarantees with counts. `price` and `slice_units` map each balance to units, of 2^60 in a
+        full balance. `rule` says which of the cap's balances pay: the wallet, the sum of epsilons, or both.
         """
         costs, wallet = self._costs(uses), price.get(WALLET, 0)
         if any(
@@ -194,21 +197,21 @@ class CapTotals:
 
         A slice is the part of the cap (a dataset's joint budget) that is reserved for one account. A smaller slice pays
         a higher price, and a full cap the lowest. If the result is False, the caller refills the slice first. `uses`
-        are privacy guarantees with counts. `price` has units (2^60 in a full balance) per balance name, of which only
-        those of the wallet (mu squared) are compared.
+        are privacy guarantees with counts. `price` maps each balance to units (2^60 in a full balance); only those of
+        the wallet (mu squared) are compared, because other prices are the same in every slice.
         """
         return price.get(WALLET, 0) <= self._costs(uses).well
 
     def refill_amounts(
         self, uses: Sequence[Use], slice_units: Mapping[str, int], free: Mapping[str, int], rule: Rule
     ) -> dict[str, int]:
-        """Return the units, per balance name, to move into an account's slice so that it can pay for `uses`.
+        """Return how many units of each balance to move into an account's slice so that it can pay for `uses`.
 
         A slice is the part of the cap (a dataset's joint budget) that is reserved for one account.
         - `uses` are privacy guarantees with counts.
-        - `slice_units` are the units in the slice now, per balance name. `free` are the units of the cap that are in no
+        - `slice_units` maps each balance to the units of it in the slice now, and `free` to the units that are in no
           slice. A full balance has 2^60 units.
-        - `rule` says which of the cap's balances pay.
+        - `rule` says which of the cap's balances pay: the wallet (mu squared), the sum of epsilons, or both.
 
         The result is what the slice lacks to pay at most 2% more than the lowest price, and a 16th of the free units,
         so that not every charge needs a refill. If fewer units are free, the result is all free units. The slice may
@@ -229,11 +232,11 @@ class CapTotals:
         return {balance_name: units for balance_name, units in refill.items() if units}
 
     def needs(self, uses: Sequence[Use], rule: Rule) -> dict[str, int]:
-        """Return the units, per balance name, of the smallest slice of the cap that can pay for `uses`.
+        """Return how many units of each balance the smallest slice has that can pay for `uses`.
 
         A slice is the part of the cap (a dataset's joint budget) that is reserved for one account. `uses` are privacy
-        guarantees with counts. `rule` says which of the cap's balances pay. An amount above 2^60, a whole balance,
-        means that no slice can pay.
+        guarantees with counts. `rule` says which of the cap's balances pay: the wallet (mu squared), the sum of
+        epsilons, or both. An amount above 2^60, a whole balance, means that no slice can pay.
         """
         costs = self._costs(uses)
         wanted = costs.fixed_costs(rule)
@@ -245,7 +248,7 @@ class CapTotals:
         """Return which balances of the cap (a dataset's joint budget) would still pay after a payment for `uses`.
 
         - `uses` are privacy guarantees with counts.
-        - `remaining` has the cap's remaining units per balance name (2^60 in a full balance).
+        - `remaining` maps each balance to the units that remain in it; a full balance has 2^60.
         - `rule` says which balances pay now: "wallet" (mu squared), "sum" (of epsilons) or both.
 
         A balance that cannot pay for `uses` is dropped for good. So the result is `rule` if every balance that pays now
@@ -262,8 +265,8 @@ class CapTotals:
     def shortage(self, uses: Sequence[Use], remaining: Mapping[str, int], rule: Rule) -> str | None:
         """Return a sentence about what the cap (a dataset's joint budget) lacks to pay for `uses`, or None if it can.
 
-        `uses` are privacy guarantees with counts. `remaining` has the cap's remaining units per balance name (2^60 in a
-        full balance), and `rule` says which of its balances pay: "wallet" (mu squared), "sum" (of epsilons) or both.
+        `uses` are privacy guarantees with counts. `remaining` maps each balance of the cap to the units that remain in
+        it (2^60 when full), and `rule` says which balances pay: "wallet" (mu squared), "sum" (of epsilons) or both.
         """
         if self.rule_for(uses, remaining, rule) is not None:
             return None
@@ -277,8 +280,8 @@ class CapTotals:
         """Return the balance of the cap (joint budget) that would never pay again after a payment for `uses`.
 
         The cap pays from "wallet" (mu squared) and "sum" (of epsilons); a balance that cannot pay for a charge is
-        dropped for good. `uses` are privacy guarantees with counts. `remaining` has the cap's remaining units per
-        balance name, and `rule` says which balances pay now. Returns None if neither would end, or if the cap cannot
+        dropped for good. `uses` are privacy guarantees with counts. `remaining` maps each balance to the units that
+        remain in it, and `rule` says which balances pay now. Returns None if neither would end, or if the cap cannot
         pay for `uses` at all.
         """
         after = self.rule_for(uses, remaining, rule)
@@ -295,16 +298,16 @@ class CapTotals:
 
         The rho of the result says nothing about the charges: it is 0 if the cap's Gaussian wallet paid nothing, and
         infinity otherwise, because a cap does not record the zCDP rho (`rho_drawn` in status.py computes it). `amounts`
-        has the units (2^60 in a full balance) spent, per balance name.
+        maps each balance to the units spent from it; a full balance has 2^60 units.
         """
         return Spent(math.inf if amounts[WALLET] else 0.0, worth_above(amounts[FAILURE], self.failure))
 
     def loss_sum(self, amounts: Mapping[str, int]) -> float:
         """Return the sum of the largest privacy losses (epsilons) of all charges that the cap has paid.
 
-        The cap is a dataset's joint budget; the sum is rounded up. `amounts` has the units (2^60 in a full balance)
-        spent, per balance name. A cap that pays from its Gaussian wallet (mu squared) alone does not record the sum:
-        the result is then infinite, or 0 if nothing was spent.
+        The cap is a dataset's joint budget; the sum is rounded up. `amounts` maps each balance to the units spent from
+        it; a full balance has 2^60 units. A cap that pays from its Gaussian wallet (mu squared) alone does not record
+        the sum: the result is then infinite, or 0 if nothing was spent.
         """
         if self.rule_of(amounts[RULE]) is not Rule.WALLET:
             return worth_above(amounts[SUM], self.limit)
@@ -331,8 +334,8 @@ class CapTotals:
         """Return the names of the balances of the cap (a dataset's joint budget) that still pay.
 
         They are "wallet" (mu squared), "sum" (of epsilons), or both. If both are returned, a charge takes units from
-        both, until one of them cannot pay and is dropped for good. `amounts` has the units spent so far, per balance
-        name; most full balances have 2^60 units.
+        both, until one of them cannot pay and is dropped for good. `amounts` maps each balance, such as "wallet", to
+        the units spent from it; most full balances have 2^60 units.
         """
         return {Rule.BOTH: (WALLET, SUM), Rule.WALLET: (WALLET,), Rule.SUM: (SUM,)}[self.rule_of(amounts[RULE])]
 
@@ -340,8 +343,8 @@ class CapTotals:
         """Return guarantees whose composition bounds the privacy loss of all that the cap (joint budget) has paid.
 
         The first is Gaussian noise of the spent mu^2, or pure DP of the spent epsilons if only the sum of epsilons
-        still pays. The second is (0, delta)-DP of the spent failure probability. `amounts` has the units spent, per
-        balance name; a full balance has 2^60.
+        still pays. The second is (0, delta)-DP of the spent failure probability. `amounts` maps each balance to the
+        units spent from it; a full balance has 2^60 units.
         """
         failed = worth_above(amounts[FAILURE], self.failure)
         if self.rule_of(amounts[RULE]) is Rule.SUM:
@@ -352,8 +355,8 @@ class CapTotals:
         """Return the largest privacy guarantees that the remaining units of the cap (joint budget) can pay together.
 
         The first is Gaussian noise, or pure DP if only the sum of epsilons still pays. The second is (0, delta)-DP with
-        the remaining failure probability as delta. A guarantee that nothing remains for is left out. `amounts` has the
-        remaining units, per balance name; a full balance has 2^60.
+        the remaining failure probability as delta. A guarantee that nothing remains for is left out. `amounts` maps
+        each balance to the units that remain in it; a full balance has 2^60 units.
         """
         by_sum = self.rule_of(self.lines()[RULE] - amounts[RULE]) is Rule.SUM
         return largest_of_wallet(
@@ -383,10 +386,10 @@ class _Costs:
     rounding: int
 
     def fixed_costs(self, rule: Rule) -> dict[str, int]:
-        """Return the costs that do not depend on the balance of the wallet (mu squared), in units by balance name.
+        """Return the costs that are the same whatever remains in the wallet (mu squared), in units of each balance.
 
-        The costs are the failure probability and the sum of largest losses; a full balance has 2^60 units. The sum is
-        left out if `rule` says that only the wallet pays.
+        These are the failure probability and the sum of largest losses; a full balance has 2^60 units. The sum is left
+        out if `rule` says that only the wallet pays.
         """
         return {FAILURE: self.failure} if rule is Rule.WALLET else {FAILURE: self.failure, SUM: self.summed}
 

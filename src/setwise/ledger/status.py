@@ -52,7 +52,7 @@ class AccountStatus:
     - `drawn` are the guarantees that were paid for, with counts, or None if only sums are known.
     - `worth` are the zCDP rho and the failure probability of everything paid for, and `largest` is the sum of its
       largest losses (infinite if unknown).
-    - `amounts` has the units spent in the period, per balance name.
+    - `amounts` maps each balance to the units spent from it in the period; a full balance has 2^60 units.
     - `charge_uses` has the guarantees of each charge in the period, and the delta of its question. `more_like_last` is
       how many more charges like the last one can be paid. Both are None unless the account's entries were read.
     """
@@ -281,7 +281,7 @@ def status_of(
     """Return the status, in the budget period `period`, of an account or cap with these `terms`.
 
     A cap is the joint budget of a dataset's accounts.
-    - `spent` has the units (2^60 in a full balance) spent in the period, per balance name.
+    - `spent` maps each balance to the units spent from it in the period; a full balance has 2^60 units.
     - `charges` is the number of charges since the opening, in all periods.
     - `state` is "open", "frozen" or "closed".
     """

@@ -229,7 +229,7 @@ def charge_movements(
     - `holder` is the number of the record that opened the account, and `terms` are the account's terms.
     - `cap` is the budget of the zCDP cap (a joint budget of the dataset's accounts); None if no such cap is charged.
     - `uses` are privacy guarantees with counts, and `period` is the name of the account's budget period.
-    - `spent` has the units (2^60 in a full balance) spent before, per balance name; prices may depend on them.
+    - `spent` maps each balance to the units spent from it before (2^60 if full); prices may depend on them.
     """
     movements = account_movements(holder, terms, uses, period, spent)
     if cap is not None:
@@ -249,7 +249,7 @@ def account_movements(
     - `holder` is the number of the record that opened the account, and `terms` are the account's terms.
     - `uses` are privacy guarantees with counts. A registered guarantee is taken from its own count; any other is paid
       from the account's budget.
-    - `spent` has the units (mostly 2^60 in a full balance) spent before, per balance name; prices may depend on them.
+    - `spent` maps each balance to the units spent from it before (mostly 2^60 if full); prices may depend on them.
 
     Raises `InvalidParameter` if a use is not registered, and the account has registered uses only and no budget.
     """
@@ -275,10 +275,10 @@ def refund_movements(holder: int, uses: Sequence[Use], period: str) -> list[Move
 
 
 def slice_balances(spent: Mapping[str, int]) -> dict[str, int]:
-    """Return the units that an account has reserved of its cap, per balance name of the cap; 2^60 are a full balance.
+    """Return how many units of each balance of its cap an account has reserved; a full balance has 2^60.
 
-    The cap is a dataset's joint budget. `spent` has units per balance name of the account; there, "slice:wallet" is the
-    name for the units reserved of the cap's balance "wallet".
+    The cap is a dataset's joint budget. `spent` maps the account's balances to units; there, "slice:wallet" stands for
+    the units reserved of the cap's balance "wallet".
     """
     return {balance_name: spent.get(slice_name, 0) for balance_name, slice_name in SLICES.items()}
 
@@ -286,8 +286,8 @@ def slice_balances(spent: Mapping[str, int]) -> dict[str, int]:
 def slice_payment(holder: int, price: Mapping[str, int]) -> list[Movement]:
     """Return the balance changes by which an account pays a charge from what it has reserved of the cap.
 
-    `holder` is the number of the record that opened the account. `price` are the units (2^60 in a full balance) to pay,
-    per balance name of the cap (a dataset's joint budget).
+    `holder` is the number of the record that opened the account. `price` maps each balance of the cap (a dataset's
+    joint budget) to the units to pay; a full balance has 2^60.
     """
     return [
         Movement(holder, WHOLE_LIFE, SLICES[balance_name], -units)
@@ -299,8 +299,9 @@ def slice_payment(holder: int, price: Mapping[str, int]) -> list[Movement]:
 def slice_movements(holder: int, cap: int, amounts: Mapping[str, int]) -> list[Movement]:
     """Return the balance changes that move units between a cap (joint budget) and the slice reserved for an account.
 
-    `holder` and `cap` are the numbers of the records that opened the account and the cap. `amounts` are units (2^60 in
-    a full balance) per balance name of the cap: positive ones move into the slice, negative ones return to the cap.
+    `holder` and `cap` are the numbers of the records that opened the account and the cap. `amounts` maps each balance
+    of the cap to the units to move (2^60 are a full balance): a positive number moves units into the slice, a negative
+    one back to the cap.
     """
     changes: list[Movement] = []
     for balance_name, units in sorted(amounts.items()):
@@ -321,7 +322,7 @@ def entry_movements(
     A release is an entry with the answer of one part of a question.
     - `holder` is the number of the record that opened the account, and `terms` are the account's terms.
     - `cap` is the budget of its zCDP cap (a joint budget of the dataset's accounts), or None.
-    - `spent` has the units (mostly 2^60 in a full balance) spent before, per balance name; prices may depend on them.
+    - `spent` maps each balance to the units spent from it before (mostly 2^60 if full); prices may depend on them.
 
     A payment from the account's slice, its reserved part of a cap, is not included.
     """

@@ -314,7 +314,7 @@ class ChainCheck:
         return account_side + slice_payment(self._account_id, paid)
 
     def _account_spent(self, period: str) -> dict[str, int]:
-        """Return the units that the account has spent so far in the budget period `period`, per balance name."""
+        """Return how many units of each balance the account has spent so far in the budget period `period`."""
         return {balance_name: self._spent_units(period, balance_name) for balance_name in self._terms.lines()}
 
     def _spent_units(self, period: str, balance_name: str) -> int:

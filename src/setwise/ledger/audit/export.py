@@ -130,9 +130,9 @@ class _Account:
         """Return the balance changes of an entry in an early export, which does not list all of them.
 
         - `contents` says what the entry is: a charge, for example.
-        - `spent` has the units spent before the entry, per balance name.
-        - `moved` has the changes of the account's own balances that the export lists, in units per balance name; None
-          if it lists none. All other changes are computed from `contents` and `spent`.
+        - `spent` maps each balance to the units spent from it before the entry.
+        - `moved` maps each of the account's own balances to its change in units, as the export lists it; None if it
+          lists none. All other changes are computed from `contents` and `spent`.
         """
         if contents.kind != "charge":
             return entry_movements(self.holder, self.terms, self.cap, contents, spent)
@@ -147,7 +147,7 @@ class _Account:
         return [self._limit_to_balance(move, read_uses(contents.uses), spent) for move in drawn]
 
     def _account_changes(self, period: str, moved: Mapping[str, int]) -> list[Movement]:
-        """Return the changes `moved` (units per balance name) of the account's own balances, as `Movement` objects.
+        """Return the changes of the account's own balances as `Movement` objects; `moved` maps balances to units.
 
         `period` is the budget period of the changes. Changes of the account's reserved part of a cap get no period,
         because a cap (the joint budget of a dataset's accounts) has none.
@@ -163,7 +163,8 @@ class _Account:
         """Return the balance change `move`, reduced to the remaining balance if it exceeds that only by rounding.
 
         This machine may compute a slightly larger price than the machine that accepted the charge. `uses` are the
-        privacy guarantees, with counts, that the change pays for. `spent` has the units spent before, per balance name.
+        privacy guarantees, with counts, that the change pays for. `spent` maps each balance to the units spent from it
+        before.
         """
         totals = self.terms.totals
         if move.balance_name != WALLET or not isinstance(totals, WalletTotals):
@@ -349,8 +350,8 @@ class Restoration:
     def _priced_moves(self, account: _Account, contents: Contents, moved: dict[str, int] | None) -> list[Movement]:
         """Return the balance changes of an entry of `account` in an early export, which does not list all of them.
 
-        `contents` says what the entry is: a charge, for example. `moved` has the changes of the account's own balances
-        that the export lists, in units per balance name, or None if it lists none. The other changes are computed.
+        `contents` says what the entry is: a charge, for example. `moved` maps each of the account's own balances to its
+        change in units, as the export lists it; None if it lists none. The other changes are computed.
         """
         price_key = (contents.account, contents.kind, contents.uses, contents.period)
         if _is_priced(account.terms):

@@ -39,10 +39,11 @@ def account_counters(connection: Connection, holder: int) -> AccountCounters:
 
 
 def spent_of(connection: Connection, holder: int, period: str) -> dict[str, int]:
-    """Return the units that an account or cap has spent in the budget period `period`, per balance name.
+    """Return how many units of each balance an account or cap has spent in the budget period `period`.
 
-    `holder` is the number of the record that opened the account or cap (a dataset's joint budget). Balances that were
-    never touched are left out.
+    `holder` is the number of the record that opened the account or cap (a dataset's joint budget). A balance, such as
+    "wallet", counts one kind of privacy loss; most have 2^60 units when full. Balances that were never touched are left
+    out.
     """
     query = select(balances.c.what, balances.c.spent).where(balances.c.holder == holder, balances.c.period == period)
     return {row.what: row.spent for row in connection.execute(query)}
@@ -53,8 +54,8 @@ class PricingState:
     """The values that the price of an account's next charge depends on, read in one statement.
 
     - `entries` is the number of the account's entries. A price is valid only while no further entry is appended.
-    - `spent` has the units that the account has spent, per balance name. Under names such as "slice:wallet" it has the
-      units of a dataset's joint budget (cap) that are reserved for the account.
+    - `spent` maps each balance, such as "wallet", to the units that the account has spent from it. Under names such as
+      "slice:wallet" it has the units of a dataset's joint budget (cap) that are reserved for the account.
     - `given_up` says whether the cap has dropped one of the two balances from which it pays: 0 for none, 2 if it
       dropped the sum of epsilons, 3 if it dropped the Gaussian wallet (mu squared).
     """
@@ -86,7 +87,7 @@ def pricing_state(connection: Connection, holder: int, period: str) -> PricingSt
 
 
 def locked_spent_of(connection: Connection, holder: int) -> dict[str, int]:
-    """Return the units spent, by balance name, of an account's or cap's balances without periods; lock these balances.
+    """Return how many units an account or cap has spent of each balance without periods, and lock these balances.
 
     The rows stay locked until the transaction ends, so that no other transaction can change them. SQLite locks no rows,
     because it has only one writer at a time. `holder` is the number of the record that opened the account or cap (a
