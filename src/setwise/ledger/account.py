@@ -273,7 +273,8 @@ class Account:
         The cap is the joint budget of a dataset's accounts, and a slice the part of it reserved for one account.
         - `refill` is what the caller must first move from the cap into the slice; the slice then pays `price`.
         - `slice_units` are the units (2^60 in a full balance) in the slice now.
-        - `rule` says which of the cap's balances may pay. Raises `Refused` if even the refilled slice cannot pay.
+        - `rule` says which of the cap's balances may pay.
+        Raises `Refused` if even the refilled slice cannot pay.
         """
         slice_price = cap.totals.pay(uses, slice_units, rule)
         # A use costs more from a smaller slice. A refill locks the cap's row, so the slice is refilled only if it

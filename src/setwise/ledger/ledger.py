@@ -128,8 +128,8 @@ class Ledger:
           reveal at most as much as one Gaussian mechanism of this mu.
         - `failure` bounds the probability that any of these others fails outright, which may reveal everything.
         - `unit` is the unit of privacy that is protected: "user", or a part of a user such as "user,day".
-        Theorem: docs/optimal-composition.md, Theorem 7, for the wallet. Raises `AccountExists` for a taken name,
-        `InvalidParameter` for a wrong argument or another unit on the dataset.
+        Theorem: docs/optimal-composition.md, Theorem 7, for the wallet.
+        Raises `AccountExists` for a taken name, `InvalidParameter` for a wrong argument or another unit on the dataset.
         """
         return self.open_account(
             setwise_terms(
@@ -205,8 +205,8 @@ class Ledger:
         - `keep` says how a cap under the rule "wallet" pays: from a Gaussian budget ("wallet"), from a sum of epsilons
           ("sum"), or in both ways ("either") until one of them cannot pay for a charge and ends for good.
         - `unit` is the unit of privacy that the cap protects, such as "user".
-        Theorem: docs/optimal-composition.md, "Slices", for wallets, WhitehouseRaRoWu23 for zCDP. Raises
-        `InvalidParameter` if the dataset has a cap or accounts already, or was registered with another unit.
+        Theorem: docs/optimal-composition.md, "Slices", for wallets, WhitehouseRaRoWu23 for zCDP.
+        Raises `InvalidParameter` if the dataset has a cap or accounts already, or was registered with another unit.
         """
         share = failure_share_of(rule, failure_share)
         totals: Totals | CapTotals
@@ -334,12 +334,12 @@ class Ledger:
         - `within` are the folders that contain the data: a name that reads one of these folders reads this data too.
         - `definition` is the dataset's definition as text, so that a later change can be noticed.
         - `by` is the person who registers the name.
-        - `apart`, if not empty, is the reason why this name shares neither cap nor joint promise with others.
+        - `apart`, if not empty, is the reason why this name is to share neither cap nor joint promise with others.
         - `unit` is the unit of privacy that all accounts on the dataset protect, such as "user" or "user,day".
 
-        Only digests of `reads`, `within` and `definition` are stored. Repeating a registration changes nothing.
-        Raises `BadRequest` if names that read the same data would then have accounts that do not draw on one cap (the
-        joint budget of a dataset's accounts), or would protect different units of privacy.
+        Only digests of `reads`, `within` and `definition` are stored. Repeating a registration changes nothing. Raises
+        `BadRequest` if the accounts on all names that read this data would then not draw on one cap (the joint budget
+        of a dataset's accounts), or if these names would protect different units of privacy.
         """
         with self._store.writing() as connection:
             register_dataset(
@@ -429,8 +429,8 @@ class Ledger:
           this file. Then the new head replaces the stored one.
         - `within` matters only if the file is missing although the ledger has signed heads. One of them must then have
           been signed at most this time ago; None refuses to sign.
-        - With `anew`, the file is replaced without these comparisons. Raises `StoreFailed`, without signing, if a check
-          fails.
+        - With `anew`, the file is replaced without these comparisons.
+        Raises `StoreFailed`, without signing, if a check fails.
         """
         if last_head is not None and not anew:
             self.keep_head(key, last_head, within=within)

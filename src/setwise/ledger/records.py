@@ -105,8 +105,8 @@ def write_amounts(amounts: Mapping[str, int]) -> str:
     """Return `amounts` as JSON text, for an entry that moves budget between a dataset's cap and one account's slice.
 
     The cap is the joint budget of all accounts on the dataset, and a slice the part of it that is reserved for one
-    account. `amounts` has the units to move, per name of a balance of the cap; a full balance has 2^60. A positive
-    number moves units into the slice, a negative one back to the cap.
+    account. `amounts` maps each balance of the cap, such as "wallet", to the units to move, of 2^60 in a full balance.
+    A positive number moves units into the slice, a negative one back to the cap.
     """
     return canonical(amounts)
 

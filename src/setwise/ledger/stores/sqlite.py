@@ -190,7 +190,10 @@ class SqliteStore:
             self._leave_queue(appends)
 
     def _leave_queue(self, appends: Sequence[_Append]) -> None:
-        """Remove `appends` from the queue and wake their threads; also wake the thread whose entry is now the first."""
+        """Remove `appends` (entries that threads wait to append) from the queue, and wake the threads.
+
+        The thread whose entry is now the first in the queue is woken, too: its turn to append has come.
+        """
         with self._queueing:
             for append in appends:
                 with suppress(ValueError):  # an interrupted thread has removed it before

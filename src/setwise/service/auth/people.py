@@ -121,7 +121,7 @@ class Token:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewToken:
-    """A token with its secret, shown once to the person who will use it."""
+    """A new token together with its secret, which is shown once to the person who will use the token."""
 
     token: Token
     secret: str = field(repr=False)

@@ -193,7 +193,7 @@ class DatabaseProbe:
         return self._state
 
     def _start(self) -> "asyncio.Future[DatabaseState]":
-        """Start a probe of the database in a daemon thread, and return the future of its result.
+        """Start a test of the database in a daemon thread, and return the future of its result.
 
         A daemon thread does not keep the replica from stopping while the database hangs.
         """
