@@ -434,9 +434,10 @@ class RemoteSeries:
         return released["released"]
 
     def cancel_update(self) -> bool:
-        """Stop the running update of the live series; return False if the replica that gets the request runs no update.
+        """Stop the running update of this live series; return False if the replica that gets the request runs none.
 
-        A later update releases the periods that the stopped update would have released.
+        A live series is a set of noisy user counts that is released period by period. A later update releases the
+        periods that the stopped update would have released.
         """
         stopped: CancelledRecord = self._client.request("DELETE", f"/live/{quote(self.name)}/update")
         return stopped["cancelled"]
@@ -464,7 +465,10 @@ class RemoteSeries:
         return self._client.request("GET", f"/live/{quote(self.name)}{selection}")
 
     def close(self) -> SeriesRecord:
-        """End the live series for good, and return its record. Numbers that were released can still be viewed."""
+        """End this live series of noisy user counts for good, and return its record.
+
+        Numbers that were released can still be viewed.
+        """
         return self._client.request("DELETE", f"/live/{quote(self.name)}")
 
 

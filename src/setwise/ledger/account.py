@@ -155,9 +155,8 @@ class Account:
     def check_dataset(self, known_as: str) -> None:
         """Raise `InvalidParameter` unless this account may pay for questions about the dataset named `known_as`.
 
-        An account opened for a dataset pays for that dataset only, under any registered name of the same data. An
-        account opened for no dataset does not pay for data that has accounts or a cap, as their joint promise would not
-        include it.
+        An account opened for a dataset pays only for its data, under any registered name. An account opened for none
+        does not pay for data that has accounts or a cap (joint budget), whose joint promise would not include it.
         """
         with self._store.reading() as connection:
             check_pays(connection, account=self.name, dataset=self._terms.dataset, known_as=known_as)

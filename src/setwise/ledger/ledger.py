@@ -197,13 +197,14 @@ class Ledger:
         keep: Keep = "either",
         unit: str = USER,
     ) -> None:
-        """Set a cap: one budget (epsilon, delta), for good, for all accounts on a dataset, of all analysts together.
+        """Set a cap on a dataset: one joint budget (epsilon, delta), for good, for all its accounts, of all analysts.
 
         A cap is set before the first account on the dataset is opened. Every charge to an account on the dataset is
         also paid from the cap, and never returned to the cap.
         - `rule` ("wallet" or "zcdp") and `failure_share` are as in `open_filter`.
-        - `keep` says how a cap under the rule "wallet" pays: from a Gaussian budget ("wallet"), from a sum of epsilons
-          ("sum"), or in both ways ("either") until one of them cannot pay for a charge and ends for good.
+        - `keep` says how a cap under the rule "wallet" pays: from a Gaussian budget in mu squared ("wallet"), from a
+          sum of epsilons ("sum"), or in both ways ("either") until one of them cannot pay for a charge and ends for
+          good.
         - `unit` is the unit of privacy that the cap protects, such as "user".
         Theorem: docs/optimal-composition.md, "Slices", for wallets, WhitehouseRaRoWu23 for zCDP.
         Raises `InvalidParameter` if the dataset has a cap or accounts already, or was registered with another unit.

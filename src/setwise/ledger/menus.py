@@ -64,8 +64,11 @@ class MenuTotals:
     ) -> "MenuTotals":
         """Return the largest budget of a menu account such that all answers together are (epsilon, delta)-DP.
 
-        `uses` are the guarantees on the menu, which the account may pay for any number of times; their counts are
-        ignored. `failure_share` is the share of delta for outright failures, in which everything may be revealed.
+        A menu account pays only for a fixed list (menu) of guarantees.
+
+        - `uses` are the guarantees on the menu. The account may pay for each any number of times, so their counts are
+          ignored.
+        - `failure_share` is the share of delta for outright failures, in which everything may be revealed.
 
         Raises `InvalidParameter` for a guarantee of unbounded privacy loss, and for an empty or too long menu. Raises
         `Unattainable` if not even one use keeps the promise.

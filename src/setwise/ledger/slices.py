@@ -290,7 +290,10 @@ class CapTotals:
         return Rule.WALLET if after is Rule.SUM else Rule.SUM
 
     def _costs(self, uses: Sequence[Use]) -> "_Costs":
-        """Return the cost of `uses` (guarantees with counts) in units (2^60 in a full balance) of the cap; cached."""
+        """Return the cost of `uses` (guarantees with counts) to this cap, a dataset's joint budget; cached.
+
+        The cost is in units of the cap's balances, which have 2^60 units each when full.
+        """
         return _costs_of(self, tuple(uses))
 
     def worth(self, amounts: Mapping[str, int]) -> Spent:

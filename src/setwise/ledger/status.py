@@ -131,7 +131,7 @@ class AccountStatus:
 
     @property
     def odometer(self) -> CertifiedBound:
-        """A certified bracket of the epsilon of everything paid for so far in the period.
+        """The odometer: a certified bracket of the epsilon of everything paid for so far in the period.
 
         Its upper end may be used as a stopping rule: for every epsilon fixed in advance, all answers given before the
         upper end exceeds that epsilon are together (epsilon, delta)-DP. In the result of `Account.status_by_entries`,

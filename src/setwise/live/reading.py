@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 
 
 class UserGroups(Protocol):
-    """Protocol of the table that a live series reads: an engine, or a wrapper that borrows an engine from a pool."""
+    """Protocol of the table that a live series (noisy user counts, released period by period) reads.
+
+    It is an engine, or a wrapper that borrows an engine from a pool.
+    """
 
     def describe(self) -> Schema:
         """Return the columns of the table, each with its kind (text, integer, date, ...)."""
@@ -51,8 +54,8 @@ def public_cells(labels: Sequence[Label]) -> tuple[str | int, ...]:
 def open_table(source: object, options: Mapping[str, Any], engine: str | None = None) -> "Engine":
     """Return an engine on the table `source` of a live series, opened with the `options` of `setwise.open`.
 
-    The options were recorded without passwords. If `engine` is not None, it is the server's address with its password,
-    and replaces the recorded address.
+    A live series is a set of noisy user counts that is released period by period. Its options were recorded without
+    passwords. If `engine` is not None, it is the server's address with its password, and replaces the recorded address.
     """
     words = dict(options)
     address = engine or words.pop("engine", "duckdb")

@@ -64,7 +64,8 @@ class Opening:
 def openings_of(ledger: Ledger) -> dict[str, tuple[Opening, bool]]:
     """Return every live series of the ledger by name: the record of its opening, and whether it was closed.
 
-    If the audit log has several openings of one name, the first one is returned.
+    A live series is a set of noisy user counts that is released period by period. If the audit log has several openings
+    of one name, the first one is returned.
     """
     series_by_name: dict[str, tuple[Opening, bool]] = {}
     for record in ledger.acts(actions=(OPENED, CLOSED)):
@@ -79,7 +80,8 @@ def openings_of(ledger: Ledger) -> dict[str, tuple[Opening, bool]]:
 def is_recorded(ledger: Ledger, opening: Opening) -> bool:
     """Return whether the ledger's audit log already has this `opening` of a live series.
 
-    Raises `NameTaken` if the name in the terms of `opening` belongs to another series, or to a series that was closed.
+    A live series is a set of noisy user counts that is released period by period. Raises `NameTaken` if the name in the
+    terms of `opening` belongs to another series, or to a series that was closed.
     """
     existing = openings_of(ledger).get(opening.terms.name)
     if existing is not None and existing != (opening, False):

@@ -112,7 +112,7 @@ class Released:
 def read_releases(texts: Iterable[str]) -> Released:
     """Return the released numbers of a live series, parsed from the JSON `texts` of its periods in order.
 
-    `release_texts` makes such texts.
+    `release_texts` makes such texts, each with noisy user counts of groups.
     """
     periods: list[str] = []
     labels: list[str | int] = []

@@ -357,7 +357,8 @@ def _truncate(history: History, periods: int) -> History:
 def _opening_answer(token: str) -> str:
     """Return the answer that the ledger stores for the series' charge: a digest of `token`, as JSON text.
 
-    The token is a random text that identifies the private state. The digest ties that state to the charge.
+    The token is a random text that identifies the private state (counted users and noise). The digest ties that state
+    to the charge, so that no other state can continue the series.
     """
     return canonical({"state": digest(token)})
 
@@ -489,9 +490,9 @@ def open_live(
 
 
 def _absolute_address(address: str) -> str:
-    """Return the address of a private state with an absolute path, which is valid in any working directory.
+    """Return the address of a private state (counted users and noise) with an absolute path instead of a relative one.
 
-    An address that is not a file is returned unchanged.
+    Such an address is valid in any working directory. An address that is not a file is returned unchanged.
     """
     from pathlib import Path
 
@@ -525,7 +526,7 @@ def _check_account(ledger: Ledger, account: str, dataset: str) -> Account:
     """Return the account of the `ledger` named `account`, after checking that it can pay for a series on `dataset`.
 
     Raises `InvalidParameter` if the account is for another dataset, or if its budget is renewed in every calendar
-    period, because a live series lasts longer than one such period.
+    period, because a live series (noisy user counts over many periods) lasts longer than one such period.
     """
     payer = ledger.account(account)
     payer.check_dataset(dataset)

@@ -55,7 +55,7 @@ Witnesses = Mapping[int, Sequence[tuple[str, str]]]
 class Chain:
     """The result of recomputing the hash chain of one account's entries.
 
-    - `head` and `at` are the hash and the timestamp (microseconds since 1970) of the last entry.
+    - `head` is the hash of the last entry, and `at` its timestamp in microseconds since 1970.
     - `count` is the number of entries, and `charges` the number of charges among them.
     - `period` is the latest budget period of an entry.
     - `faults` are the faults that were found.

@@ -65,7 +65,10 @@ class KeptHead:
 
     @classmethod
     def of(cls, record: Record) -> "KeptHead":
-        """Return the number, timestamp and hash of the signed head `record`."""
+        """Return the number, timestamp and hash of `record`, which is a signed head of the ledger.
+
+        A signed head is a signed record of where every account's chain of entries ended.
+        """
         return cls(record.holder, record.at, record.hash)
 
 
@@ -77,16 +80,18 @@ class HeadFile:
 
     @classmethod
     def beside(cls, key: Path) -> "HeadFile":
-        """Return the default file for the last signed head, which is beside the signing key's file.
+        """Return the default file that keeps the last signed head: the file beside the signing key's file.
 
-        Its path is `key`, the path of the signing key, with `.head` added.
+        A signed head is a signed record of where every account's chain ended. The file's path is `key`, the path of the
+        signing key, with `.head` added.
         """
         return cls(key.with_name(f"{key.name}.head"))
 
     def read(self) -> KeptHead | None:
         """Return the number, time and hash of the last signed head, which this file keeps; None if there is no file.
 
-        The file has no signature, so none is checked.
+        A signed head is a signed record of where every account's chain ended. The file itself has no signature, so none
+        is checked.
 
         Raises `InvalidParameter` if the file cannot be read or does not contain these values.
         """
@@ -112,9 +117,10 @@ class HeadFile:
             )
 
     def keep(self, head: KeptHead) -> None:
-        """Replace the signed head in this file by `head`, unless the file has a later one.
+        """Replace the content of this file by `head`, the last signed head, unless the file has a later one.
 
-        Only the file's owner can read it. Raises `InvalidParameter` if the file cannot be written.
+        A signed head is a signed record of where every account's chain ended. Only the file's owner can read the file.
+        Raises `InvalidParameter` if the file cannot be written.
         """
         earlier_head = self.read()
         if earlier_head is not None and earlier_head.number > head.number:

@@ -181,11 +181,17 @@ class SeriesState(ABC):
 
     @abstractmethod
     def token(self) -> str | None:
-        """Return the random token that identifies the private state; None if there is no state."""
+        """Return the random token that identifies this private state; None if no state exists.
+
+        A private state stores which users a live series has counted, and the noise.
+        """
 
     @abstractmethod
     def create(self, token: str) -> None:
-        """Create an empty private state, identified by the random text `token`; does nothing if a state exists."""
+        """Create an empty private state, identified by the random text `token`; do nothing if a state exists.
+
+        A private state stores which users a live series has counted, and the noise.
+        """
 
     @abstractmethod
     def batches(self) -> list[Batch]:

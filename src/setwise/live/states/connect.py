@@ -30,7 +30,10 @@ def default_state(name: str, engine: str) -> str:
 
 
 def is_file(address: str) -> bool:
-    """Return whether the `address` of a private state is a file of this machine, and not a database or Spark."""
+    """Return whether the `address` of a private state (counted users and noise) is a file on this machine.
+
+    Otherwise the state is in a database or on Spark.
+    """
     return "://" not in address and _SPARK.fullmatch(address) is None
 
 

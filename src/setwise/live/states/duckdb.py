@@ -80,7 +80,7 @@ class DuckDBState(SeriesState):
         self._hide()
 
     def _hide(self) -> None:
-        """Make the state's file readable by its owner alone; it may have been created or copied with wider permissions.
+        """Make the file of the private state readable by its owner alone; it may have been made with wider permissions.
 
         Call this only once the file is known to be a private state, because the option `--state` may name another
         database by mistake.

@@ -85,10 +85,10 @@ class MarkedState(SeriesState):
         return batch
 
     def _valid_batches(self) -> list[tuple[str, Batch]]:
-        """Return (attempt number, batch) of every update that a marker made valid, in the order of their periods.
+        """Return a list of (attempt number, batch) for the updates that are valid, in the order of their periods.
 
-        A batch has the counts and noise of one update, whose pairs of user and group are stored under the attempt
-        number.
+        An update is valid if a marker, a record that is written last, names its attempt number. A batch has the counts
+        and noise of one update, whose pairs of user and group are stored under the attempt number.
         """
         markers = sorted((number, text) for number, text in self._markers().items() if number != TOKEN)
         records = [json.loads(text) for _, text in markers]

@@ -44,9 +44,10 @@ _OWNER_ONLY = 0o700
 
 
 class MarkerFiles(Protocol):
-    """Protocol of the folder of one private state on the storage that Spark uses; it reads and writes marker files.
+    """Protocol of the folder of one private state (counted users and noise) on the storage that Spark uses.
 
-    A marker is a small file that makes one update of the state valid; it appears whole and is never replaced.
+    It reads and writes marker files. A marker is a small file that makes one update of the state valid; it appears
+    whole and is never replaced.
     """
 
     def create(self) -> None:
@@ -73,7 +74,7 @@ class MarkerFiles(Protocol):
 
 
 class LocalFiles:
-    """The folder of a private state on a disk of this machine; it reads and writes marker files.
+    """The folder of a private state (counted users and noise) on a disk of this machine; reads and writes marker files.
 
     A marker is a small file that makes one update of the state valid.
     """
@@ -126,7 +127,7 @@ class LocalFiles:
 
 
 class HadoopFiles:
-    """The folder of a private state on HDFS, or on another storage that Spark reads through Hadoop.
+    """The folder of a private state (counted users and noise) on HDFS, or on other storage that Spark reads by Hadoop.
 
     It reads and writes marker files; a marker is a small file that makes one update of the state valid.
     """
@@ -190,10 +191,10 @@ class HadoopFiles:
 
 
 class SparkState(MarkedState):
-    """The private state of the live series `name`: a folder with its pairs of user and group, and its markers.
+    """The private state of the live series `name`: a folder with its counted pairs of user and group, and its markers.
 
-    A marker is a small file that makes one update valid. `address` is either spark:FOLDER, or the address of a Spark
-    engine; the folder is then in the warehouse of the engine's session.
+    A marker is a small file with the counts and noise of one update; it makes the update valid. `address` is either
+    spark:FOLDER, or the address of a Spark engine; the folder is then in the warehouse of the engine's session.
     """
 
     def __init__(self, address: str, name: str) -> None:

@@ -70,8 +70,8 @@ def _import(service: Service, body: CatalogBody, steward: str) -> CatalogRecord:
     `InvalidParameter`, `UnsuitableTable` or `UnknownColumn` for a table that cannot be registered, and `NameTaken` if a
     dataset of that name has another definition.
 
-    Registering a table raises `BadRequest` if datasets on the same table would then have different caps. Tables that
-    were registered before it stay registered.
+    Registering a table raises `BadRequest` if datasets on the same table would then have different caps (joint
+    budgets). Tables that were registered before it stay registered.
     """
     with at_field("text"):
         catalog = parse_catalog(body.text, reads_files=False)

@@ -135,7 +135,7 @@ class DatasetBody(Body):
 
 
 class CapBody(Body):
-    """A cap: the budget (epsilon, delta) that all accounts on a dataset may spend together.
+    """A cap: the joint budget (epsilon, delta) of all accounts on a dataset.
 
     - `rule`: how prices of mechanism uses add up: "zcdp" adds zCDP parameters, and "wallet" adds the prices that `keep`
       names

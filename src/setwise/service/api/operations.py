@@ -78,8 +78,8 @@ async def trail(
 def audit_record(verification: Verification) -> AuditRecord:
     """Return the result of a verification of the ledger as the JSON object of the API, with each fault as a sentence.
 
-    The object has one digest, `head`, over the last hashes of all accounts. The hashes themselves are left out, because
-    a list of them would name every account.
+    The object has `head`, one digest over the last hashes of all accounts' chains. The hashes themselves are left out,
+    because a list of them would name every account.
     """
     return {
         "verified": not verification.faults,

@@ -101,7 +101,7 @@ class Catalogue:
         return tuple(ResultColumn(str(row[0]), _statistic_type(str(row[1]))) for row in described)
 
     def answer(self, statement: exp.Expr) -> Result:
-        """Run the catalogue query with the syntax tree `statement`, and return its columns and rows.
+        """Run a query of PostgreSQL's system tables, the syntax tree `statement`, and return its columns and rows.
 
         Raises `InvalidParameter` if the query would change something, needs something that the catalogue does not have,
         or has too large a result.
@@ -200,7 +200,10 @@ def parse_catalogue_query(text: str) -> exp.Expr:
 
 
 def _check_columns(count: int) -> None:
-    """Raise `InvalidParameter` if `count`, the number of columns of a catalogue query, is above `MOST_COLUMNS`."""
+    """Raise `InvalidParameter` if a query of PostgreSQL's system tables has more than `MOST_COLUMNS` columns.
+
+    `count` is the number of its columns.
+    """
     if count > MOST_COLUMNS:
         raise InvalidParameter(f"a catalogue query may return at most {MOST_COLUMNS:,} columns, not {count:,}")
 
@@ -227,7 +230,7 @@ def _check_allowed(statement: exp.Expr) -> None:
 
 
 def _with_row_limit(statement: exp.Expr) -> exp.Expr:
-    """Return the catalogue query `statement` with a LIMIT of at most `MOST_ROWS` + 1 rows.
+    """Return `statement`, a query of PostgreSQL's system tables, with a LIMIT of at most `MOST_ROWS` + 1 rows.
 
     The one additional row shows that a result is too large. A statement whose own LIMIT is not a whole number is
     returned unchanged.

@@ -87,7 +87,9 @@ Row = dict[str, object]
 
 
 def _insert(connection: duckdb.DuckDBPyConnection, table: str, rows: Sequence[Row]) -> None:
-    """Insert `rows` into the catalogue table `table` of the DuckDB database of `connection`.
+    """Insert `rows` into the table `table` of PostgreSQL's catalogue (system tables), which DuckDB imitates.
+
+    `connection` is on the DuckDB database.
 
     Each row maps column names to values. All rows have the same columns; the table's other columns become null.
     """
@@ -100,9 +102,10 @@ def _insert(connection: duckdb.DuckDBPyConnection, table: str, rows: Sequence[Ro
 
 
 def _server_rows(database: str, user: str) -> dict[str, list[Row]]:
-    """Return the rows of the catalogue tables that do not depend on the account's tables, by the name of the table.
+    """Return the rows of those tables of PostgreSQL's catalogue (system tables) that are the same for every account.
 
-    They are about schemas, types, settings, the one database called `database` and the one role called `user`.
+    The keys of the result are names of catalogue tables. Their rows are about schemas, types, settings, the one
+    database called `database` and the one role called `user`.
     """
     role: Row = {"oid": OWNER, "rolname": user, "rolsuper": False, "rolinherit": True, "rolcreaterole": False,
                  "rolcreatedb": False, "rolcanlogin": True, "rolreplication": False, "rolconnlimit": -1,
@@ -155,7 +158,7 @@ def _type_row(oid: int, name: str, sql_name: str) -> Row:
 
 
 def _table_rows(database: str, table: str, columns: Columns, oid: int) -> dict[str, list[Row]]:
-    """Return the catalogue rows that describe one table: a mapping from each catalogue table to its new rows.
+    """Return the rows of PostgreSQL's catalogue (system tables) that describe one table, by the catalogue table's name.
 
     `table` and `columns` are the name and the columns of the described table, `oid` is its object identifier, and
     `database` the name of the database that it is listed in.

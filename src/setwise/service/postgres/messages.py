@@ -127,7 +127,10 @@ class Execute:
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """A client's message that drops the prepared statement (`kind` "S") or portal ("P") called `name`."""
+    """A client's message that drops the prepared statement (`kind` "S") or portal ("P") called `name`.
+
+    A portal is a statement with its parameters.
+    """
 
     kind: str
     name: str

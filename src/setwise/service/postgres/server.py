@@ -560,10 +560,10 @@ def _portal(session: PostgresSession, name: str) -> Portal:
 
 
 def _check_columns(portal: Portal, result: Result) -> None:
-    """Raise `Rejected` if the columns of `result` have other types than the client was told before `portal` ran.
+    """Raise `Rejected` if the columns of `result` have other types than the client was told before the statement ran.
 
     Otherwise the client would misread the bytes of the rows. The types differ, for example, if the setting
-    setwise.intervals, which adds columns, was changed in between.
+    setwise.intervals, which adds columns, was changed meanwhile. `portal` is the statement with parameters.
     """
     described = portal.columns
     if described is not None and [column.type for column in described] != [column.type for column in result.columns]:

@@ -44,7 +44,10 @@ _LOOK_AGAIN = 0.1
 
 
 class EngineSlots(Protocol):
-    """The engine slots of a replica, as one query acquires and releases them. A query must hold a slot to read data."""
+    """The engine slots of a replica, as one query acquires and releases them.
+
+    An engine slot is the right of one query to read a table; a replica has only a few.
+    """
 
     def acquire(self, *, timeout: float) -> bool:
         """Wait up to `timeout` seconds for an engine slot (the right to read a table); return whether one was free."""

@@ -341,7 +341,8 @@ class SeriesService:
 class LentTable:
     """Reads a registered table for one update of a live series (user counts), with an engine borrowed for each call.
 
-    `timing` has the update's engine slot and its cancellation; cancelling the update also stops the borrowed engine.
+    `timing` has the update's engine slot (the right to read a table) and its cancellation; cancelling the update also
+    stops the borrowed engine.
     """
 
     def __init__(self, engines: Engines, dataset: Dataset, timing: QueryTiming) -> None:
