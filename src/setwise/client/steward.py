@@ -252,7 +252,7 @@ class Steward:
         - `failure_share`: the share of delta for the failure probabilities of mechanism uses; None is the rule's
           default
         - `menu`: only for the rule "menu": pure and bounded-range uses, such as "pure:0.1". The account accepts only
-          uses that lose no more privacy than one of these. In return, it can pay for more of them than under "wallet"
+          uses that lose no more privacy than a listed use. In return, it can pay for more uses than under "wallet"
         """
         body: dict[str, object] = {"kind": "filter", "name": name, "epsilon": epsilon}
         body |= {"rule": rule, "failure_share": failure_share} | ({"menu": list(menu)} if menu else {})
@@ -324,7 +324,7 @@ class Steward:
         return self._client.request("PUT", _path("accounts", account, "state"), {"state": state, "reason": reason})
 
     def _pages(self, path: str, number: str, after: int) -> Iterator[Any]:
-        """Yield the records of the list at the route `path`, requesting one page of the list after the other.
+        """Yield the records of the list at the route `path`, which is requested page by page.
 
         `number` is the name of the integer field that orders the records; only records whose field is larger than
         `after` are yielded.

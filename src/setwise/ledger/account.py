@@ -438,8 +438,8 @@ class Account:
     def status_by_entries(self) -> AccountStatus:
         """Return the account's status, computed from all its entries, which takes time proportional to their number.
 
-        This result is more precise than that of `status`: the odometer (the bound on the epsilon drawn so far) can be
-        smaller, and the fields `charge_uses` and `more_like_last` are set.
+        The result is more precise than the result of `status`: the odometer (the bound on the epsilon drawn so far) can
+        be smaller, and the fields `charge_uses` and `more_like_last` are set.
         """
         status = self.status()
         charges: dict[str, tuple[tuple[Use, ...], float | None]] = {}

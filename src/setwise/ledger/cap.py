@@ -50,10 +50,10 @@ class CapBalance:
 
 
 class SharedCap:
-    """The cap of a dataset: one budget that limits all accounts on the dataset together.
+    """The cap of a dataset: one joint budget that limits all accounts on the dataset together.
 
-    Each account reserves a part of the cap, its slice, and pays from it, so that charges need not wait for each other.
-    `holder` is the number of the record that opened the cap, and `totals` is the cap's budget.
+    Each account reserves a part of the cap, its slice, and pays from this slice, so that charges need not wait for each
+    other. `holder` is the number of the record that opened the cap, and `totals` is the cap's budget.
     """
 
     def __init__(self, store: Store, holder: int, totals: CapTotals) -> None:

@@ -165,7 +165,7 @@ class Ledger:
           of all charges add up to at most epsilon.
         - `rule` "zcdp" adds up zCDP parameters. It pays for less, but also for guarantees that are known only as zCDP.
         - `rule` "menu" pays only for uses that lose no more privacy than a guarantee in `menu` (pure DP or
-          bounded-range). For a few known sizes of uses, it pays for more of them than "wallet".
+          bounded-range). For a few known sizes of uses, it pays for more uses than "wallet".
         - `failure_share` is the share of delta for outright failures (which may reveal everything); None: a default.
         - `period`, `analyst`, `dataset` and `unit` are as in `open_setwise`.
         Theorem: WhitehouseRaRoWu23 for zCDP, docs/optimal-composition.md, Theorem 7, for wallets, and "Menu accounts".
@@ -428,8 +428,8 @@ class Ledger:
         The ledger is first checked against its earlier heads.
         - `last_head` is a file outside the database, or None. The ledger must still have the head that is stored in
           this file. Then the new head replaces the stored one.
-        - `within` matters only if the file is missing although the ledger has signed heads. One of them must then have
-          been signed at most this time ago; None refuses to sign.
+        - `within` matters only if the file is missing although the ledger has signed heads. One of these heads must
+          then have been signed at most this time ago; None refuses to sign.
         - With `anew`, the file is replaced without these comparisons.
         Raises `StoreFailed`, without signing, if a check fails.
         """
@@ -525,7 +525,7 @@ class Ledger:
 
         A cap is the joint budget of a dataset's accounts. An account is idle if it has no entry in the time `idle`
         before now. Calling this is never necessary: a cap that runs short collects reserved parts by itself. Raises
-        `InvalidParameter` if the dataset has no cap, or a zCDP cap, of which nothing is ever reserved.
+        `InvalidParameter` if the dataset has no cap, or a zCDP cap, of which accounts reserve nothing.
         """
         latest = microseconds(self._clock.now() - idle)
         with self._store.reading() as connection:

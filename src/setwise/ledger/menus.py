@@ -216,10 +216,10 @@ class MenuTotals:
     def largest(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
         """Return the largest guarantees, with counts, that the remaining units can pay together.
 
-        The first is the most expensive guarantee on the account's menu (its fixed list) of which the units can pay at
-        least one, with the number of times that they can pay for it. The second is (0, delta)-DP with the remaining
-        failure probability as delta. `amounts` maps each balance to the units that remain in it: a full balance
-        "failure" has 2^60, and "menu" is counted in the menu's own units of cost.
+        The menu is the account's fixed list of guarantees with costs. The first result is the most expensive guarantee
+        on the menu that the units can pay at least once, with the number of times that they can pay for it. The second
+        is (0, delta)-DP with the remaining failure probability as delta. `amounts` maps each balance to the units that
+        remain in it: a full balance "failure" has 2^60, and "menu" is counted in the menu's own units of cost.
         """
         guarantees = sorted(
             ((parse_use(written).guarantee, cost) for written, cost in self.items), key=lambda pair: -pair[1]

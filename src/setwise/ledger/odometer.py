@@ -60,7 +60,7 @@ def charge_guarantee(uses: tuple[Use, ...], delta: float | None) -> tuple[float,
     """Return a pair (epsilon, delta) such that the `uses` of one charge are together (epsilon, delta)-DP.
 
     `uses` are privacy guarantees with counts, and `delta` is the delta that the question was asked with, or None if
-    unknown. The result is whichever of these two pairs has the smaller epsilon, or None if neither epsilon is finite:
+    unknown. The result is the pair with the smaller epsilon of these two, or None if both epsilons are infinite:
     - a certified upper bound on the optimal epsilon of the uses at `delta`, and `delta`
     - the sum of the largest losses of the uses, and their probability of outright failure (in which everything may be
       revealed)

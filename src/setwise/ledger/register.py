@@ -259,10 +259,10 @@ _REGISTRATIONS = (
 
 
 def _registered_sources(connection: Connection) -> tuple[tuple[str, set[str], set[str]], ...]:
-    """Return a triple for every registration of a dataset: (dataset name, digests of its data, digests of its folders).
+    """Return what each registered dataset reads: triples (dataset name, digests of its data, digests of its folders).
 
-    Its folders are those that contain the data. Registrations that a steward set apart are left out: by them, a name is
-    given a budget separate from other names of the same data. The result tells which names read the same data.
+    The folders are those that contain the data. The result tells which names read the same data. Registrations that a
+    steward set apart are left out: by them, a name is given a budget separate from other names of the same data.
     """
     last = connection.execute(_LAST_RECORD).one_or_none()
     if last is None:

@@ -16,10 +16,10 @@ from setwise.errors import InvalidParameter
 
 
 def uses_without_fixed_price(uses: Sequence[Use]) -> list[Use]:
-    """Return those of the `uses` (privacy guarantees with counts) whose price depends on the balance that pays them.
+    """Return those of the `uses` (privacy guarantees with counts) whose price depends on the remaining balance.
 
-    The balance is a Gaussian wallet (a budget in mu squared). Most uses cost more of it the less remains after them.
-    Such a price is right only for a question that is fixed when it is charged.
+    The balance is a Gaussian wallet (a budget in mu squared), from which most uses cost more the less remains after the
+    payment. Such a price is right only for a question that is fixed when it is charged.
     """
     # A Gaussian use costs its own mu squared at every balance. A use that is (0, delta)-DP, such as a threshold, is
     # paid from another balance.

@@ -197,8 +197,8 @@ class CapTotals:
 
         A slice is the part of the cap (a dataset's joint budget) that is reserved for one account. A smaller slice pays
         a higher price, and a full cap the lowest. If the result is False, the caller refills the slice first. `uses`
-        are privacy guarantees with counts. `price` maps each balance to units (2^60 in a full balance); only those of
-        the wallet (mu squared) are compared, because other prices are the same in every slice.
+        are privacy guarantees with counts. `price` maps each balance to units (2^60 in a full balance); only the price
+        in the wallet (mu squared) is compared, because other prices are the same in every slice.
         """
         return price.get(WALLET, 0) <= self._costs(uses).well
 

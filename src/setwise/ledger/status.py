@@ -156,9 +156,9 @@ class AccountStatus:
     def path_odometer(self) -> CertifiedBound:
         """A bracket whose upper end the privacy loss of the answers never exceeds, except with probability delta.
 
-        The bracket is about everything paid for in the period. Its upper end can be larger than that of `odometer`. The
-        statement of `odometer` is weaker: answers are (epsilon, delta)-DP if questions stop before its upper end
-        exceeds an epsilon that was fixed in advance.
+        The bracket is about everything paid for in the period. Its upper end can be larger than the upper end of
+        `odometer`. The statement of `odometer` is weaker: answers are (epsilon, delta)-DP if questions stop before its
+        upper end exceeds an epsilon that was fixed in advance.
         """
         return pathwise_odometer(self.terms, self.drawn, self.worth, self.largest)
 

@@ -117,7 +117,7 @@ class Terms:
         check_unit(self.unit)
 
     def lines(self) -> dict[str, int]:
-        """Return the size of each balance of the account or cap: the most units that may be spent of it in a period.
+        """Return the size of each balance of the account or cap: the most units of it that may be spent in a period.
 
         The keys are balance names:
         - "wallet" (mu squared) and others of the budget, mostly with 2^60 units.
@@ -486,7 +486,7 @@ def filter_promise(rule: str, epsilon: float) -> CertifiedBound:
 
 
 def uses_priced_by_balance(uses: Sequence[Use], terms: Terms, *, has_slice: bool) -> list[Use]:
-    """Return those of the `uses` whose price is valid only if their question is fixed when they are charged.
+    """Return the `uses` whose price is valid only if their question is fixed when they are charged.
 
     These are the uses whose price depends on the balance that remains after them. If the question is chosen later, they
     must be charged by `Account.reserve` at a higher price. `uses` are privacy guarantees with counts, and `terms` are

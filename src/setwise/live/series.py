@@ -236,8 +236,8 @@ class LiveSeries:
     def promise(self) -> tuple[CertifiedBound, float]:
         """Return the promise that covers the series: certified bounds on its epsilon, and a delta.
 
-        If the series has an account of its own, the promise is that of the series. Otherwise it is the promise of the
-        account that pays, which covers all questions of that account together.
+        If the series has an account of its own, the promise is about the series alone. Otherwise it is the promise of
+        the account that pays, which covers all questions of that account together.
         """
         if self._opening.own_account:
             return certified_price(self.totals.uses(), self._opening.delta), self._opening.delta

@@ -187,12 +187,12 @@ class HttpConnection(H11Protocol):
         super().connection_lost(exc)
 
     def _wait(self) -> None:
-        """Count the HTTP connection among those that wait for a request, and start the deadline for its headers."""
+        """Record that the HTTP connection waits for a request, and start the deadline for the request's headers."""
         self._waiting[self] = None
         self._deadline = self.loop.call_later(self._header_seconds, self.transport.abort)
 
     def _stop_waiting(self) -> None:
-        """Stop counting the HTTP connection among those that wait for a request, and cancel its deadline."""
+        """Record that the HTTP connection no longer waits for a request, and cancel the deadline for headers."""
         self._waiting.pop(self, None)
         if self._deadline is not None:
             self._deadline.cancel()

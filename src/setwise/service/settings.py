@@ -251,10 +251,11 @@ class Settings(BaseSettings):
     @field_validator("oidc_issuer")
     @classmethod
     def _check_sign_on(cls, issuer: str | None, info: ValidationInfo) -> str | None:
-        """Return `issuer`, the URL of the single sign-on provider, if the other settings that it needs are given.
+        """Return `issuer`, the URL of the single sign-on provider, after checking the settings that sign-on also needs.
 
-        `info` has the other settings. Raises `ValueError` if one of them is missing, or if an address does not use TLS.
-        None stays None and means that there is no single sign-on.
+        `info` has the settings that were validated before. Raises `ValueError` if one of the needed settings is
+        missing, or if an address does not use TLS. An `issuer` of None stays None and means that there is no single
+        sign-on.
         """
         if issuer is None:
             return None

@@ -201,7 +201,7 @@ class ChainCheck:
             self._fault(entry.position, "takes more of the account's slice of the cap than it held")
 
     def _check_charge(self, entry: Entry) -> None:
-        """Record a fault if the charge `entry` states a budget period other than that of its timestamp.
+        """Record a fault if the charge `entry` states another budget period than the one in which its timestamp lies.
 
         Also record a fault if the account was frozen or closed when it was charged.
         """
@@ -318,14 +318,17 @@ class ChainCheck:
         return {balance_name: self._spent_units(period, balance_name) for balance_name in self._terms.lines()}
 
     def _spent_units(self, period: str, balance_name: str) -> int:
-        """Return the units that the account has spent so far of one balance in the budget period `period`."""
+        """Return how many units the account has spent so far of one balance in the budget period `period`.
+
+        `balance_name` is the balance's name, such as "wallet".
+        """
         return self._tally.get((self._account_id, period, balance_name), 0)
 
     def _matches_expected(self, entry: Entry, movements: Sequence[Movement], expected: Sequence[Movement]) -> bool:
-        """Return whether `movements`, an entry's balance changes in the database, are the `expected` balance changes.
+        """Return whether the changes of the entry in the database, `movements`, are the changes that it should have.
 
-        A price paid from a Gaussian wallet (an amount of mu squared) may differ by rounding, because math libraries
-        differ between platforms.
+        `expected` are the balance changes that verification has computed. A price paid from a Gaussian wallet (an
+        amount of mu squared) may differ by rounding, because math libraries differ between platforms.
         """
         ours, theirs = (
             {_place(movement): movement.amount for movement in changes} for changes in (expected, movements)

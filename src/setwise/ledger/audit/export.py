@@ -127,7 +127,7 @@ class _Account:
         self.row = account_row(record)
 
     def moves(self, contents: Contents, spent: Mapping[str, int], moved: Mapping[str, int] | None) -> list[Movement]:
-        """Return the balance changes of an entry in an early export, which does not list all of them.
+        """Return the balance changes of an entry in an early export, which does not list all changes.
 
         - `contents` says what the entry is: a charge, for example.
         - `spent` maps each balance to the units spent from it before the entry.
@@ -160,7 +160,7 @@ class _Account:
         ]
 
     def _limit_to_balance(self, move: Movement, uses: Sequence[Use], spent: Mapping[str, int]) -> Movement:
-        """Return the balance change `move`, reduced to the remaining balance if it exceeds that only by rounding.
+        """Return the balance change `move`, cut to the remaining balance if rounding has made it too large.
 
         This machine may compute a slightly larger price than the machine that accepted the charge. `uses` are the
         privacy guarantees, with counts, that the change pays for. `spent` maps each balance to the units spent from it
@@ -348,7 +348,7 @@ class Restoration:
         row["period"] = max(str(row["period"]), contents.period)
 
     def _priced_moves(self, account: _Account, contents: Contents, moved: dict[str, int] | None) -> list[Movement]:
-        """Return the balance changes of an entry of `account` in an early export, which does not list all of them.
+        """Return the balance changes of an entry of `account` in an early export, which does not list all changes.
 
         `contents` says what the entry is: a charge, for example. `moved` maps each of the account's own balances to its
         change in units, as the export lists it; None if it lists none. The other changes are computed.

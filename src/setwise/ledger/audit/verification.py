@@ -263,7 +263,10 @@ def _terms(record: Record) -> Terms | None:
 
 
 def _event(record: Record) -> AuditEvent | None:
-    """Return the audit event in `record`; None if its text cannot be read, or its fields are not those of its kind."""
+    """Return the audit event in `record`; None if it cannot be read, or if its details are not right for its kind.
+
+    The details of "freeze", for example, must be the reason and the number of entries, and nothing else.
+    """
     fields = {"head": {"accounts", "signature"}, "dataset": {"reads", "apart"}, "act": None, "seal": {"accounts"}}
     try:
         event = record.event

@@ -31,9 +31,9 @@ class Movement:
 
 
 def write_moves(movements: Iterable[Movement]) -> str:
-    """Return the balance changes as a JSON list of [holder, period, balance name, amount], in the given order.
+    """Return `movements`, the balance changes of an entry, as a JSON list of [holder, period, balance name, amount].
 
-    `holder` is the number of the record that opened the account or cap (a dataset's joint budget) with the balance.
+    The order is kept. `holder` is the number of the record that opened the account or cap (a dataset's joint budget).
     """
     return canonical([[move.holder, move.period, move.balance_name, move.amount] for move in movements])
 
@@ -82,7 +82,7 @@ class Refused(Exception):
 class Overtaken(Exception):
     """Raised if another entry took the position in the account's chain for which an entry was priced; nothing changed.
 
-    The caller computes the price anew, for the balances after the other entry.
+    The caller then computes the price again, from the balances that the other entry has left.
     """
 
 

@@ -112,7 +112,7 @@ class SqliteStore:
     def writing(self) -> Iterator[Connection]:
         """Yield a connection whose transaction has the file's only write lock; it is committed at the end of the block.
 
-        Threads of this process first wait for a lock of this process, and only then for that of the file.
+        Threads first wait for a lock of this process, and only then for the lock of the file.
         """
         with self._writer, self._transaction() as connection:
             yield connection

@@ -187,10 +187,10 @@ class PostgresqlState(SeriesState):
 
 
 def _storable(text: str) -> str:
-    """Return the text under which a user or a group called `text` is stored: `text` itself, or a digest of it.
+    """Return the text under which a user or a group called `text` is stored: usually `text` itself.
 
-    PostgreSQL cannot store the character NUL, so a text with it becomes a marked SHA-256 digest. A text that begins
-    like such a digest becomes one too, so that different texts stay different.
+    PostgreSQL cannot store the character NUL, so a text with NUL is stored as its SHA-256 digest with a mark before it.
+    A text that begins with this mark is stored as a digest too, so that different texts stay different.
     """
     if "\0" not in text and not text.startswith(_DIGEST):
         return text

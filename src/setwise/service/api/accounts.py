@@ -78,7 +78,7 @@ class FilterAccountBody(Body):
       (each use has a fixed cost, known when the account is opened)
     - `failure_share`: the share of delta for outright failures (everything may be revealed); None is the rule's default
     - `menu`: the mechanism uses with a fixed cost, for the rule "menu" only. The account pays only for uses that
-      satisfy the guarantee of one of these
+      satisfy the guarantee of a listed use
     """
 
     kind: Literal["filter"]

@@ -24,7 +24,7 @@ class ComposeBody(Body):
     - `uses`: text such as "pure:0.1x25", 25 uses of a 0.1-DP mechanism
     - `interaction`: what the analyst may choose after seeing answers, from nothing ("batch") to the mechanisms, their
       order and their parameters ("adaptive")
-    - `delta`, `epsilon`: one of them is a number; the other is None and is computed
+    - `delta`, `epsilon`: one of the two is a number; the other one is None, and the service computes it
     """
 
     uses: Annotated[list[Use], Field(min_length=1, max_length=MOST_USES)]

@@ -164,7 +164,7 @@ class Accounts:
         return account
 
     def own(self, identity: Identity, name: str) -> Account:
-        """Return the account called `name` if the person of `identity` may spend from it, that is, if it is their own.
+        """Return the account called `name` if the person of `identity` may spend from it, because it is their own.
 
         Raises `UnknownAccount` otherwise, also for a steward.
         """

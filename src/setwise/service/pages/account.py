@@ -117,7 +117,7 @@ def odometer_readings(account: Account, charges: Iterable[Charge], period: str, 
     """Return how the odometer of `account`, the bound on the epsilon of all answers so far, grew with its charges.
 
     The page draws these values as a chart. There is one value after each charge of the calendar period `period` or, if
-    the period has more than 60 charges, after about 60 of them at equal distances, and always after the last one.
+    the period has more than 60 charges, after about 60 charges at equal distances, and always after the last charge.
 
     - `charges`: all charges of the account
     - `period`: the name of the period, such as "2026-11"; "" if the account has no periods

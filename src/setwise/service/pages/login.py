@@ -152,9 +152,9 @@ def set_cookie(
 def _check_own_form(request: Request, token: str, expected: str) -> None:
     """Raise `Forbidden` unless the submitted form came from one of our pages, and not from another site.
 
-    Our pages put a random value into each form and the browser's cookie, and another site does not know this value.
-    `token` is the value in the submitted form, and `expected` the one that belongs to the cookie, or "" without a
-    cookie. A refused form counts as a failed sign-in from the request's IP address.
+    Our pages put a random value into each form and into the browser's cookie, and another site does not know this
+    value. `token` is the value in the submitted form, and `expected` the value for this browser's cookie, or "" without
+    a cookie. A refused form counts as a failed sign-in from the request's IP address.
     """
     origin = request.headers.get("origin")
     elsewhere = origin is not None and urlsplit(origin).netloc != request.headers.get("host", "")

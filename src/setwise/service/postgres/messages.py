@@ -191,8 +191,8 @@ def read_first_message(body: bytes) -> FirstMessage:
 def read_message(kind: bytes, body: bytes) -> ClientMessage:
     """Return a client's message, parsed from its first byte `kind` (its type) and its contents `body`.
 
-    `body` has the bytes after the message's length. Raises `ProtocolError` if `kind` is no type of message, or if
-    `body` is not the contents of such a message.
+    `body` has the bytes after the message's length. Raises `ProtocolError` for an unknown type, or if `body` cannot be
+    the contents of a message of this type.
     """
     reader = _Reader(body)
     match kind:

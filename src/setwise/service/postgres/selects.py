@@ -199,9 +199,9 @@ def _has_limit_zero(tree: exp.Expr) -> bool:
 def _with_statistic_type(column: ResultColumn, projection: exp.Expr) -> ResultColumn:
     """Return `column`, a result column of a question, with the name and the type that the client is told.
 
-    `projection` is the SQL expression of the column. Without an alias, the name is the one that PostgreSQL would give.
-    A count is an integer. Any other integer that is computed from aggregates becomes a float, because its noise may
-    have a fraction.
+    `projection` is the SQL expression of the column. Without an alias, the column gets the name that PostgreSQL would
+    give. A count is an integer. Any other integer that is computed from aggregates becomes a float, because its noise
+    may have a fraction.
     """
     name = column.name if projection.alias else name_as_postgresql_does(projection.copy()).alias_or_name
     if column.type in (INT2, INT4, INT8) and projection.find(exp.AggFunc):

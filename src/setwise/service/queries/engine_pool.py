@@ -194,8 +194,8 @@ class Engines:
 
         A repeated SQL statement over PostgreSQL's protocol gets its stored answer only while this text stays the same.
         The text has the versions of lake tables (Delta, Iceberg), or the inodes and modification times of files; an
-        analyst may see a digest of it. It is "" for a table on a server, because changes of such a table cannot be
-        seen.
+        analyst may see a digest of the text. The text is "" for a table on a server, because the service cannot see
+        when such a table changes.
         """
         pinned = self.pin(dataset)
         if pinned != dataset:

@@ -313,10 +313,12 @@ class QuestionService:
     def _table_reader(
         self, checked: CheckedQuestion, running: RunningQuery, joins: tuple[Join, ...], derivation: Derivation
     ) -> TableReader:
-        """Return a reader of the dataset's table, or of a table that SQL derives from it by `joins` and `derivation`.
+        """Return a reader of the dataset's table, or of the table that SQL derives from the dataset's table.
 
-        `joins` are public tables (without users), and `derivation` has the steps by which SQL computes each user's
-        rows. The reader reads while the query `running` holds its engine slot (the right to read a table).
+        - `checked` is the question, which names the dataset and the account
+        - `running` is the query; the reader reads while the query holds its engine slot (the right to read a table)
+        - `joins` are the public tables (without users) that SQL joins
+        - `derivation` has the steps by which SQL computes each user's rows
         """
         account = checked.account.name
         return TableReader(
@@ -356,8 +358,8 @@ class QuestionService:
     def _request_text(self, checked: CheckedQuestion, part: CheckedPart, budget: Budget) -> str:
         """Return the canonical JSON text that the ledger stores for `part`, one query of the question `checked`.
 
-        The ledger compares this text with that of a later request under the same key. `budget` is the budget that the
-        query is charged with.
+        The ledger compares this text with the text of a later request under the same key, to refuse another question.
+        `budget` is the budget that the query is charged with.
         """
         dataset = checked.dataset
         identity = TableIdentity(

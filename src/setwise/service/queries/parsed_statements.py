@@ -65,8 +65,9 @@ class ParsedStatements:
     def _read(self, select: SqlSelect, dataset: Dataset, day: date) -> Statement:
         """Return the parsed SQL of `select`, a question to `dataset`, if the steward allows the columns in it.
 
-        The part of the SQL that runs over released rows (the noisy rows of an answer) is checked, too, on empty tables
-        in a worker process. Raises `InvalidParameter` or `UnknownColumn`, at the field `query.text`.
+        `day` is the value of CURRENT_DATE. The part of the SQL that runs over released rows (the noisy rows of an
+        answer) is checked, too, on empty tables in a worker process. Raises `InvalidParameter` or `UnknownColumn`, at
+        the field `query.text`.
         """
         allowed = AllowedColumns(dataset, self._engines.schema(dataset))
 

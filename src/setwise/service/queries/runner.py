@@ -193,7 +193,7 @@ class QueryTiming:
         """Release the engine slot (the right to read a table) and, if data was read, sleep until the next padded time.
 
         Padded times are 1, 2, 4, 8, ... times the step after the request. Answers and failures both leave at a padded
-        time, so that an analyst learns only between which two of them the engine finished.
+        time, so that an analyst learns only that the engine finished between two such times.
         """
         self.release_slot()
         if self._has_read:

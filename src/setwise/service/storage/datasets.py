@@ -85,10 +85,10 @@ class Dataset:
 
     @property
     def protected(self) -> str:
-        """The name of the column that identifies units of privacy, each of which is protected by itself.
+        """The name of the column whose values are the units of privacy; each unit is protected by itself.
 
-        It is the user column if the unit is the user, and otherwise a column that is derived from it, such as one for
-        each day of each user.
+        It is the user column if the unit is the user, and otherwise a column that is computed from the user column,
+        such as one with a value for each day of each user.
         """
         return self.user if self.unit == USER else unit_column(self.user, self.unit)
 

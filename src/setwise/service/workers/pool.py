@@ -183,7 +183,7 @@ class WorkerPool:
     async def call(self, function: Callable[Given, R], *args: Given.args, **kwargs: Given.kwargs) -> R:
         """Call `function` with `args` and `kwargs` in a thread, and return its result without blocking the event loop.
 
-        The function may call `calculate` several times, each of which blocks the thread.
+        The function may call `calculate` several times; each of these calls blocks the thread, but not the event loop.
         """
         call = partial(copy_context().run, function, *args, **kwargs)
         return await asyncio.get_running_loop().run_in_executor(self._threads, call)

@@ -119,7 +119,7 @@ class Calibrate:
     delta: float
 
     def result(self) -> CalibrationRecord:
-        """Return the value found for the "?" in the mechanism uses, the uses with it, and their certified bounds.
+        """Return the value found for the "?" in the mechanism uses, the uses with this value, and certified bounds.
 
         The "?" stands for one parameter, as in "gaussian:?x25". The bounds are brackets of epsilon and delta of all
         uses together.
@@ -235,7 +235,7 @@ class CertifyBudget:
     - `rule`: how prices of mechanism uses add up: in mu squared (a wallet), as zCDP parameters (a zCDP filter), or as
       fixed costs in whole units ("menu")
     - `menu`: the mechanism uses with a fixed cost, for the rule "menu" only. The account pays only for uses that
-      satisfy the guarantee of one of these. Empty under the other rules
+      satisfy the guarantee of a listed use. Empty under the other rules
     - `failure_share`: the share of delta for outright failures, in which everything may be revealed; None is the rule's
       default
     """
