@@ -348,8 +348,8 @@ class WalletTotals:
     def worth(self, amounts: Mapping[str, int]) -> Spent:
         """Return the zCDP rho and the failure probability of all charges so far, each rounded up.
 
-        `amounts` maps each balance to the units spent from it; a full balance has 2^60 units. Rho is infinite if the
-        balance "rho", which records it, is empty, because a charge of more than the balance only empties it.
+        `amounts` maps each balance to the units spent from it. Rho is infinite if it is unknown, because a charge was
+        larger than what remained of the balance "rho", which records it.
         """
         return Spent(recorded_sum(amounts[RHO], self.rho), worth_above(amounts[FAILURE], self.failure))
 
@@ -373,8 +373,8 @@ class WalletTotals:
     def loss_sum(self, amounts: Mapping[str, int]) -> float:
         """Return the sum of the largest privacy losses (epsilons) of all charges so far, rounded up.
 
-        `amounts` maps each balance to the units spent from it. The sum is infinite if it is unknown: the balance "sum",
-        which records it, is then empty, because a charge of more than the balance empties it.
+        `amounts` maps each balance to the units spent from it. The sum is infinite if it is unknown, because a charge
+        was larger than what remained of the balance "sum", which records it.
         """
         # A charge larger than the balance "sum" takes all of it, so an empty balance says nothing about the sum.
         # Without a `limit` there is no such balance.
@@ -594,7 +594,7 @@ def worth_above(units: int, total: float) -> float:
 def recorded_sum(units: int, total: float) -> float:
     """Return the sum of charges, rounded up, from a balance that records this sum but refuses no charge.
 
-    `units` are the units spent, and `total` is the amount of a full balance (2^60 units). The result is infinity if the
-    balance is empty: the sum is then unknown, because a charge that is larger than the balance only empties it.
+    `units` are the units spent, and `total` is the amount of a full balance (2^60 units). A charge larger than what
+    remains of the balance uses it up. The sum is then unknown, and the result is infinity.
     """
     return worth_above(units, total) if units < UNITS else math.inf

@@ -167,9 +167,9 @@ class MenuTotals:
     def worth(self, amounts: Mapping[str, int]) -> Spent:
         """Return the zCDP rho and the failure probability of all charges so far, rounded up.
 
-        `amounts` maps each balance to the units spent from it; a full balance "rho" or "failure" has 2^60 units. Rho is
-        infinite if the balance "rho", which records it, is empty, because a charge of more than the balance only
-        empties it.
+        `amounts` maps each balance to the units spent from it; a full balance "rho" or "failure" has 2^60 units. The
+        balance "rho" only records and refuses no charge: a charge larger than what remains of it uses it up. Rho is
+        then unknown, and the result has infinity.
         """
         return Spent(recorded_sum(amounts[RHO], self.rho), worth_above(amounts[FAILURE], self.failure))
 
@@ -193,8 +193,9 @@ class MenuTotals:
     def loss_sum(self, amounts: Mapping[str, int]) -> float:
         """Return the sum of the largest privacy losses (epsilons) of all charges so far, rounded up.
 
-        `amounts` maps each balance to the units spent from it; a full balance "sum" has 2^60 units. The sum is infinite
-        if the balance "sum", which records it, is empty, because a charge of more than the balance only empties it.
+        `amounts` maps each balance to the units spent from it; a full balance "sum" has 2^60 units. The balance "sum"
+        only records and refuses no charge: a charge larger than what remains of it uses it up. The sum is then unknown,
+        and the result is infinity.
         """
         return recorded_sum(amounts[SUM], self.limit)
 
@@ -206,7 +207,7 @@ class MenuTotals:
         """Return one zCDP guarantee that reveals at least as much as everything paid so far, in a tuple.
 
         `amounts` maps each balance to the units spent from it; a full balance "rho" has 2^60 units. The tuple is empty
-        if nothing was spent, or if rho is unknown because the balance "rho", which records it, is empty.
+        if nothing was spent, or if rho is unknown because the charges have used up the balance "rho", which records it.
         """
         spent = self.worth(amounts)
         if not (spent.rho or spent.failure_sum) or spent.rho == math.inf:

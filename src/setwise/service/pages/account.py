@@ -221,15 +221,15 @@ def _statement(
 
 
 def _kinds(status: AccountStatus) -> list[dict[str, object]]:
-    """Return a dict for each kind of mechanism use that an account with registered uses has left or has spent.
+    """Return which mechanism uses an account with registered uses has left, as a dict for each kind of use.
 
     - `kind`: the notation of the use, such as "pure:0.1"
     - `left`: how many of these uses remain
-    - `total`: how many remain or were spent, which is how many were registered
+    - `total`: how many were registered, that is, remain or were spent
 
-    If the account also has a budget for uses that are not registered, the uses that stand for what remains of this
-    budget, and for what was spent of it, are in the list too. The list is empty for an account with an (epsilon, delta)
-    budget, which has no registered uses. `status` is the account's status.
+    An account may also have a budget for uses that are not registered. The list then also has the uses that stand for
+    what remains of this budget, and for what was spent. The list is empty for an account without registered uses.
+    `status` is the account's status.
     """
     if status.kind == "filter":
         return []

@@ -231,7 +231,7 @@ class Engines:
         return "\n".join(states)
 
     def public_schemas(self, dataset: Dataset) -> dict[str, Schema]:
-        """Return the columns of the public tables (those without users) that SQL may join to a dataset, by table name.
+        """Return the columns of each public table (table without users) that SQL may join to a dataset, by table name.
 
         Raises `EngineFailed` if one of the tables cannot be opened.
         """
