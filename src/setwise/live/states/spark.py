@@ -258,11 +258,11 @@ class SparkState(MarkedState):
         return [(str(group), int(period), int(count)) for group, period, count in rows]
 
     def _folder(self, session: SparkSession) -> str:
-        """Return the path of the folder that has the private state (counted users and noise).
+        """Return the path of this state's own folder.
 
-        The state's address names this folder; if the address names none, it is in the warehouse of the Spark `session`.
-        Raises `InvalidParameter` if the warehouse of a cluster is on a local disk, because its nodes do not share that
-        disk.
+        It lies inside the folder that the state's address names or, if the address names none, inside the warehouse of
+        the Spark `session`. Raises `InvalidParameter` if the warehouse of a cluster is on a local disk, because its
+        nodes do not share that disk.
         """
         place = self._given_folder
         if place is None:
