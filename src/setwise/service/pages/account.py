@@ -192,7 +192,8 @@ def _account_page(request: Request, status: AccountStatus, record: AccountRecord
         "account.html",
         charts=True,
         account=record,
-        kinds=_kinds(status),
+        kinds=registered_kinds(status),
+        largest=largest_single_use(status),
         charges=charges[::-1][:most],
         count=len(charges),
         readings=[(each.charge, each.at, each.bought, each.epsilon) for each in readings],
@@ -220,26 +221,33 @@ def _statement(
     return charges, readings, service.jobs.ids_on(status.name)
 
 
-def _kinds(status: AccountStatus) -> list[dict[str, object]]:
-    """Return which mechanism uses an account with registered uses has left, as a dict for each kind of use.
+def registered_kinds(status: AccountStatus) -> list[dict[str, object]]:
+    """Return a dict for each kind of mechanism use that was registered when the account was opened.
 
     - `kind`: the notation of the use, such as "pure:0.1"
     - `left`: how many of these uses remain
-    - `total`: how many were registered, that is, remain or were spent
+    - `total`: how many were registered
 
-    An account may also have a budget for uses that are not registered. The list then also has the uses that stand for
-    what remains of this budget, and for what was spent. The list is empty for an account without registered uses.
-    `status` is the account's status.
+    The list is empty for an account with an (epsilon, delta) budget, which has no registered uses. `status` is the
+    account's status.
     """
-    if status.kind == "filter":
-        return []
     left = {use.guarantee: use.count for use in status.left}
-    spent = {use.guarantee: use.count for use in status.spent}
     return [
         {
-            "kind": format_use(Use(guarantee)),
-            "left": left.get(guarantee, 0),
-            "total": left.get(guarantee, 0) + spent.get(guarantee, 0),
+            "kind": format_use(Use(use.guarantee)),
+            "left": min(use.count, left.get(use.guarantee, 0)),
+            "total": use.count,
         }
-        for guarantee in {**left, **spent}
+        for use in status.terms.uses
     ]
+
+
+def largest_single_use(status: AccountStatus) -> list[str]:
+    """Return, in the notation of uses, the largest use that a budget for uses chosen on the fly still pays for.
+
+    The list is empty if the account with this `status` has only registered uses.
+    """
+    if status.terms.totals is None:
+        return []
+    registered = {use.guarantee for use in status.terms.uses}
+    return [format_use(use) for use in status.left if use.guarantee not in registered]
