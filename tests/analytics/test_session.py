@@ -11,7 +11,7 @@ from pyarrow import parquet
 import setwise
 from setwise.accounting.brackets import Interaction
 from setwise.accounting.compose import compose
-from setwise.accounting.filters import ZcdpOdometer, filter_parameters
+from setwise.accounting.zcdp_filter import ZcdpOdometer, filter_parameters
 from setwise.analytics.budget import Draws
 from setwise.analytics.engines.connect import open_engine
 from setwise.analytics.payer import OneOff

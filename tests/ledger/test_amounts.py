@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from setwise import Use, parse_use
-from setwise.accounting.filters import ZcdpFilter
+from setwise.accounting.zcdp_filter import ZcdpFilter
 from setwise.errors import Unattainable
 from setwise.ledger.amounts import FAILURE, RHO, UNITS, zcdp_totals
 from tests.ledger.auditor import counted, price

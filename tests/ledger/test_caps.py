@@ -5,7 +5,7 @@ from fractions import Fraction
 import pytest
 
 from setwise import compose
-from setwise.accounting.filters import Spent
+from setwise.accounting.zcdp_filter import Spent
 from setwise.errors import BudgetExhausted, InvalidParameter, Unattainable
 from setwise.ledger.register import write_opening
 from setwise.ledger.terms import filter_terms

@@ -1,7 +1,7 @@
 import pytest
 
 from setwise import compose
-from setwise.analytics.planning.pricing import _BudgetCandidates, _uses, price
+from setwise.analytics.planning.joint_pricing import _BudgetCandidates, _uses, price
 from setwise.analytics.query import Query
 from setwise.analytics.schema import Column, Kind, Schema
 from setwise.errors import BadRequest

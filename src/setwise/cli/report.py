@@ -14,7 +14,7 @@ from setwise.errors import InvalidParameter
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from setwise.analytics.planning.pricing import Priced
+    from setwise.analytics.planning.joint_pricing import Priced
     from setwise.reports.outputs import Answered
     from setwise.reports.report import Report
     from setwise.reports.run import ReportRun

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection
 
-from setwise.accounting.filters import filter_parameters
+from setwise.accounting.zcdp_filter import filter_parameters
 from setwise.accounting.guarantees import Guarantee, Use, largest_loss, merged
 from setwise.accounting.notation import as_uses, format_use
 from setwise.accounting.promises import epsilon_at_delta

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from setwise.accounting.brackets import cover_rounding, down, float_above, float_below, up
 from setwise.accounting.checks import SMALLEST_EPSILON
-from setwise.accounting.filters import Spent, ZcdpFilter, filter_parameters
+from setwise.accounting.zcdp_filter import Spent, ZcdpFilter, filter_parameters
 from setwise.accounting.guarantees import (
     ApproxDP,
     DiscreteLaplace,

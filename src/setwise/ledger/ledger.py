@@ -8,7 +8,7 @@ from typing import Self, TextIO
 
 from sqlalchemy import Table, func, select
 
-from setwise.accounting.filters import Spent
+from setwise.accounting.zcdp_filter import Spent
 from setwise.accounting.guarantees import Guarantee, Use
 from setwise.accounting.promises import USER
 from setwise.errors import AccountExists, InvalidParameter, UnknownAccount

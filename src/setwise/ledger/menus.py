@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from setwise.accounting.brackets import float_above
-from setwise.accounting.filters import Spent
+from setwise.accounting.zcdp_filter import Spent
 from setwise.accounting.guarantees import ApproxDP, Guarantee, Use, ZeroConcentratedDP, total_loss
 from setwise.accounting.menu import Menu, MenuItem
 from setwise.accounting.notation import as_uses, format_use, parse_use

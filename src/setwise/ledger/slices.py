@@ -15,7 +15,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Literal, assert_never, get_args
 
-from setwise.accounting.filters import Spent
+from setwise.accounting.zcdp_filter import Spent
 from setwise.accounting.guarantees import Use, total_loss
 from setwise.accounting.wallet import Wallet
 from setwise.errors import InvalidParameter

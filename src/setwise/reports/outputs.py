@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from setwise.accounting.promises import promise_for_unit, promised_pair
 from setwise.analytics.answer import PrivateAnswer
-from setwise.analytics.planning.pricing import Priced
+from setwise.analytics.planning.joint_pricing import Priced
 from setwise.analytics.present.html import MOST_ROWS, numbers_html
 from setwise.analytics.present.plot import bars_of
 from setwise.analytics.sql.result import SqlAnswer

@@ -11,7 +11,7 @@ from setwise.accounting.notation import format_use
 from setwise.analytics.askable import SqlWords
 from setwise.analytics.budget import BudgetWords
 from setwise.analytics.opening import open as open_table
-from setwise.analytics.planning.pricing import Priced, price
+from setwise.analytics.planning.joint_pricing import Priced, price
 from setwise.analytics.session import Session
 from setwise.errors import InvalidParameter, UnknownAccount
 from setwise.ledger.account import Account

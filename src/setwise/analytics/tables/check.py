@@ -32,7 +32,7 @@ from setwise.analytics.tables.clean_copies import signs_note, with_doubled_quote
 from setwise.analytics.tables.scan_notes import command_line
 from setwise.analytics.tables.sniffing import open_file, sniff, split_rows
 from setwise.analytics.tables.text_encodings import scan_encoding
-from setwise.analytics.tables.undecoded import undecoded_cells
+from setwise.analytics.tables.undecoded_csv import undecoded_cells
 from setwise.analytics.tables.user_cells import is_total, user_notes
 from setwise.analytics.tables.writing import (
     KIND_WORDS,

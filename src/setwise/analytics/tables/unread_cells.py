@@ -26,7 +26,7 @@ from setwise.analytics.tables.check import total_line_note
 from setwise.analytics.tables.clean_copies import COPY, signs_note, with_doubled_quotes
 from setwise.analytics.tables.scan_notes import OptionWriter, ScanNote, TableToScan
 from setwise.analytics.tables.sniffing import sniff
-from setwise.analytics.tables.undecoded import undecoded_cells
+from setwise.analytics.tables.undecoded_csv import undecoded_cells
 from setwise.analytics.tables.user_cells import user_notes
 from setwise.analytics.tables.writing import (
     CERTAIN_NULL_WORDS,
