@@ -5,11 +5,12 @@
 
 Every environment is made from nothing, installs the built wheel with one extra (or none) and the pinned dependencies of
 constraints.txt, and runs a small job that needs the extra. The list of dependencies is a CycloneDX document with the
-licence of each package, made from an environment with every extra that people install.
+version and licence of each package: those that every extra installs, and those inside the bundle of the SQL editor.
 """
 
 import argparse
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -17,6 +18,8 @@ import tempfile
 import tomllib
 import zipfile
 from pathlib import Path
+from typing import Any
+from urllib.parse import quote
 
 ROOT = Path(__file__).parents[1]
 DIST = ROOT / "dist"
@@ -30,6 +33,12 @@ with setwise.open("visits.csv", user="who") as session:
 assert answer.rows[0]["page"] == "home"
 """
 
+PAPER = """
+import subprocess, sys
+words = [sys.executable, "-m", "setwise", "paper", "--figure", "order-gap"]
+done = subprocess.run(words, capture_output=True, text=True)
+"""
+
 CONNECT = """
 import setwise
 try:
@@ -38,8 +47,20 @@ except setwise.errors.SetwiseError as error:
     print(error)  # nobody listens there; the client says so in a sentence
 """
 
+STORE = """
+import os, setwise
+os.environ |= dict(AWS_ENDPOINT_URL="http://127.0.0.1:9", AWS_ACCESS_KEY_ID="x", AWS_SECRET_ACCESS_KEY="x")
+try:
+    setwise.open("s3://bucket/visits.parquet", user="who")
+except setwise.errors.SetwiseError as error:
+    print(error)  # nobody listens there; the client of the store says so
+else:
+    raise AssertionError
+"""
+
 JOBS = {
-    "": f"{ASK}\nassert setwise.compose(['pure:0.1x25']).epsilon(1e-6).upper < 2.0791",
+    "": f"{ASK}\nassert setwise.compose(['pure:0.1x25']).epsilon(1e-6).upper < 2.0791\n{PAPER}\n"
+    "assert done.returncode == 2 and 'setwise[paper]' in done.stderr, done  # it says which extra it needs",
     "agents": "import setwise.agents, mcp",
     "chdb": "import chdb\nassert 'setwise' in str(chdb.query(\"SELECT 'setwise'\"))",
     "client": CONNECT,
@@ -47,15 +68,26 @@ JOBS = {
     "delta": "import deltalake",
     "frames": f"{ASK}\nassert len(answer.answer.to_pandas()) == len(answer.answer.to_polars()) == 1",
     "iceberg": "import pyiceberg.table",
-    "paper": "import setwise.paper.study",
+    "paper": f"{PAPER}\nassert done.returncode == 0 and '5 of 5 claims hold' in done.stdout, done",
     "plots": f"{ASK}\nanswer.answer.plot('users.png')",
     "postgres": "import psycopg",
-    "s3": "import setwise",
+    "s3": STORE,
     "service": "from setwise.service.app import create_app\nfrom setwise.service.settings import Settings\n"
     "create_app(Settings(ledger='ledger.db'))",
     "spark": "import pyspark",
 }
 """What is run with each extra; "" is the package without any."""
+
+LICENCES = "service/pages/static/sql_editor.LICENSES.txt"
+"""The licences of the packages inside the bundle of the SQL editor; its place in the package."""
+
+VALIDATE = """
+import sys
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+fault = JsonStrictValidator(SchemaVersion.V1_6).validate_str(open(sys.argv[1]).read())
+sys.exit(None if fault is None else f"the list of dependencies is not a CycloneDX 1.6 document: {fault}")
+"""
 
 
 def main() -> None:
@@ -97,7 +129,7 @@ def look_into(wheel: Path) -> None:
     """Stop if the wheel lacks a licence, pages, documents or types, or holds anything but the package."""
     names = zipfile.ZipFile(wheel).namelist()
     needed = ("service/pages/static/page.css", "service/pages/templates/ask.html", "documents/ledger.md", "py.typed")
-    bundled = ("service/pages/static/sql_editor.js", "service/pages/static/sql_editor.LICENSES.txt")
+    bundled = ("service/pages/static/sql_editor.js", LICENCES)
     lacking = [name for name in (*needed, *bundled) if f"setwise/{name}" not in names]
     foreign = [name for name in names if not name.startswith(("setwise/", "setwise-"))]
     if lacking or foreign or not any(name.endswith("licenses/LICENSE") for name in names):
@@ -123,10 +155,60 @@ def write_dependencies(wheel: Path, people_install: list[str]) -> None:
         tool = environment(Path(folder) / "tool")
         pip(tool, "install", "cyclonedx-bom")
         target = DIST / f"{wheel.name.removesuffix('.whl')}.cdx.json"
-        run(tool, "-m", "cyclonedx_py", "environment", "--output-reproducible", "-o", target, python)
-    components = json.loads(target.read_text())["components"]
+        run(
+            tool,
+            "-m",
+            "cyclonedx_py",
+            "environment",
+            "--output-reproducible",
+            "--schema-version",
+            "1.6",
+            "-o",
+            target,
+            python,
+        )
+        document = json.loads(target.read_text())
+        complete(document, wheel)
+        target.write_text(json.dumps(document, indent=2, sort_keys=True) + "\n")
+        run(tool, "-c", VALIDATE, target)
+    components = document["components"]
     unlicensed = sorted(each["name"] for each in components if not each.get("licenses"))
     print(f"listed: {len(components)} packages; without a stated licence: {', '.join(unlicensed) or 'none'}")
+
+
+def complete(document: dict[str, Any], wheel: Path) -> None:
+    """Make `document`, which lists the packages of an environment, a list of what the release of `wheel` depends on.
+
+    Setwise becomes the subject of the document instead of one of its packages, and is named by the file name of its
+    wheel instead of by a path of this machine. The packages inside the bundle of the SQL editor are added.
+    """
+    (subject,) = (each for each in document["components"] if each["name"] == "setwise")
+    for reference in subject["externalReferences"]:
+        if reference["url"].startswith("file:"):
+            reference["url"] = wheel.name
+    bundled = bundled_packages(wheel)
+    document["components"] = [*(each for each in document["components"] if each is not subject), *bundled]
+    document["metadata"]["component"] = subject
+    for dependency in document["dependencies"]:
+        if dependency["ref"] == subject["bom-ref"]:
+            dependency["dependsOn"] += [each["bom-ref"] for each in bundled]
+    document["dependencies"] += [{"ref": each["bom-ref"]} for each in bundled]
+
+
+def bundled_packages(wheel: Path) -> list[dict[str, Any]]:
+    """Return the packages inside the bundle of the SQL editor, as components of a CycloneDX document.
+
+    They are read from the file of licences in the wheel, in which each package has a line such as `crelt 1.0.7 (MIT)`.
+    """
+    with zipfile.ZipFile(wheel) as archive:
+        texts = archive.read(f"setwise/{LICENCES}").decode()
+    packages = []
+    for name, version, licence in re.findall(r"^(\S+) (\d\S*) \((\S+)\)$", texts, re.MULTILINE):
+        address = f"pkg:npm/{quote(name)}@{version}"
+        licences = [{"license": {"acknowledgement": "declared", "id": licence}}]
+        names = {"type": "library", "name": name, "version": version}
+        packages.append({**names, "bom-ref": address, "purl": address, "licenses": licences})
+    return packages
 
 
 def environment(folder: Path) -> Path:
