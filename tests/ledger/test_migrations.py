@@ -18,6 +18,9 @@ from tests.ledger.auditor import audit
 from tests.ledger.raw import raw_connection, without_triggers
 from tests.ledger.test_accounts import uses
 
+TEA = '{"q":"ä 😀"}'
+"""The request of the first charge in the kept files of version 3 and of the exports of formats 1 and 2."""
+
 
 def rows(url, statement):
     with raw_connection(url) as run:
@@ -38,6 +41,12 @@ def test_a_new_store_has_had_every_migration(ledger, store_url):
 def old_url(store_url):
     """A store of version 2 as it was written then: a cap, a set-wise account with three entries, a filter with one."""
     return stored(store_url, 2)
+
+
+@pytest.fixture
+def url_of_version_3(store_url):
+    """A store of version 3: a cap by zCDP, four accounts (set-wise, zCDP filter, wallets), acts and a signed head."""
+    return stored(store_url, 3)
 
 
 @pytest.fixture
@@ -77,6 +86,29 @@ def test_a_store_of_version_2_is_brought_up(old_url, clock, tmp_path):
     audit(old_url)
 
 
+def test_a_store_of_version_3_is_brought_up_with_its_acts(url_of_version_3, clock):
+    url, key = url_of_version_3, b"kept outside the database"
+    hashes = rows(url, "SELECT holder, position, hash FROM ledger_entries ORDER BY holder, position")
+    clock.move(days=21, hours=2)
+    with Ledger.open(url, clock=clock) as ledger:
+        assert not ledger.verify(key=key).faults
+        assert [act.kind for act in ledger.acts()] == ["dataset", "freeze", "thaw", "head", "seal"]
+        assert rows(url, "SELECT holder, position, hash FROM ledger_entries ORDER BY holder, position") == hashes
+        assert [(status.name, status.charges, status.state) for status in ledger.accounts()] == [
+            ("ada", 2, "open"),
+            ("bob", 1, "open"),
+            ("cyd", 2, "open"),
+            ("dot", 1, "open"),
+        ]
+        assert ledger.account("ada").charge(uses("bounded-range:0.1x10"), key="one", request=TEA).answer == "tea\nmate"
+        for name in ("bob", "cyd", "dot"):
+            ledger.account(name).charge(uses("gaussian:40"), key="after", request="q")
+        ledger.sign(key, anew=True)
+        assert not ledger.verify(key=key).faults
+    assert rows(url, "SELECT max(version) FROM ledger_versions") == [(5,)]
+    audit(url)
+
+
 def test_a_store_of_version_4_is_brought_up_and_its_movements_are_sealed(url_of_version_4, clock):
     url, key = url_of_version_4, b"kept outside the database"
     hashes = rows(url, "SELECT holder, position, hash FROM ledger_entries ORDER BY holder, position")
@@ -108,7 +140,7 @@ def test_a_store_of_version_4_is_brought_up_and_its_movements_are_sealed(url_of_
         assert any("in the seal" in str(fault) for fault in ledger.verify().faults)
 
 
-@pytest.mark.parametrize("version", [2, 4])
+@pytest.mark.parametrize("version", [2, 3, 4])
 def test_a_store_that_was_brought_up_is_like_a_new_one(store_url, tmp_path, version):
     """`schema_faults` compares every table, constraint and trigger with those of a new store."""
     old_url = stored(store_url, version)

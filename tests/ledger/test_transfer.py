@@ -80,6 +80,26 @@ def test_an_export_of_format_3_restores(other_url, clock):
         assert not other.verify().faults
 
 
+@pytest.mark.parametrize(
+    ("number", "entries", "accounts"), [(1, 4, ["ada", "bob"]), (2, 7, ["ada", "bob", "cyd", "dot"])]
+)
+def test_an_export_of_formats_1_and_2_restores(other_url, clock, number, entries, accounts):
+    """They were written by the versions that kept stores of versions 2 and 3."""
+    text = (Path(__file__).parent / f"format_{number}.jsonl").read_text(encoding="utf-8")
+    assert f'{{"format": "setwise-ledger-{number}"}}' == text.splitlines()[0]
+    clock.move(days=22)
+    with Ledger.open(other_url, clock=clock) as other:
+        assert other.restore(io.StringIO(text)) == entries
+        assert not other.verify().faults
+        assert other.acts()[-1].kind == "seal"
+        assert [status.name for status in other.accounts()] == accounts
+        ada = other.account("ada")
+        assert ada.charge(uses("bounded-range:0.1x10"), key="one", request='{"q":"ä 😀"}').answer == "tea\nmate"
+        other.account("bob").charge(uses("gaussian:40"), key="after", request="q")
+        assert not other.verify().faults
+    audit(other_url)
+
+
 def test_an_export_whose_hashes_fit_but_whose_entries_do_not_is_not_restored(ledger, exported, other_url, clock):
     """Only the verification at the end tells."""
     lines = [json.loads(line) for line in exported.splitlines()[:-1]]
