@@ -12,13 +12,26 @@ from significance import lower_limit, upper_limit
 from tests.sizes import RELEASES
 
 from setwise.mechanisms.histogram import Histogram
-from setwise.mechanisms.known_domain import KnownGaussian, KnownGumbel, KnownLaplace
+from setwise.mechanisms.known_domain import KnownGaussian, KnownGumbel, KnownLaplace, PermuteAndFlip
 from setwise.mechanisms.randomness import SystemRandomness
+from setwise.mechanisms.release import Item, Release
 from setwise.mechanisms.two_phase import LaplaceCounts, TwoPhaseTopK
 from setwise.mechanisms.unknown_domain import TruncatedGaussian, UnknownGumbel, UnknownLaplace
 
 RANDOMNESS = SystemRandomness()
 pytestmark = pytest.mark.statistical
+
+
+class LonePick:
+    """A pick by permute-and-flip of one of the labels of a histogram, by their counts."""
+
+    def __init__(self, epsilon, score_range):
+        self.mechanism = PermuteAndFlip(epsilon=Fraction(epsilon), score_range=Fraction(score_range))
+
+    def release(self, histogram, randomness):
+        labels = ("a", "b")
+        picked = labels[self.mechanism.pick(histogram.over(labels).tolist(), randomness)]
+        return Release(items=(Item(label=picked),), spent=self.mechanism.guarantees(), complete=True)
 
 
 def outputs(mechanism, histogram, runs):
@@ -53,6 +66,7 @@ def epsilon_at_least(mechanism, before, after, delta=0.0):
 
 ONE, TWO = Histogram.of(["a"], [3]), Histogram.of(["a"], [5])
 FEW, MORE = Histogram.of(["a", "b"], [6, 4]), Histogram.of(["a", "b"], [6, 6])
+EVEN = Histogram.of(["a", "b"], [8, 6])
 SMALL = Fraction("0.01")
 
 
@@ -62,6 +76,7 @@ SMALL = Fraction("0.01")
         (KnownLaplace(domain=("a",), contributions=1, per_item=2, scale=Fraction(1)), (ONE, TWO), 1.0, 0.0),
         (KnownGaussian(domain=("a",), contributions=1, per_item=2, sigma=Fraction(2)), (ONE, TWO), 1.0, 0.00683),
         (KnownGumbel(domain=("a", "b"), k=1, per_item=2, epsilon=Fraction(1)), (FEW, MORE), 1.0, 0.0),
+        (LonePick(1, 2), (EVEN, MORE), 1.0, 0.0),
         (
             UnknownGumbel(k=2, limit=2, contributions=1, per_item=2, epsilon=Fraction(1), delta=SMALL),
             (FEW, MORE),
@@ -98,3 +113,8 @@ def test_no_output_betrays_more_than_promised(mechanism, pair, epsilon, delta):
 def test_the_black_box_sees_noise_that_is_half_of_what_was_promised():
     half = KnownLaplace(domain=("a",), contributions=1, per_item=2, scale=Fraction(1, 2))
     assert epsilon_at_least(half, ONE, TWO) > 1.0
+
+
+def test_the_black_box_sees_coins_at_twice_the_rate_of_what_was_promised():
+    """Of counts 8 and 6 and of 8 and 8, the pick of the second label tells most."""
+    assert epsilon_at_least(LonePick(2, 2), Histogram.of(["a", "b"], [8, 8]), EVEN) > 1.0

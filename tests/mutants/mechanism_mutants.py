@@ -590,4 +590,32 @@ MUTANTS = (
         "return self._widen(-0.9 * float(ndtri(outside / 2)), window)",
         ("running_totals",),
     ),
+    Mutant(
+        "permute-and-flip: coins at twice the rate",
+        "known_domain.py",
+        "rate, highest = self.epsilon / (self.score_range * denominator), max(scores_in_units)",
+        "rate, highest = 2 * self.epsilon / (self.score_range * denominator), max(scores_in_units)",
+        tests=("permute_and_flip",),
+    ),
+    Mutant(
+        "permute-and-flip: charged as bounded range",
+        "known_domain.py",
+        "(Use(PureDP(epsilon=float_above(self.epsilon))),)",
+        "(Use(BoundedRange(epsilon=float_above(self.epsilon))),)",
+        tests=("permute_and_flip",),
+    ),
+    Mutant(
+        "permute-and-flip: the first of the heads",
+        "known_domain.py",
+        "return heads[uniform_below(len(heads), randomness)]",
+        "return heads[0]",
+        tests=("permute_and_flip",),
+    ),
+    Mutant(
+        "permute-and-flip: a coin in doubt lands heads",
+        "sampling/coins.py",
+        "if word + 1 <= bounds.low:",
+        "if word + 1 <= bounds.high:",
+        tests=("permute_and_flip",),
+    ),
 )
