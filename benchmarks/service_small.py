@@ -21,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -150,12 +151,17 @@ def processor_seconds() -> float:
 
 
 def asking(tokens: list[str], kind: str, run: str) -> Callable[[int, int], bytes]:
-    """Return how the clients ask: each with a token and an account of its own, under keys that begin with `run`."""
+    """Return how the clients ask: each with a token and an account of its own, under keys that begin with `run`.
+
+    A filtered question has a filter that its account uses in no other question of any run, because the service keeps
+    the exact result of a filter that it has seen, and would not read the table.
+    """
+    first = zlib.crc32(run.encode())
 
     def ask(of: int, number: int) -> bytes:
         query: dict[str, object] = {"kind": "top-k", "item": "item", "k": 5, "contributions": 10}
         if kind == "filtered":
-            query["where"] = f"day >= {(of * 1009 + number * 7) % 1000} AND day < {DAYS - number % 1000}"
+            query["where"] = f"day >= {(first + of * 1009 + number * 7) % 1000} AND day < {DAYS - number % 1000}"
         body = {"dataset": "visits", "query": query, "spend": SPEND, "account": f"ada-{of}"}
         return request("POST", "/queries", tokens[of], body, f"{run}-{of}-{number}")
 

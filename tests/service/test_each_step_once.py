@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from sqlalchemy import Engine, event
 
 from setwise.analytics.answer import PrivateAnswer
 from setwise.analytics.engines import aggregation
@@ -94,3 +95,22 @@ def test_sql_takes_each_step_once_however_often_it_is_shown(team: Team, counts: 
         "answers written": 1,
         "answers read": 2,  # for its rows, and for the page
     }
+
+
+def test_the_row_of_a_new_question_is_looked_up_once(team: Team):
+    reads: list[str] = []
+    database = team.replica.service.database
+
+    def count(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+        if statement.startswith("SELECT") and "service_jobs.account = " in statement:  # by account and key
+            reads.append(statement)
+
+    engines: tuple[Engine, ...] = (database.engine, database.relaxed)
+    for engine in engines:
+        event.listen(engine, "before_cursor_execute", count)
+    try:
+        asked(team.ada, "looked-up-once", FILTERED)
+    finally:
+        for engine in engines:
+            event.remove(engine, "before_cursor_execute", count)
+    assert len(reads) == 1

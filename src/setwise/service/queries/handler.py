@@ -205,12 +205,13 @@ class QuestionService:
         Raises after the charge `AnswerWithheld` if the query cannot be answered, and errors of the engine and the
         ledger.
         """
-        day = utc_day(running.jobs.asked_at(account=running.question.account, key=running.key))
+        earlier = running.jobs.find(account=running.question.account, key=running.key)
+        day = utc_day(None if earlier is None else earlier.created_at)
         checked = self._check(running.identity, running.question, running.key, day)
         if checked.statement is not None and checked.statement.explain:
             with at_field("query.text"):
                 raise InvalidParameter("EXPLAIN has a plan and no rows: ask for a preview of the SELECT")
-        running.resume()
+        running.resume(earlier)
         payer = TimedAccount(checked.account, running.timing, running.record_charge)
 
         def attempt(budget: AskedBudget) -> str:

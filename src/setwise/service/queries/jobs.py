@@ -103,20 +103,22 @@ class Jobs:
         self._lost_after = _BEATS_UNTIL_LOST * heartbeat_seconds
         self._clock = clock
 
-    def resume(self, *, account: str, key: str, request: str) -> tuple[Job | None, bool]:
-        """Return the query of `account` under the idempotency `key`, and whether this replica shall run it now.
-
-        The second value is True if the query failed, was cancelled, or was run by a replica that has died, and no other
-        replica takes the query over first. Returns (None, False) if there is no query under the key. Raises
-        `KeyConflict` if the key was used for another request than `request`.
-        """
+    def find(self, *, account: str, key: str) -> Job | None:
+        """Return the query that `account` was charged for under the idempotency `key`, or None if there is none."""
         with self._database.reading() as connection:
             row = connection.execute(_UNDER_KEY, {"the_account": account, "the_key": key}).one_or_none()
-        if row is None:
-            return None, False
-        job = _job(row)
+        return None if row is None else _job(row)
+
+    def resume(self, job: Job, *, request: str) -> tuple[Job, bool]:
+        """Return the query `job`, as `find` has read it, and whether this replica shall run it now.
+
+        A query that failed, was cancelled or lost its replica is run again, unless another replica has taken it over
+        since it was read. Raises `KeyConflict` if the key of the query was used for another request than `request`.
+        """
         if job.request != request:
-            raise KeyConflict(f"the key {key!r} was used before for a different request on this account; use a new key")
+            raise KeyConflict(
+                f"the key {job.key!r} was used before for a different request on this account; use a new key"
+            )
         ended = job.state in {JobState.FAILED, JobState.CANCELLED}
         return self.take_up(job) if ended or self.is_lost(job) else (job, False)
 
@@ -125,9 +127,8 @@ class Jobs:
 
         Returns None if no query was charged under the key.
         """
-        with self._database.reading() as connection:
-            row = connection.execute(_UNDER_KEY, {"the_account": account, "the_key": key}).one_or_none()
-        return None if row is None else _job(row).created_at
+        job = self.find(account=account, key=key)
+        return None if job is None else job.created_at
 
     def begin(self, *, person: str, account: str, key: str, request: str) -> tuple[Job, bool]:
         """Insert the row of a query that was just charged; return the query, and whether this replica shall run it.
@@ -155,9 +156,9 @@ class Jobs:
             with self._database.writing(durable=False) as connection:
                 connection.execute(_INSERT, {name: getattr(fresh, name) for name in _COLUMNS})
         except IntegrityError:
-            job, ours = self.resume(account=account, key=key, request=request)
+            job = self.find(account=account, key=key)
             assert job is not None
-            return job, ours
+            return self.resume(job, request=request)
         return fresh, True
 
     def take_up(self, job: Job) -> tuple[Job, bool]:

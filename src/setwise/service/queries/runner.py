@@ -286,15 +286,17 @@ class RunningQuery:
         """The triple that identifies the query: (name of the person, name of the account, idempotency key)."""
         return self.identity.person.name, self.question.account, self.key
 
-    def resume(self) -> None:
+    def resume(self, earlier: Job | None) -> None:
         """Claim the query for this replica, if it was charged before and no replica runs it.
 
-        Does nothing if the query was not charged before. Raises `RunsElsewhere` if the query was answered or another
-        replica runs it, and `KeyConflict` if the query's idempotency key was used for another request.
+        `earlier` is the row of the query as it was read at the start of this request, or None if the query was not
+        charged before; then nothing is done. Raises `RunsElsewhere` if the query was answered or another replica runs
+        it, and `KeyConflict` if the query's idempotency key was used for another request.
         """
-        _, account, key = self.place
-        self.job, is_ours = self.jobs.resume(account=account, key=key, request=self.question.text)
-        if self.job is not None and not is_ours:
+        if earlier is None:
+            return
+        self.job, is_ours = self.jobs.resume(earlier, request=self.question.text)
+        if not is_ours:
             raise RunsElsewhere
 
     def record_charge(self) -> None:
