@@ -2,7 +2,6 @@
 """Everyday SQL: most statements are answered as written, what surrounds a query is free, and the free part is closed."""
 
 import datetime as dt
-import os
 import re
 import time
 
@@ -15,6 +14,7 @@ from hypothesis import strategies as st
 import setwise
 from setwise.analytics.engines.duckdb import free_sql
 from setwise.analytics.engines.duckdb.free_sql import ReleasedTable, connect_shell, run_shell
+from setwise.analytics.engines.duckdb.instances import KeptInstances
 from setwise.analytics.sql.parser import parse_sql
 from setwise.errors import InvalidParameter, SetwiseError
 from tests.analytics.everyday_statements import STATEMENTS
@@ -123,25 +123,37 @@ def test_the_free_part_sees_released_rows_and_public_tables_alone(session, monke
             seen.append((statement, None))
             return self._inner.execute(statement, *given)
 
-    connect = free_sql.connect_shell
-    monkeypatch.setattr(free_sql, "connect_shell", lambda: Recorded(connect()))
+        def cursor(self):
+            return Recorded(self._inner.cursor())
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            self._inner.close()
+
+    monkeypatch.setattr(free_sql, "_INSTANCES", KeptInstances(lambda: Recorded(connect_shell())))
     session.sql(
         "WITH a AS (SELECT country, AVG(minutes) m FROM events WHERE device = 'phone' GROUP BY country) "
         "SELECT name, m FROM a JOIN countries USING (country) WHERE m > (SELECT AVG(minutes) FROM events)",
         epsilon=3.0,
     )
     tables = {name for name, table in seen if table is not None}
-    assert tables <= {"core_0_rows", "core_1_rows", "countries"}
+    assert tables == {"core_0_rows", "core_1_rows", "countries"}
     assert all(table.num_rows <= 3 for _, table in seen if table is not None)
     assert not [text for text, _ in seen if "events" in text or "phone" in text]
 
 
-def test_checks_of_the_free_part_share_no_tables_and_open_nothing(tmp_path):
+def test_statements_of_the_free_part_share_no_tables_and_open_nothing(tmp_path, monkeypatch):
+    opened = []
+    instances = KeptInstances(lambda: opened.append(connect_shell()) or opened[-1])
+    monkeypatch.setattr(free_sql, "_INSTANCES", instances)
     (tmp_path / "secret.csv").write_text("a\n1\n")
     free_sql.check_shell("SELECT MAX(s0) FROM core_0", {"core_0": {"g0": str, "s0": int}}, {"countries": COUNTRIES})
-    kept = free_sql._IDLE[os.getpid()][-1]
     free_sql.check_shell("SELECT g0 + 1 FROM core_0", {"core_0": {"g0": int, 'a "b"': float}})
-    assert free_sql._IDLE[os.getpid()][-1] is kept
+    released = {"core_0": ReleasedTable(columns={"g0": str, "s0": int}, rows=[["x", 1]])}
+    assert run_shell("SELECT SUM(s0) FROM core_0", released, {"countries": COUNTRIES}).rows == [(1,)]
+    assert len(opened) == 1
     for text in (
         "SELECT * FROM core_0",
         "SELECT * FROM countries",
@@ -150,13 +162,14 @@ def test_checks_of_the_free_part_share_no_tables_and_open_nothing(tmp_path):
     ):
         with pytest.raises(InvalidParameter, match="cannot be computed"):
             free_sql.check_shell(text, {"core_1": {"g0": str}})
+        with pytest.raises(InvalidParameter, match="cannot be computed"):
+            run_shell(text, {"core_1": ReleasedTable(columns={"g0": str})})
 
 
 def test_checks_at_the_same_time_use_instances_of_their_own(monkeypatch):
     opened = []
-    connect = free_sql.connect_shell
-    monkeypatch.setattr(free_sql, "_IDLE", {})
-    monkeypatch.setattr(free_sql, "connect_shell", lambda: opened.append(connect()) or opened[-1])
+    instances = KeptInstances(lambda: opened.append(connect_shell()) or opened[-1])
+    monkeypatch.setattr(free_sql, "_INSTANCES", instances)
     run = free_sql._run
 
     def nested(*arguments):

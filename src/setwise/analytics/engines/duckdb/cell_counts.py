@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from setwise.analytics.engines.duckdb.dialect import quoted, sql_text
+from setwise.analytics.engines.duckdb.instances import scanning
 from setwise.analytics.engines.duckdb.tables import DuckDBTable, converted_cell, filled_cell
 from setwise.analytics.engines.typed_cells import BLANKS, CONVERTIBLE, PLAIN_CELLS, CellGrammar
 from setwise.analytics.schema import Kind, Schema
@@ -51,12 +52,8 @@ class TableCount:
 
 def column_names(table: DuckDBTable) -> tuple[str, ...]:
     """Return the names of the columns of `table`; no row is read."""
-    import duckdb
-
-    with duckdb.connect(":memory:") as connection:
-        table.attach(connection)
-        with connection.cursor() as cursor:
-            return table.describe(cursor).names
+    with scanning(table) as connection, connection.cursor() as cursor:
+        return table.describe(cursor).names
 
 
 def text_samples(table: DuckDBTable, most: int = _SAMPLE_CELLS) -> dict[str, list[str]]:
@@ -64,10 +61,7 @@ def text_samples(table: DuckDBTable, most: int = _SAMPLE_CELLS) -> dict[str, lis
 
     They show how the cells are written, for example with a decimal comma.
     """
-    import duckdb
-
-    with duckdb.connect(":memory:") as connection:
-        table.attach(connection)
+    with scanning(table) as connection:
         with connection.cursor() as cursor:
             texts = [column.name for column in table.describe(cursor) if column.kind is Kind.TEXT]
         if not texts:
@@ -84,10 +78,7 @@ def count_repeated_headers(table: DuckDBTable) -> int:
 
     Such rows are headers that stand in the file again, as after two files were joined with cat.
     """
-    import duckdb
-
-    with duckdb.connect(":memory:") as connection:
-        table.attach(connection)
+    with scanning(table) as connection:
         with connection.cursor() as cursor:
             names = table.describe(cursor).names
         equal = " AND ".join(f"trim({quoted(name)}, {sql_text(BLANKS)}) = {sql_text(name)}" for name in names)
@@ -100,10 +91,7 @@ def typical_numbers(table: DuckDBTable, names: Collection[str]) -> dict[str, int
     The median shows the data holder whether a column is, for example, in seconds or milliseconds. A column without
     values is left out.
     """
-    import duckdb
-
-    with duckdb.connect(":memory:") as connection:
-        table.attach(connection)
+    with scanning(table) as connection:
         with connection.cursor() as cursor:
             columns = [each.name for each in table.describe(cursor) if each.kind is Kind.INTEGER and each.name in names]
         if not columns:
@@ -130,10 +118,7 @@ def count_cells(
 
     Raises: `UnknownColumn` if `user` is not a column.
     """
-    import duckdb
-
-    with duckdb.connect(":memory:") as connection:
-        table.attach(connection)
+    with scanning(table) as connection:
         with connection.cursor() as cursor:
             schema = table.describe(cursor)
         user_column = None if user is None else schema.column(user)

@@ -4,10 +4,8 @@ It reads only rows that were released already and public tables, so it costs no 
 """
 
 import math
-import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time
 from decimal import Decimal
@@ -16,6 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import duckdb
 
 from setwise.analytics.engines.duckdb.dialect import quoted
+from setwise.analytics.engines.duckdb.instances import KeptInstances
 from setwise.errors import InvalidParameter
 
 if TYPE_CHECKING:
@@ -74,13 +73,10 @@ def run_shell(
     """
     # DuckDB has no access to files, extensions or settings, and sees only released and public rows. So its message
     # reveals nothing.
-    connection = connect_shell()
-    try:
+    with _INSTANCES.borrow() as cursor:
         for name, table in tables.items():
-            _create(connection, name, table)
-        return _shell_result(connection, statement, public or {})
-    finally:
-        connection.close()
+            _create(cursor, name, table)
+        return _shell_result(cursor, statement, public or {})
 
 
 def check_shell(
@@ -91,7 +87,7 @@ def check_shell(
     `tables` maps the names of the empty tables to their columns, and each column to its Python type. `public` has the
     public tables, with their rows, by the names that the statement uses; None means no public tables.
     """
-    with _kept_instance() as cursor:
+    with _INSTANCES.borrow() as cursor:
         for name, columns in tables.items():
             described = ", ".join(f"{quoted(column)} {_TYPES[kind]}" for column, kind in columns.items())
             cursor.execute(f"CREATE TEMP TABLE {name} ({described or 'nothing BIGINT'})")
@@ -104,7 +100,7 @@ def run_scalar(statement: str, public: "Mapping[str, pa.Table]") -> ShellValue:
     The value is NULL if there is no row, as in SQL. The limits of `run_shell` apply.
     Raises: `InvalidParameter`, with DuckDB's own message, if the statement fails, takes too long or has several rows.
     """
-    with _kept_instance() as cursor:
+    with _INSTANCES.borrow() as cursor:
         ((_, kind),), rows = _run(cursor, statement, public, 2, "a subquery over public tables")
     if len(rows) > 1:
         raise InvalidParameter("a subquery over public tables has several rows: compare with one value, such as MAX(x)")
@@ -152,41 +148,6 @@ def _run(
         raise InvalidParameter(f"{part} cannot be computed: {_sentence(error)}") from None
 
 
-_IDLE: dict[int, list[duckdb.DuckDBPyConnection]] = {}
-"""Idle DuckDB instances for `_kept_instance`, by the id of the process that opened them.
-
-After a fork the child leaves its parent's instances alone, because their threads do not run in the child.
-"""
-
-_MOST_IDLE = 4
-"""The most idle instances that are kept. An instance takes 10 to 25 milliseconds to open and about a megabyte."""
-
-
-@contextmanager
-def _kept_instance() -> Iterator[duckdb.DuckDBPyConnection]:
-    """Context manager that yields a cursor of an in-memory DuckDB that has no access to files.
-
-    The caller alone uses this DuckDB. Afterwards it is kept for a later caller, unless a statement failed. Registered
-    tables and TEMP tables are gone when the cursor is closed.
-    """
-    # Statements before a charge run here. Threads do not share an instance, so that they do not share its memory limit.
-    idle = _IDLE.setdefault(os.getpid(), [])
-    try:
-        instance = idle.pop()
-    except IndexError:
-        instance = connect_shell()
-    succeeded = False
-    try:
-        with instance.cursor() as cursor:
-            yield cursor
-        succeeded = True
-    finally:
-        if succeeded and len(idle) < _MOST_IDLE:
-            idle.append(instance)
-        else:
-            instance.close()
-
-
 def connect_shell() -> duckdb.DuckDBPyConnection:
     """Return an in-memory DuckDB connection that can open no files and whose settings cannot be changed."""
     connection = duckdb.connect(
@@ -203,6 +164,10 @@ def connect_shell() -> duckdb.DuckDBPyConnection:
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
     return connection
+
+
+_INSTANCES = KeptInstances(connect_shell)
+"""DuckDB instances that have no access to files, for the statements of this module."""
 
 
 def _create(connection: duckdb.DuckDBPyConnection, name: str, table: ReleasedTable) -> None:
@@ -226,7 +191,7 @@ def _create(connection: duckdb.DuckDBPyConnection, name: str, table: ReleasedTab
         columns[column] = pa.array(cells, kinds[kind])
     frame = pa.table(columns) if columns else pa.table({"nothing": pa.array([], pa.int64())})
     connection.register(f"{name}_rows", frame)
-    connection.execute(f"CREATE TABLE {name} AS SELECT * FROM {name}_rows")
+    connection.execute(f"CREATE TEMP TABLE {name} AS SELECT * FROM {name}_rows")
     connection.unregister(f"{name}_rows")
 
 

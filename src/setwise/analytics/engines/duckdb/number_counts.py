@@ -5,7 +5,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from setwise.analytics.engines.duckdb.dialect import quoted, sql_text
+from setwise.analytics.engines.duckdb.instances import scanning
 from setwise.analytics.engines.duckdb.tables import DuckDBTable, converted_cell
 from setwise.analytics.engines.typed_cells import BLANKS, CellGrammar
 from setwise.analytics.schema import Kind
@@ -56,11 +59,8 @@ def far_numbers(
     99, a twentieth of the width suffices if it is three times as frequent as an average other number, because people
     choose such codes. Frequent numbers of nines do not count as others. Only the first 200,000 rows are read.
     """
-    import duckdb
-
     found = []
-    with duckdb.connect(":memory:") as connection:
-        table.attach(connection)
+    with scanning(table) as connection:
         with connection.cursor() as cursor:
             columns = [column for column in table.describe(cursor) if column.name in names]
         for column in columns:
@@ -87,27 +87,32 @@ def _far_among(cursor: "duckdb.DuckDBPyConnection", name: str) -> list[FarNumber
     That table has a row for each cell of the column `name`: the `number`, and the `word` by which the cell writes it.
     `far_numbers` says what far means.
     """
-    frequent = cursor.execute(
-        f"SELECT number FROM numbers WHERE number <> 0 GROUP BY number HAVING COUNT(*) >= {_LEAST_CELLS} "
-        f"ORDER BY COUNT(*) DESC, number LIMIT {_FREQUENT}"
-    ).fetchall()
-    candidates = [float(number) for (number,) in frequent]
-    codes = {number for number in candidates if _is_code(number)}
+    counted = cursor.execute("SELECT number, COUNT(*) AS cells FROM numbers GROUP BY number").fetchnumpy()
+    numbers, counts = counted["number"], counted["cells"]
+    order = np.lexsort((numbers, -counts))  # the most frequent first, and equally frequent ones by their size
+    frequent = [place for place in order.tolist() if numbers[place] != 0 and counts[place] >= _LEAST_CELLS]
+    candidates = frequent[:_FREQUENT]
+    is_code = np.zeros(len(numbers), dtype=bool)
+    is_code[[place for place in candidates if _is_code(float(numbers[place]))]] = True
+    filled = int(counts.sum())
     found = []
-    for number in candidates:
-        others = f"FILTER (number NOT IN ({', '.join(map(repr, {number, *codes}))}))"
-        row = cursor.execute(
-            f"SELECT MIN(number) {others}, MAX(number) {others}, COUNT(DISTINCT number) {others}, COUNT(*) {others}, "
-            f"COUNT(*), COUNT(*) FILTER (number = {number!r}), list(DISTINCT word) FILTER (number = {number!r}) "
-            "FROM numbers"
-        ).fetchone()
-        assert row is not None, "an aggregate without groups has a row"
-        low, high, distinct, cells_of_others, filled, cells, words = row
-        if distinct < _LEAST_OTHERS or cells < _LEAST_SHARE * filled or low <= number <= high:
+    for place in candidates:
+        number, cells = float(numbers[place]), int(counts[place])
+        is_other = ~is_code
+        is_other[place] = False
+        others = numbers[is_other]
+        if len(others) < _LEAST_OTHERS or cells < _LEAST_SHARE * filled:
+            continue
+        low, high = float(others.min()), float(others.max())
+        if low <= number <= high:
             continue
         distance, width = max(low - number, number - high), high - low
-        is_far_code = number in codes and cells >= 3 * cells_of_others / distinct and distance >= width / 20
+        cells_of_others = int(counts[is_other].sum())
+        is_far_code = bool(is_code[place]) and cells >= 3 * cells_of_others / len(others) and distance >= width / 20
         if distance > width or is_far_code:
+            [(words,)] = cursor.execute(
+                "SELECT list(DISTINCT word) FROM numbers WHERE number = $number", {"number": number}
+            ).fetchall()
             shown = tuple(sorted(words)[:_MOST_SPELLINGS])
             found.append(FarNumber(name=name, words=shown, cells=cells, filled=filled, low=low, high=high))
     return found

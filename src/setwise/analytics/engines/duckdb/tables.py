@@ -41,7 +41,10 @@ class DuckDBTable(ABC):
     - `origin` is the path or glob by which later changes of the table are noticed. None if they cannot be, as for a
       table in memory.
     - `columnar` says whether one or two columns can be read again cheaply, without reading the others.
+    - `attaches_file` says whether DuckDB itself holds a database file open while the table is attached.
     """
+
+    attaches_file = False
 
     def __init__(self, files: tuple[TableFile, ...] = (), origin: str | None = None, *, columnar: bool = True) -> None:
         self.files = files
@@ -95,6 +98,8 @@ class DatabaseTable(DuckDBTable):
     Generated columns are left out, and views that compute anything are refused (definitions.py). DuckDB evaluates both
     while it reads rows, so that one row could make every query fail.
     """
+
+    attaches_file = True
 
     def __init__(self, path: Path, table: str) -> None:
         super().__init__((path,), str(path))
@@ -226,6 +231,7 @@ class TypedTable(DuckDBTable):
 
     def __init__(self, table: DuckDBTable, types: Mapping[str, Kind], grammar: CellGrammar = PLAIN_CELLS) -> None:
         super().__init__(table.files, table.origin, columnar=table.columnar)
+        self.attaches_file = table.attaches_file
         self._table = table
         self._types = check_types(types)
         self._grammar = grammar
@@ -309,6 +315,7 @@ class JoinedTable(DuckDBTable):
     def __init__(self, tables: Sequence[NamedTable[DuckDBTable]], joins: Sequence[Join], user: str) -> None:
         files = tuple(file for each in tables for file in each.table.files)
         super().__init__(files, columnar=all(each.table.columnar for each in tables))
+        self.attaches_file = any(each.table.attaches_file for each in tables)
         self._joins = tuple(joins)
         self._tables = list(tables)
         for place, join in enumerate(joins, 1):
@@ -375,6 +382,7 @@ class DuckDBDerivedTable(DuckDBTable):
 
     def __init__(self, table: DuckDBTable, derivation: Derivation) -> None:
         super().__init__(table.files, columnar=False)
+        self.attaches_file = table.attaches_file
         self._table = table
         self._derivation = derivation
         self._derived: DerivedTable | None = None

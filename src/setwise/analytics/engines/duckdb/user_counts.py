@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from setwise.analytics.engines.duckdb.dialect import quoted, sql_text
+from setwise.analytics.engines.duckdb.instances import scanning
 from setwise.analytics.engines.duckdb.tables import DuckDBTable, filled_cell
 from setwise.analytics.engines.typed_cells import BLANKS, CellGrammar
 from setwise.analytics.schema import Kind
@@ -37,24 +38,19 @@ def count_users(
 
     Raises: `UnknownColumn` if `user` is not a column.
     """
-    import duckdb
-
-    with duckdb.connect(":memory:") as connection:
-        table.attach(connection)
-        with connection.cursor() as cursor:
-            schema = table.describe(cursor)
-            is_text = schema.column(user).kind is Kind.TEXT
-            cell = filled_cell(quoted(user), grammar) if is_text else quoted(user)
-            trimmed = f"trim({cell}, {sql_text(BLANKS)})" if is_csv else cell
-            listed = ", ".join(map(sql_text, ("", *words)))
-            text = f"CASE WHEN {trimmed} IN ({listed}) THEN {trimmed} END" if is_text else "NULL"
-            # Blank lines make rows without any value in CSV files. Other tables have none, so only one column is read.
-            read = schema.names if is_csv else (user,)
-            filled = " OR ".join(f"{quoted(name)} IS NOT NULL" for name in read) if is_csv else "TRUE"
-            counted = cursor.execute(
-                f"SELECT {cell} IS NULL, {text}, COUNT(*) FROM {table.relation(cursor, read)} WHERE {filled} "
-                "GROUP BY ALL"
-            ).fetchall()
+    with scanning(table) as connection, connection.cursor() as cursor:
+        schema = table.describe(cursor)
+        is_text = schema.column(user).kind is Kind.TEXT
+        cell = filled_cell(quoted(user), grammar) if is_text else quoted(user)
+        trimmed = f"trim({cell}, {sql_text(BLANKS)})" if is_csv else cell
+        listed = ", ".join(map(sql_text, ("", *words)))
+        text = f"CASE WHEN {trimmed} IN ({listed}) THEN {trimmed} END" if is_text else "NULL"
+        # Blank lines make rows without any value in CSV files. Other tables have none, so only one column is read.
+        read = schema.names if is_csv else (user,)
+        filled = " OR ".join(f"{quoted(name)} IS NOT NULL" for name in read) if is_csv else "TRUE"
+        counted = cursor.execute(
+            f"SELECT {cell} IS NULL, {text}, COUNT(*) FROM {table.relation(cursor, read)} WHERE {filled} GROUP BY ALL"
+        ).fetchall()
     return UserCount(
         rows=sum(int(rows) for *_, rows in counted),
         missing=sum(int(rows) for is_null, _, rows in counted if is_null),
@@ -86,24 +82,20 @@ def count_spellings(table: DuckDBTable, user: str, grammar: CellGrammar) -> Spel
 
     Raises: `UnknownColumn` if `user` is not a column.
     """
-    import duckdb
-
-    with duckdb.connect(":memory:") as connection:
-        table.attach(connection)
-        with connection.cursor() as cursor:
-            if table.describe(cursor).column(user).kind is not Kind.TEXT:
-                return None
-            plain = f"lower(trim(cell, {sql_text(BLANKS)}))"
-            row = cursor.execute(
-                f"WITH cells AS (SELECT DISTINCT {filled_cell(quoted(user), grammar)} AS cell "
-                f"FROM {table.relation(cursor, (user,))}), "
-                f"users AS (SELECT COUNT(*) AS ways, MIN(cell) AS first, MAX(cell) AS second FROM cells "
-                f"WHERE {plain} <> '' GROUP BY CASE WHEN regexp_full_match({plain}, '{_NUMBER}') "
-                rf"THEN regexp_replace({plain}, '^[+]?0*([0-9]+)([.]0*)?$', '\1') ELSE {plain} END) "
-                "SELECT COUNT(*), MIN(first), ARG_MIN(second, first), "
-                f"(SELECT COUNT(*) FROM cells WHERE NOT regexp_full_match({plain}, '|{_NUMBER}')) "
-                "FROM users WHERE ways > 1"
-            ).fetchone()
+    with scanning(table) as connection, connection.cursor() as cursor:
+        if table.describe(cursor).column(user).kind is not Kind.TEXT:
+            return None
+        plain = f"lower(trim(cell, {sql_text(BLANKS)}))"
+        row = cursor.execute(
+            f"WITH cells AS (SELECT DISTINCT {filled_cell(quoted(user), grammar)} AS cell "
+            f"FROM {table.relation(cursor, (user,))}), "
+            f"users AS (SELECT COUNT(*) AS ways, MIN(cell) AS first, MAX(cell) AS second FROM cells "
+            f"WHERE {plain} <> '' GROUP BY CASE WHEN regexp_full_match({plain}, '{_NUMBER}') "
+            rf"THEN regexp_replace({plain}, '^[+]?0*([0-9]+)([.]0*)?$', '\1') ELSE {plain} END) "
+            "SELECT COUNT(*), MIN(first), ARG_MIN(second, first), "
+            f"(SELECT COUNT(*) FROM cells WHERE NOT regexp_full_match({plain}, '|{_NUMBER}')) "
+            "FROM users WHERE ways > 1"
+        ).fetchone()
     assert row is not None, "an aggregate without groups has a row"
     users, first, second, others = row
     return Spellings(users=int(users), first=first, second=second, are_numbers=others == 0) if users else None
