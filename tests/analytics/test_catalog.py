@@ -89,6 +89,15 @@ def test_the_command_line_reads_it(folder):
     assert {each["source"] for each in found["bounds"]} == {"catalog"}
 
 
+@pytest.mark.parametrize("table", ["public.visits", '"db"."public"."visits"', "Visits"])
+def test_the_command_line_finds_a_declared_table_as_business_tools_write_it(folder, table):
+    """A schema before the table's name, or a capital, was answered with "say which column tells users apart"."""
+    text = f"SELECT country, COUNT(*) AS n FROM {table} GROUP BY country"
+    found = json.loads(run("sql", text, "--catalog", folder / "catalog.toml", "--epsilon", 1, "--json").stdout)
+    assert {row["country"] for row in found["rows"]} == {"NO", "SE", "DK"}
+    assert {each["source"] for each in found["bounds"]} == {"catalog"}
+
+
 def test_a_report_reads_it(folder, monkeypatch):
     from setwise.reports.report import read_report
     from setwise.reports.run import preview_report

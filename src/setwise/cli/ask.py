@@ -86,6 +86,7 @@ def sql(**arguments: Any) -> None:  # noqa: ANN401 - each of its own type, as de
     from setwise.analytics.askable import SqlWords
     from setwise.analytics.present.plot import check_picture
     from setwise.analytics.present.text import question_in_words
+    from setwise.analytics.sql.from_clause.names import matching_name
     from setwise.analytics.sql.parser import TableFacts, parse_sql
 
     text, explain = _read_query(arguments.pop("query")), arguments.pop("explain")
@@ -105,8 +106,9 @@ def sql(**arguments: Any) -> None:  # noqa: ANN401 - each of its own type, as de
     private = {join.table: tables[join.table] for join in joins if join.table in tables}
     sources = {**({} if catalog is None else catalog.public), **public, **private}
     joined = {join.table: sources[join.table] for join in joins if join.table in sources}
-    if catalog is not None and statement.table in catalog.tables and statement.table not in tables:
-        source = statement.table
+    declared = None if catalog is None else matching_name(statement.table, catalog.tables)
+    if declared is not None and statement.table not in tables:
+        source = declared
     else:
         source, catalog = table_path(statement.table, tables, arguments["engine"]), None
     common = CommonOptions(table=source, user=statement.user, preview=explain, **arguments)
@@ -142,10 +144,13 @@ def _read_catalog(path: str | None, text: str, user: str | None) -> "tuple[Catal
     if path is None:
         return None, user
     from setwise.analytics.catalog import read_catalog
+    from setwise.analytics.sql.from_clause.names import matching_name
     from setwise.analytics.sql.syntax import table_names
 
     catalog = read_catalog(path)
-    named = [catalog.tables[name].user for name in table_names(text) if name in catalog.tables]
+    # A BI tool writes "public"."films", and an analyst Films, for the table that the catalog calls films.
+    declared = [matching_name(name, catalog.tables) for name in table_names(text)]
+    named = [catalog.tables[name].user for name in declared if name is not None]
     return catalog, named[0] if user is None and named else user
 
 
