@@ -29,8 +29,8 @@ from fractions import Fraction
 from pathlib import Path
 
 import setwise
-from setwise.analytics.planning.plan import Plan, plan_query
 from setwise.analytics.planning.joint_pricing import price
+from setwise.analytics.planning.plan import Plan, plan_query
 from setwise.analytics.query import Contributions
 from setwise.analytics.schema import Column, Kind, Schema
 from setwise.analytics.sql.parser import parse_sql

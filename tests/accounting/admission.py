@@ -5,10 +5,10 @@ from enum import StrEnum
 from fractions import Fraction
 
 from setwise.accounting.brackets import UNIT, up
-from setwise.accounting.zcdp_filter import Spent, ZcdpFilter
 from setwise.accounting.guarantees import Use
 from setwise.accounting.prices import after_paying
 from setwise.accounting.wallet import Wallet, wallet_shortage
+from setwise.accounting.zcdp_filter import Spent, ZcdpFilter
 from setwise.errors import BudgetExhausted
 
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from setwise.accounting.compose import compose
 from setwise.accounting.conversions import optimised_delta
-from setwise.accounting.zcdp_filter import Spent, ZcdpOdometer, filter_parameters
 from setwise.accounting.guarantees import ApproxDP, Gaussian, PureDP, Use, ZeroConcentratedDP
+from setwise.accounting.zcdp_filter import Spent, ZcdpOdometer, filter_parameters
 from setwise.errors import BudgetExhausted, InvalidParameter
 from tests.accounting.admission import AdmittingFilter
 from tests.accounting.strategies import approximate, gaussians, laplaces, pure, ranges, uses_of

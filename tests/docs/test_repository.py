@@ -87,7 +87,7 @@ def test_every_file_that_a_page_names_exists():
 
 def test_every_mutant_changes_one_place(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "tests" / "mutants")
-    for module in ("mechanism_mutants", "statistics_mutants", "accounting_mutants"):
+    for module in ("mechanism_mutants", "series_mutants", "statistics_mutants", "accounting_mutants"):
         for mutant in resolve_name(f"{module}:MUTANTS"):
             text = (ROOT / "src" / "setwise" / mutant.room / mutant.file).read_text(encoding="utf-8")
             assert text.count(mutant.before) == 1, mutant.name

@@ -19,10 +19,11 @@ from pathlib import Path
 from accounting_mutants import MUTANTS as ACCOUNTING
 from mechanism_mutants import MUTANTS as MECHANISMS
 from mutant import Mutant
+from series_mutants import MUTANTS as SERIES
 from statistics_mutants import MUTANTS as STATISTICS
 
 ROOT = Path(__file__).resolve().parents[2]
-MUTANTS = MECHANISMS + STATISTICS + ACCOUNTING
+MUTANTS = MECHANISMS + SERIES + STATISTICS + ACCOUNTING
 TESTS = ROOT / "tests" / "mechanisms"
 FASTEST_FIRST = (
     "recorder",

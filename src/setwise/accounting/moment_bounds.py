@@ -154,9 +154,9 @@ def filter_bounds(kinds: ClassifiedUses) -> Iterator[Bound]:
     # A filter whose budget is exactly the sum that the uses in `kinds` need admits all these uses, and its promise is
     # the bound.
     uses = kinds.uses
-    from setwise.accounting.zcdp_filter import filter_parameters
     from setwise.accounting.methods.gaussian_majorant import in_any_order
     from setwise.accounting.wallet import gaussian_of
+    from setwise.accounting.zcdp_filter import filter_parameters
 
     spent = filter_parameters(uses)
     size = in_any_order([(use.guarantee, use.count) for use in uses])

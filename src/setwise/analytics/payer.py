@@ -14,8 +14,8 @@ from fractions import Fraction
 from typing import Any, Protocol, TypeVar
 
 from setwise.accounting.brackets import CertifiedBound, Interaction, up
-from setwise.accounting.zcdp_filter import ZcdpOdometer, filter_parameters
 from setwise.accounting.guarantees import Use, merged
+from setwise.accounting.zcdp_filter import ZcdpOdometer, filter_parameters
 from setwise.analytics.budget import AskedBudget, default_delta
 from setwise.errors import BudgetExhausted, InvalidParameter, KeyConflict, SetwiseError, Unattainable
 from setwise.ledger.account import Receipt

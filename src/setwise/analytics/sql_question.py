@@ -10,8 +10,8 @@ from setwise.analytics.budget import AskedBudget, Budget, Draws
 from setwise.analytics.engines.connect import Source, open_engine
 from setwise.analytics.execute import Reader, StatementPart
 from setwise.analytics.payer import first_payable, payable_plan
-from setwise.analytics.planning.plan import ExecutablePlan, Plan
 from setwise.analytics.planning.joint_pricing import JointPlan, plan_together
+from setwise.analytics.planning.plan import ExecutablePlan, Plan
 from setwise.analytics.query import Query
 from setwise.analytics.schema import Kind, Schema
 from setwise.analytics.sql.core import Core, SelectSource

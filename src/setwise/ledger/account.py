@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection
 
-from setwise.accounting.zcdp_filter import filter_parameters
 from setwise.accounting.guarantees import Guarantee, Use, largest_loss, merged
 from setwise.accounting.notation import as_uses, format_use
 from setwise.accounting.promises import epsilon_at_delta
+from setwise.accounting.zcdp_filter import filter_parameters
 from setwise.errors import BudgetExhausted, InvalidParameter, KeyConflict, StoreFailed
 from setwise.ledger.amounts import Totals
 from setwise.ledger.cap import CapBalance, SharedCap

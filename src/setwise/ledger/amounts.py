@@ -13,7 +13,6 @@ from typing import Protocol
 
 from setwise.accounting.brackets import cover_rounding, down, float_above, float_below, up
 from setwise.accounting.checks import SMALLEST_EPSILON
-from setwise.accounting.zcdp_filter import Spent, ZcdpFilter, filter_parameters
 from setwise.accounting.guarantees import (
     ApproxDP,
     DiscreteLaplace,
@@ -28,6 +27,7 @@ from setwise.accounting.guarantees import (
 from setwise.accounting.prices import after_paying, wallet_before
 from setwise.accounting.promises import rounded_down, rounded_up
 from setwise.accounting.wallet import FAILURE_SHARE, SMALLEST_WALLET, Wallet, gaussian_of, wallet_shortage
+from setwise.accounting.zcdp_filter import Spent, ZcdpFilter, filter_parameters
 from setwise.errors import Unattainable
 
 UNITS = 2**60

@@ -8,9 +8,9 @@ from typing import Self, TextIO
 
 from sqlalchemy import Table, func, select
 
-from setwise.accounting.zcdp_filter import Spent
 from setwise.accounting.guarantees import Guarantee, Use
 from setwise.accounting.promises import USER
+from setwise.accounting.zcdp_filter import Spent
 from setwise.errors import AccountExists, InvalidParameter, UnknownAccount
 from setwise.ledger.account import Account
 from setwise.ledger.amounts import Totals, zcdp_totals

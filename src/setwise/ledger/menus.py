@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from setwise.accounting.brackets import float_above
-from setwise.accounting.zcdp_filter import Spent
 from setwise.accounting.guarantees import ApproxDP, Guarantee, Use, ZeroConcentratedDP, total_loss
 from setwise.accounting.menu import Menu, MenuItem
 from setwise.accounting.notation import as_uses, format_use, parse_use
+from setwise.accounting.zcdp_filter import Spent
 from setwise.errors import InvalidParameter, Unattainable
 from setwise.ledger.amounts import (
     FAILURE,

@@ -15,8 +15,8 @@ from setwise.accounting.brackets import CertifiedBound, Interaction, down, up
 from setwise.accounting.checks import LARGEST_EPSILON, SMALLEST_EPSILON
 from setwise.accounting.classified_uses import classify
 from setwise.accounting.compose import compose
-from setwise.accounting.zcdp_filter import Spent, ZcdpOdometer, filter_parameters
 from setwise.accounting.guarantees import Use, largest_loss
+from setwise.accounting.zcdp_filter import Spent, ZcdpOdometer, filter_parameters
 from setwise.errors import Unattainable
 from setwise.ledger.terms import Terms
 

@@ -15,9 +15,9 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Literal, assert_never, get_args
 
-from setwise.accounting.zcdp_filter import Spent
 from setwise.accounting.guarantees import Use, total_loss
 from setwise.accounting.wallet import Wallet
+from setwise.accounting.zcdp_filter import Spent
 from setwise.errors import InvalidParameter
 from setwise.ledger.amounts import (
     FAILURE,

@@ -15,10 +15,10 @@ from sqlalchemy import Connection, select
 from setwise.accounting.brackets import CertifiedBound, Interaction, down, up
 from setwise.accounting.checks import check_count, check_delta
 from setwise.accounting.compose import compose
-from setwise.accounting.zcdp_filter import Spent, filter_parameters
 from setwise.accounting.guarantees import ApproxDP, Gaussian, PureDP, Use, ZeroConcentratedDP, largest_loss, merged
 from setwise.accounting.notation import format_use
 from setwise.accounting.promises import USER, promise_for_unit, promise_in_words
+from setwise.accounting.zcdp_filter import Spent, filter_parameters
 from setwise.errors import InvalidParameter, Unattainable
 from setwise.ledger.amounts import Totals, WalletTotals
 from setwise.ledger.odometer import failure_probability, pathwise_odometer, stopping_odometer, sum_of_charges

@@ -5,8 +5,8 @@ Privacy filters, for parameters chosen on the fly, are compared with the optimum
 
 from setwise.accounting.brackets import Progress
 from setwise.accounting.compose import compose
-from setwise.accounting.zcdp_filter import ZcdpOdometer
 from setwise.accounting.notation import as_uses
+from setwise.accounting.zcdp_filter import ZcdpOdometer
 from setwise.paper import chart
 from setwise.paper.figure import Cell, Claim, ClaimRelation, Figure, Table
 from setwise.paper.formulas import paper_epsilon

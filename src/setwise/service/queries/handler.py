@@ -21,8 +21,8 @@ from setwise.analytics.execute import StatementPart, execute, execute_parts
 from setwise.analytics.filter.expression import Filter
 from setwise.analytics.payer import first_payable, payable_plan, suggest_budget
 from setwise.analytics.planning.bounds_search import SearchMemory, has_open_bounds
-from setwise.analytics.planning.plan import ExecutablePlan, Plan
 from setwise.analytics.planning.joint_pricing import JointPlan
+from setwise.analytics.planning.plan import ExecutablePlan, Plan
 from setwise.analytics.query import Query
 from setwise.analytics.request_identity import TableIdentity, request_text
 from setwise.analytics.rows.derivation import NOT_DERIVED, Derivation

@@ -18,8 +18,8 @@ from setwise.accounting.methods.moments import subgaussian_sum
 from setwise.accounting.notation import as_uses, format_use, use_in_words
 from setwise.analytics.budget import AskedBudget, Budget, Within
 from setwise.analytics.filter.expression import Filter
-from setwise.analytics.planning.plan import ExecutablePlan, plan_query
 from setwise.analytics.planning.joint_pricing import JointPlan, plan_together
+from setwise.analytics.planning.plan import ExecutablePlan, plan_query
 from setwise.analytics.planning.within import plan_within
 from setwise.analytics.query import Query
 from setwise.analytics.schema import Schema
