@@ -80,10 +80,10 @@ class _Balances:
     """The balances that decide whether an account can pay for a charge, all read in one transaction.
 
     - `state` is "open", "frozen" or "closed".
-    - `spent` maps each balance to the units spent from it in the budget period `period`; most full balances have 2^60
-      units.
-    - `cap` is a `CapBalance` for a cap (the joint budget of a dataset's accounts), the units spent of each balance for
-      a zCDP cap, and None without a cap.
+    - `spent` maps each balance of the account to the units spent from it in the budget period `period`. Most balances
+      are divided into 2^60 units.
+    - `cap` is what remains of the cap, the joint budget of the dataset's accounts. If that budget adds up zCDP, it is
+      the units spent from each balance of the cap instead. It is None if the dataset has no cap.
     """
 
     state: str
@@ -155,8 +155,8 @@ class Account:
     def check_dataset(self, known_as: str) -> None:
         """Raise `InvalidParameter` unless this account may pay for questions about the dataset named `known_as`.
 
-        An account opened for a dataset pays only for its data, under any registered name. An account opened for none
-        does not pay for data that has accounts or a cap (joint budget), whose joint promise would not include it.
+        An account opened for a dataset pays for this data only, under any name of it. An account opened for no dataset
+        does not pay for data with accounts or a cap (joint budget), whose joint promise would not cover its charges.
         """
         with self._store.reading() as connection:
             check_pays(connection, account=self.name, dataset=self._terms.dataset, known_as=known_as)
@@ -167,11 +167,11 @@ class Account:
         `key` is the idempotency key: a second call with the same arguments charges nothing more. Its receipt has the
         stored answer, or None if there is none; the question may then be run again.
         Requires: `request` is a text that identifies the whole question: what is run, and on which data. It must be
-        fixed now, because the price may be too low for a question that is chosen after later answers are seen
-        (docs/optimal-composition.md, Theorem 7); pay for that with `reserve`. Gaussian noise costs the same in both.
-        Raises `KeyConflict` for another request or other uses under a used key, `InvalidParameter` for a use that is
-        not registered, `BudgetExhausted` if the account or its cap (the joint budget of a dataset's accounts) cannot
-        pay, and `StoreFailed` if the database refuses the charge 50 times although the balances can pay.
+        fixed now: for a question that is chosen after later answers are seen, the price may be too low, except for
+        Gaussian noise (docs/optimal-composition.md, Theorem 7). Pay for such a question with `reserve`.
+        Raises `KeyConflict` for another request or other uses under a used key, `InvalidParameter` for a kind of use
+        that the account never pays for, `BudgetExhausted` if the account or its cap (the joint budget of a dataset's
+        accounts) cannot pay, and `StoreFailed` if the database refuses the charge 50 times although both can pay.
         """
         check_name(key, "key")
         check_text(request, "request")
@@ -267,12 +267,12 @@ class Account:
     def _pay_cap(
         connection: Connection, cap: SharedCap, uses: tuple[Use, ...], slice_units: dict[str, int], rule: Rule
     ) -> tuple[dict[str, int], dict[str, int]]:
-        """Return (refill, price) for a charge of `uses` from an account's slice of the cap, in units of each balance.
+        """Return (refill, price): what an account's slice first needs from the cap, and what it then pays for `uses`.
 
         The cap is the joint budget of a dataset's accounts, and a slice the part of it reserved for one account.
-        - `refill` is what the caller must first move from the cap into the slice; the slice then pays `price`.
-        - `slice_units` are the units (2^60 in a full balance) in the slice now.
-        - `rule` says which of the cap's balances may pay.
+        - `refill` and `price` map each balance to units, 2^60 of which are a full balance; `refill` may be empty.
+        - `slice_units` maps each balance to the units of it that are in the slice now.
+        - `rule` says which balances pay: the Gaussian wallet (mu squared), the sum of epsilons, or both.
         Raises `Refused` if even the refilled slice cannot pay.
         """
         slice_price = cap.totals.pay(uses, slice_units, rule)
@@ -469,7 +469,7 @@ class Account:
     def count_more(self, uses: Sequence[Use]) -> int:
         """Return how many more charges of `uses` the account and its cap (joint budget) can surely pay, at most 2^20.
 
-        `uses` are the privacy guarantees, with counts, of one charge.
+        `uses` are the guarantees, with counts, of one charge. All charges are priced as one, which is never cheaper.
         """
         period = self.status().period
         with self._store.reading() as connection:
@@ -504,11 +504,11 @@ class Account:
             return self._explain_shortage(self._balances(connection, period), wanted)
 
     def warning(self, uses: Iterable[Use | Guarantee | str]) -> str | None:
-        """Return a sentence that warns if charging `uses` would end a way of paying for every account on the dataset.
+        """Return a warning if a charge of `uses` closes one of two ways of paying to all accounts on the dataset.
 
-        The joint budget of a dataset's accounts pays from a Gaussian budget (mu squared), or from a sum of epsilons. A
-        charge that only one of the two can pay ends the other for good. The result is None if neither would end, if the
-        joint budget cannot pay at all, or if the dataset has no such joint budget.
+        The joint budget of a dataset's accounts pays from a Gaussian budget (mu squared) and as a sum of epsilons. A
+        charge that can be paid in only one of these two ways closes the other way for good. The result is None if the
+        charge closes no way, if the joint budget cannot pay at all, or if the dataset has no such joint budget.
         """
         if not isinstance(self._cap, SharedCap):
             return None
@@ -530,10 +530,10 @@ class Account:
         return f"<setwise {self._terms.kind} account {self.name!r}{dataset}, {promise}{every}>"
 
     def odometer_after(self, uses: Sequence[Use]) -> float:
-        """Return a quick upper bound on the epsilon of `uses`, as if the account had paid for nothing else so far.
+        """Return an upper bound on the epsilon of `uses` at the account's delta, if nothing else were ever paid for.
 
-        `uses` are privacy guarantees with counts; without uses the bound is 0. It holds at the account's delta. The
-        odometer in the account's `status` may be larger, because the ledger rounds spent balances up.
+        `uses` are privacy guarantees with counts; without uses the bound is 0. A page draws this bound after each
+        charge. `status` may state more for the same charges, because the ledger rounds what is spent up to units.
         """
         merged_uses = merged(uses)
         largest = largest_loss((use.guarantee, use.count) for use in merged_uses)

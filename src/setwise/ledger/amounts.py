@@ -44,8 +44,8 @@ _DIGITS = 4
 class BudgetTotals(Protocol):
     """The budget of an account, or of a cap (the joint budget of a dataset's accounts): a limit for each named balance.
 
-    A balance, such as "wallet" (mu squared), counts one kind of privacy loss in units; most have 2^60 units when full.
-    The argument `amounts` of methods maps each balance to units: those that remain in `largest`, else those spent.
+    A balance, such as "wallet" (mu squared), counts one kind of privacy loss; most are divided into 2^60 units. The
+    argument `amounts` maps each balance to units: in the method `largest` to those that remain, else to those spent.
     """
 
     # Implemented by `Totals` (sums of zCDP), `WalletTotals` (a Gaussian wallet), `MenuTotals` (a fixed list of uses
@@ -57,9 +57,9 @@ class BudgetTotals(Protocol):
 
     @property
     def most_rho(self) -> float:
-        """The largest zCDP rho, approximately, that the charges to this budget can have together.
+        """About the largest zCDP rho that all charges to this budget can have together.
 
-        The odometer (the bound on the epsilon drawn so far) is tuned to be tightest near this rho.
+        A bound on the epsilon spent so far (an odometer) holds for every rho, and is made tightest near this rho.
         """
         ...
 
@@ -69,10 +69,10 @@ class BudgetTotals(Protocol):
         ...
 
     def lines(self) -> dict[str, int]:
-        """Return the size in units of each named balance, before anything is spent; 0 for a balance that is not in use.
+        """Return the size in units of each named balance, before anything is spent; a balance of size 0 pays nothing.
 
-        Most balances have 2^60 units. The balance "menu" of a menu account and "rule" of a cap (joint budget) have
-        fewer.
+        Most balances have 2^60 units. The balance "menu" of an account that pays for a fixed list of uses has other
+        units, and the balance "rule", which records how a cap (joint budget) pays, has 3 or 0.
         """
         ...
 
@@ -103,8 +103,8 @@ class BudgetTotals(Protocol):
     def spent_as(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
         """Return privacy guarantees, with counts, whose composition bounds the privacy loss of all charges so far.
 
-        People are shown these instead of units. The tuple is empty if nothing was spent, or if a menu account no longer
-        knows its sum. `amounts` maps each balance to the units spent from it.
+        People are shown these instead of units. The tuple is empty if nothing was spent, or if an account that pays for
+        a fixed list of uses has spent more than it records. `amounts` maps each balance to the units spent from it.
         """
         ...
 
@@ -146,9 +146,8 @@ class AccountTotals(BudgetTotals, Protocol):
 class Totals:
     """The budget of an account, or of a cap (a dataset's joint budget), that adds up zCDP parameters: a zCDP filter.
 
-    - `rho`, an exact float, is the most that the rhos of all charges may add up to.
-    - `failure`, too, is exact. It bounds the probability that any mechanism fails outright, which may reveal
-      everything.
+    - `rho` is the most that the zCDP parameters rho of all charges may add up to.
+    - `failure` is the most that the probabilities of outright failures (which may reveal everything) may add up to.
     """
 
     rho: float
@@ -164,8 +163,8 @@ class Totals:
     def price(self, uses: Iterable[Use], spent: Mapping[str, int]) -> dict[str, int]:  # noqa: ARG002 - as of wallets
         """Return the units that `uses` (privacy guarantees with counts) take from the balances "rho" and "failure".
 
-        The price is rounded up, and does not depend on `spent`. If it is above a whole balance of 2^60 units, the
-        result is 2^60 + 1 units, so that the database refuses the charge.
+        The price is rounded up, and does not depend on `spent`. A price above 2^60 units, a full balance, is cut to
+        2^60 + 1 units, which the database refuses as well.
         Theorem: WhitehouseRaRoWu23.
         """
         rho, failure = zcdp_sums(uses)
@@ -195,7 +194,7 @@ class Totals:
     def worth(self, amounts: Mapping[str, int]) -> Spent:
         """Return the zCDP rho and the failure probability of all charges so far, each rounded up.
 
-        `amounts` has the units spent of the balances "rho" and "failure", of 2^60 each.
+        `amounts` maps the balances "rho" and "failure" to the units spent from them; a full balance has 2^60 units.
         """
         return Spent(worth_above(amounts[RHO], self.rho), worth_above(amounts[FAILURE], self.failure))
 
@@ -237,7 +236,7 @@ class Totals:
     def largest(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
         """Return the largest zCDP guarantee that the remaining units can pay; () if none.
 
-        `amounts` has the remaining units of the balances "rho" and "failure", of 2^60 each.
+        `amounts` maps the balances "rho" and "failure" to the units that remain; a full balance has 2^60 units.
         """
         rho, failure = worth_below(amounts[RHO], self.rho), worth_below(amounts[FAILURE], self.failure)
         return (Use(ZeroConcentratedDP(rho=rho, delta=failure)),) if rho or failure else ()
@@ -245,13 +244,13 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class WalletTotals:
-    """The budget of an account with a Gaussian wallet, as exact floats.
+    """The budget of an account with a Gaussian wallet. Its limits are exactly these floats: no rounding is added.
 
     - `wallet` is a mu^2: all that the wallet pays for reveals no more than one Gaussian mechanism of this mu.
     - `limit` is an epsilon: charges that the wallet cannot pay are still accepted while the largest losses of all
       charges add up to at most `limit`.
     - `failure` bounds the probability that any mechanism fails outright, which may reveal everything.
-    - `rho` limits nothing: it is the size of the balance that records the zCDP of the charges.
+    - `rho` is the size of a balance that only records the zCDP of the charges, and never refuses one.
     """
 
     wallet: float
@@ -295,11 +294,11 @@ class WalletTotals:
         return amounts
 
     def covers(self, uses: Sequence[Use], remaining: int, price: int) -> bool:
-        """Return whether `price` units of the wallet (mu squared) are enough for `uses`, to verify a recorded charge.
+        """Return whether `price` units of the wallet (mu squared) are enough to pay for `uses`.
 
-        `uses` are privacy guarantees with counts, and `remaining` are the wallet's units before the payment, of 2^60.
-        The recorded price need not equal a price computed here, because the machine that recorded it may round
-        otherwise.
+        `uses` are privacy guarantees with counts, and `remaining` are the wallet's units before the payment; a full
+        wallet has 2^60. Verification calls this for the recorded price of a charge, which need not equal the price that
+        is computed here, because another machine may round otherwise.
         """
         # Every price has a margin, which is larger than the difference between the math libraries of two platforms. So
         # a payment that another platform computed is enough here, too.
@@ -315,10 +314,10 @@ class WalletTotals:
         return Fraction(needed) + sum(use.count * Fraction(use.guarantee.price(0.0)) for use in fixed) <= before
 
     def _after_paying(self, uses: Sequence[Use], remaining: int) -> int | None:
-        """Return the units of the wallet (mu squared) that remain after a payment for `uses`, or None if too few.
+        """Return the units of the wallet (mu squared) that remain after it pays for `uses`; None if it cannot pay.
 
-        The payment is taken from `remaining` units, of 2^60, and is enough for any order of the `uses` (privacy
-        guarantees with counts).
+        `uses` are privacy guarantees with counts, which may be asked in any order. `remaining` are the wallet's units
+        before the payment; a full wallet has 2^60.
         """
         fixed = [use for use in uses if isinstance(use.guarantee, Gaussian)]
         varied = [use for use in uses if not isinstance(use.guarantee, Gaussian)]
@@ -337,10 +336,9 @@ class WalletTotals:
         return None if after is None else min(remaining, math.floor(Fraction(after) * UNITS / Fraction(self.wallet)))
 
     def _loss_units(self, uses: Sequence[Use]) -> int | None:
-        """Return the sum of the largest privacy losses (epsilons) of `uses` in units, rounded up, or None.
+        """Return the sum of the largest privacy losses of `uses` in units, rounded up; None if a loss is unbounded.
 
-        `uses` are privacy guarantees with counts. 2^60 units stand for the epsilon `limit`. None if some loss is
-        unbounded.
+        `uses` are privacy guarantees with counts. 2^60 units stand for the epsilon `limit`.
         """
         total = total_loss((use.guarantee, use.count) for use in uses)
         return None if total is None else whole_units(total, self.limit)
@@ -436,7 +434,8 @@ def wallet_as_uses(wallet: float, failure: float) -> tuple[Use, ...]:
 def spent_of_wallet(wallet: float, failed: float) -> tuple[Use, ...]:
     """Return what was spent of a Gaussian wallet as two guarantees: Gaussian noise, and (0, `failed`)-DP.
 
-    `wallet` is the spent mu^2 of the noise. A guarantee is left out if its argument is 0, or too small for any noise.
+    `wallet` is the spent mu^2. The noise is left out if `wallet` is below 1e-12, and the second guarantee if `failed`
+    is 0.
     """
     guarantees: list[Guarantee] = [gaussian_of(wallet)] if wallet >= SMALLEST_WALLET else []
     if failed:
@@ -456,8 +455,8 @@ def spent_of_sum(summed: float, failed: float) -> tuple[Use, ...]:
 def largest_of_wallet(wallet: float, summed: float, failure: float) -> tuple[Use, ...]:
     """Return the largest guarantees that remaining balances can pay together: Gaussian noise, and (0, `failure`)-DP.
 
-    `wallet` is the remaining mu^2 of the noise. If it is too small for any noise, the first guarantee is pure DP with
-    epsilon = `summed` instead, the remaining sum of epsilons. A balance of 0 adds no guarantee.
+    `wallet` is the remaining mu^2. If it is below 1e-12, the first guarantee is instead pure DP, whose epsilon is
+    `summed`, the remaining sum of epsilons. A balance with nothing left adds no guarantee.
     """
     guarantees: list[Guarantee] = []
     if wallet >= SMALLEST_WALLET:
@@ -515,7 +514,8 @@ def wallet_totals(*, epsilon: float, delta: float, failure_share: float = FAILUR
 def zcdp_sums(uses: Iterable[Use]) -> tuple[Fraction, Fraction]:
     """Return the exact sums of the zCDP rho and of the failure probability of `uses` (privacy guarantees with counts).
 
-    A positive xi (the constant in (xi, rho)-zCDP) is added to rho, and a negative xi is ignored.
+    A use that is (xi, rho)-zCDP counts as rho + xi, or as rho if the constant xi is negative: it is then zCDP with this
+    single parameter.
     """
     rho = failure = Fraction(0)
     for use in uses:
@@ -592,9 +592,9 @@ def worth_above(units: int, total: float) -> float:
 
 
 def recorded_sum(units: int, total: float) -> float:
-    """Return the sum of charges, rounded up, from a balance that records this sum but refuses no charge.
+    """Return the sum of charges that a balance has recorded, rounded up; infinity if the balance is used up.
 
-    `units` are the units spent, and `total` is the amount of a full balance (2^60 units). A charge larger than what
-    remains of the balance uses it up. The sum is then unknown, and the result is infinity.
+    `units` are the units spent, and `total` is the amount of a full balance (2^60 units). The balance refuses no
+    charge: one that is larger than what remains uses it up, and the sum is then unknown.
     """
     return worth_above(units, total) if units < UNITS else math.inf

@@ -22,13 +22,13 @@ from setwise.ledger.terms import WHOLE_LIFE, slice_balances, slice_movements
 class CapBalance:
     """What remains of a dataset's cap, the joint budget of all its accounts.
 
-    The cap has several balances, such as "wallet" (mu squared); a full balance has 2^60 units.
+    The cap has several balances, such as "wallet" (mu squared); a full balance has 2^60 units. An account is identified
+    by the number of the record that opened it.
 
     - `free` maps each balance to the units that are reserved for no account.
-    - `held` has, per account, such a mapping of the units reserved for it. An account's key is the number of its
-      opening record.
-    - `names` are the accounts' names, by the same keys.
-    - `at` are the timestamps of the accounts' last entries (microseconds since 1970), by the same keys.
+    - `held` maps the number of each account with reserved units to a dict: balance name to units reserved for it.
+    - `names` maps these numbers to the accounts' names.
+    - `at` maps them to the timestamps of the accounts' last entries, in microseconds since 1970.
     - `rule` says which balances still pay: the Gaussian wallet (mu squared), the sum of epsilons, or both.
     """
 
@@ -126,8 +126,9 @@ class SharedCap:
 
         - `account` is the number of the record that opened the account, and `name` the account's name.
         - `at` is the timestamp of the entry, in microseconds since 1970.
-        - `wanted` maps each balance to the units that the cap needs, of 2^60 in a full balance. At least half of the
-          slice is moved even if less is needed, so that the cap need not ask again soon. None moves the whole slice.
+        - `wanted` maps balances to the units that the cap needs; a full balance has 2^60. At least half of the slice's
+          units of such a balance are moved even if the cap needs fewer, so that it need not ask again soon. None moves
+          the whole slice.
         """
 
         def amounts(slice_units: Mapping[str, int]) -> dict[str, int]:
@@ -179,10 +180,10 @@ class SharedCap:
                 lacking -= max(min(lacking, held), held // 2)
 
     def keep_rule(self, account: int, name: str, rule: Rule, at: int) -> bool:
-        """Let only one of the two balances of a cap pay from now on; return False if that was impossible.
+        """Let only one of the two balances of the cap pay from now on; return False, changing nothing, if it cannot.
 
-        A cap is the joint budget of a dataset's accounts. It is impossible, and nothing changes, if a balance was
-        dropped before or if the account is not open.
+        The cap is the joint budget of a dataset's accounts. This fails if one of the two balances was dropped before,
+        if the cap was set up to pay from one only, or if the account is not open.
         - `rule` is the balance that still pays: the Gaussian wallet (mu squared) or the sum of epsilons.
         - `account` is the number of the record that opened an account under the cap, and `name` the account's name. The
           decision is recorded as an entry of this account.

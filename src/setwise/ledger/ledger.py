@@ -124,12 +124,12 @@ class Ledger:
         - `analyst` and `dataset` say whose account this is and which data it may pay for; either may be empty.
         - With `period` ("month", for example; None: never) all the uses are available again in every calendar period
           (UTC), and the promise is per period.
-        - `wallet`, if not 0, is a mu: besides the registered uses, the account then pays for any others that together
-          reveal at most as much as one Gaussian mechanism of this mu.
-        - `failure` bounds the probability that any of these others fails outright, which may reveal everything.
-        - `unit` is the unit of privacy that is protected: "user", or a part of a user such as "user,day".
+        - `wallet`, if not 0, is a mu: the account then also pays for uses that are not registered, as long as these
+          reveal together at most as much as one Gaussian mechanism of this mu.
+        - `failure` bounds the probability that any unregistered use fails outright, which may reveal everything.
+        - `unit` is what is protected: "user", or a part of a user such as "user,day"; all accounts on a dataset agree.
         Theorem: docs/optimal-composition.md, Theorem 7, for the wallet.
-        Raises `AccountExists` for a taken name, `InvalidParameter` for a wrong argument or another unit on the dataset.
+        Raises `AccountExists` for a taken name, and `InvalidParameter` for a wrong argument.
         """
         return self.open_account(
             setwise_terms(
@@ -161,15 +161,15 @@ class Ledger:
     ) -> AccountStatus:
         """Open an account that pays for mechanisms of any parameters up to a budget (epsilon, delta).
 
-        - `rule` says how charges add up. "wallet" pays from a Gaussian budget (mu squared), or while the largest losses
-          of all charges add up to at most epsilon.
+        - `rule` says how charges add up. With "wallet", all charges must fit into a Gaussian budget (mu squared), or
+          their largest privacy losses must add up to at most epsilon.
         - `rule` "zcdp" adds up zCDP parameters. It pays for less, but also for guarantees that are known only as zCDP.
         - `rule` "menu" pays only for uses that lose no more privacy than a guarantee in `menu` (pure DP or
           bounded-range). For a few known sizes of uses, it pays for more uses than "wallet".
         - `failure_share` is the share of delta for outright failures (which may reveal everything); None: a default.
         - `period`, `analyst`, `dataset` and `unit` are as in `open_setwise`.
         Theorem: WhitehouseRaRoWu23 for zCDP, docs/optimal-composition.md, Theorem 7, for wallets, and "Menu accounts".
-        Raises `AccountExists` for a taken name, `InvalidParameter` for a wrong argument or another unit on the dataset.
+        Raises `AccountExists` for a taken name, and `InvalidParameter` for a wrong argument.
         """
         return self.open_account(
             filter_terms(
@@ -200,11 +200,11 @@ class Ledger:
         """Set a cap on a dataset: one joint budget (epsilon, delta), for good, for all its accounts, of all analysts.
 
         A cap is set before the first account on the dataset is opened. Every charge to an account on the dataset is
-        also paid from the cap, and never returned to the cap.
+        also paid from the cap. What is refunded to an account is not refunded to the cap.
         - `rule` ("wallet" or "zcdp") and `failure_share` are as in `open_filter`.
         - `keep` says how a cap under the rule "wallet" pays: from a Gaussian budget in mu squared ("wallet"), from a
-          sum of epsilons ("sum"), or in both ways ("either") until one of them cannot pay for a charge and ends for
-          good.
+          sum of epsilons ("sum"), or from both ("either") until a charge fits only one of them; the cap then drops the
+          other for good.
         - `unit` is the unit of privacy that the cap protects, such as "user".
         Theorem: docs/optimal-composition.md, "Slices", for wallets, WhitehouseRaRoWu23 for zCDP.
         Raises `InvalidParameter` if the dataset has a cap or accounts already, or was registered with another unit.
@@ -428,9 +428,9 @@ class Ledger:
         The ledger is first checked against its earlier heads.
         - `last_head` is a file outside the database, or None. The ledger must still have the head that is stored in
           this file. Then the new head replaces the stored one.
-        - `within` matters only if the file is missing although the ledger has signed heads. One of these heads must
-          then have been signed at most this time ago; None refuses to sign.
-        - With `anew`, the file is replaced without these comparisons.
+        - `within` matters only if the file is missing although the ledger has signed heads. The ledger is then signed
+          only if one of these heads was signed at most this time ago, and not at all if `within` is None.
+        - With `anew`, the file is replaced, whatever it stores; `within` is ignored.
         Raises `StoreFailed`, without signing, if a check fails.
         """
         if last_head is not None and not anew:
@@ -499,8 +499,8 @@ class Ledger:
     def keep_rule(self, dataset: str, keep: Keep, *, by: str = "") -> None:
         """Let the cap (joint budget) of `dataset` pay only from "wallet" (mu squared) or "sum" (epsilons) from now on.
 
-        `keep` is one of these two, and `by` is the steward who decides. Raises `InvalidParameter` if the cap does not
-        pay in both ways now, or if it has no open account.
+        `keep` is "wallet" or "sum", and `by` is the steward who decides. Raises `InvalidParameter` if the cap does not
+        pay in both ways now, or if none of its accounts is open, because the decision is an entry of such an account.
         """
         if keep not in ("wallet", "sum"):
             raise InvalidParameter(f"keep must be wallet or sum, not {keep!r}")
@@ -545,8 +545,8 @@ class Ledger:
     def joint(self, dataset: str, *, delta: float | None = None, periods: int = 1) -> Joint:
         """Return the joint (epsilon, delta) promise of all accounts on a dataset, which holds even if analysts collude.
 
-        `periods` is the number of budget periods to compose for each account whose budget starts afresh, such as every
-        month. If `delta` is None, it is the sum of the deltas of all accounts and composed periods, but at most 0.5.
+        `periods` is the number of budget periods that the promise covers, for accounts whose budget starts afresh each
+        period. If `delta` is None, the deltas of all accounts and of these periods are added up; it is at most 0.5.
         Raises `InvalidParameter` if the dataset has no account.
         """
         return joint_of(dataset, self.terms_on(dataset), self.cap(dataset), delta=delta, periods=periods)

@@ -46,8 +46,8 @@ class MenuTotals:
     - `budget` is the number of units that the account can spend.
     - `epsilon` and `delta` are the promise for all answers together.
     - `failure` is the part of `delta` for outright failures (which may reveal everything).
-    - `rho` and `limit` restrict nothing. They are the sizes of balances that only record the zCDP and the sum of the
-      largest losses of the charges.
+    - `rho` and `limit` refuse no charge. They are the sizes of two balances that only record charges: their zCDP rho,
+      and the sum of their largest privacy losses (an epsilon).
     """
 
     items: tuple[tuple[str, int], ...]
@@ -120,8 +120,8 @@ class MenuTotals:
         """Return the units that `uses` (privacy guarantees with counts) take from each balance, by the balance's name.
 
         Each use costs as much as the cheapest item of the account's menu (its fixed list of guarantees) whose guarantee
-        the use satisfies. `spent` maps each balance to the units spent from it before. The balance "menu" is counted in
-        the units of the menu; the others have 2^60 units.
+        the use satisfies. `spent` maps each balance to the units spent from it before. Units of the balance "menu" are
+        the units of the menu's costs. The balances "failure", "rho" and "sum" are divided into 2^60 units.
 
         Theorem: docs/optimal-composition.md, "Menu accounts". Raises `InvalidParameter` for a use that satisfies no
         item.
@@ -150,10 +150,11 @@ class MenuTotals:
         return cost
 
     def shortage(self, uses: Sequence[Use], spent: Mapping[str, int]) -> str | None:
-        """Return a sentence that says why the account cannot pay for `uses`; None if it can.
+        """Return a sentence that says why the account cannot pay for `uses` any more; None if it can.
 
-        A menu account pays for a fixed list of guarantees only. `uses` are privacy guarantees with counts. `spent` maps
-        each balance, such as "menu", to the units spent from it before.
+        `uses` are privacy guarantees with counts. `spent` maps each balance, such as "menu", to the units spent from it
+        before. Raises `InvalidParameter` for a use that satisfies no guarantee on the account's menu (its fixed list of
+        guarantees), because the account never pays for it.
         """
         remaining = {balance_name: total - spent.get(balance_name, 0) for balance_name, total in self.lines().items()}
         price = self.price(uses, spent)
@@ -168,8 +169,8 @@ class MenuTotals:
         """Return the zCDP rho and the failure probability of all charges so far, rounded up.
 
         `amounts` maps each balance to the units spent from it; a full balance "rho" or "failure" has 2^60 units. The
-        balance "rho" only records and refuses no charge: a charge larger than what remains of it uses it up. Rho is
-        then unknown, and the result has infinity.
+        balance "rho" records charges and refuses none: a charge that is larger than what remains of it takes the rest.
+        Rho is then unknown, and infinite in the result.
         """
         return Spent(recorded_sum(amounts[RHO], self.rho), worth_above(amounts[FAILURE], self.failure))
 
@@ -193,8 +194,8 @@ class MenuTotals:
     def loss_sum(self, amounts: Mapping[str, int]) -> float:
         """Return the sum of the largest privacy losses (epsilons) of all charges so far, rounded up.
 
-        `amounts` maps each balance to the units spent from it; a full balance "sum" has 2^60 units. The balance "sum"
-        only records and refuses no charge: a charge larger than what remains of it uses it up. The sum is then unknown,
+        `amounts` maps each balance to the units spent from it; a full balance "sum" has 2^60 units. This balance only
+        records charges and refuses none: one that is larger than what remains takes the rest. The sum is then unknown,
         and the result is infinity.
         """
         return recorded_sum(amounts[SUM], self.limit)
@@ -215,12 +216,13 @@ class MenuTotals:
         return (Use(ZeroConcentratedDP(rho=spent.rho, delta=spent.failure_sum)),)
 
     def largest(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
-        """Return the largest guarantees, with counts, that the remaining units can pay together.
+        """Return the largest guarantees, with counts, that the remaining budget can pay together; at most two.
 
         The menu is the account's fixed list of guarantees with costs. The first result is the most expensive guarantee
-        on the menu that the units can pay at least once, with the number of times that they can pay for it. The second
-        is (0, delta)-DP with the remaining failure probability as delta. `amounts` maps each balance to the units that
-        remain in it: a full balance "failure" has 2^60, and "menu" is counted in the menu's own units of cost.
+        on the menu that the account can still pay, with the number of times that it can. The second is (0, delta)-DP
+        with the remaining failure probability as delta. A result is left out if nothing remains for it. `amounts` maps
+        each balance to the units that remain in it: for "menu" in units of the menu's costs, and for "failure" in units
+        of which a full balance has 2^60.
         """
         guarantees = sorted(
             ((parse_use(written).guarantee, cost) for written, cost in self.items), key=lambda pair: -pair[1]

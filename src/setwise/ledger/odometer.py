@@ -34,11 +34,12 @@ def failure_probability(terms: Terms) -> float:
 
 
 def charge_sum_delta(terms: Terms) -> float:
-    """Return how large the sum of the deltas of charges may be, if the odometer is to use the sum of their epsilons.
+    """Return the largest sum of the deltas of charges at which the odometer may use the sum of their epsilons.
 
-    The odometer is the bound on the epsilon of all answers so far. The limit is (delta - f) / 2, rounded down, where
-    delta is the delta of the account's `terms`, and f is the part of delta for outright failures (events in which
-    everything may be revealed).
+    The odometer is a bound on the epsilon of all answers so far. One of its candidates adds up the epsilons of single
+    charges, and so needs the deltas of these charges, for which this part of the account's delta is kept. It is
+    (delta - f) / 2, rounded down, where delta is the delta of the account's `terms`, and f its part for outright
+    failures (events in which everything may be revealed).
     """
     return max(0.0, down(0.5 * (terms.delta - failure_probability(terms))))
 
@@ -60,10 +61,10 @@ def charge_guarantee(uses: tuple[Use, ...], delta: float | None) -> tuple[float,
     """Return a pair (epsilon, delta) such that the `uses` of one charge are together (epsilon, delta)-DP.
 
     `uses` are privacy guarantees with counts, and `delta` is the delta that the question was asked with, or None if
-    unknown. The result is the pair with the smaller epsilon of these two, or None if both epsilons are infinite:
-    - a certified upper bound on the optimal epsilon of the uses at `delta`, and `delta`
-    - the sum of the largest losses of the uses, and their probability of outright failure (in which everything may be
-      revealed)
+    unknown. Two pairs are computed, and the one with the smaller epsilon is returned; None if both are infinite:
+    - The first has a certified upper bound on the optimal epsilon of the uses at `delta`, and `delta`.
+    - The second has the sum of the largest losses of the uses, and their probability of outright failure (in which
+      everything may be revealed).
     """
     guarantees = [(largest_loss((use.guarantee, use.count) for use in uses), filter_parameters(uses).failure_sum)]
     if delta:
@@ -88,9 +89,11 @@ def sum_of_charges(
 
     - `terms` has the account's promise and budget.
     - `charges` has, for each charge, its privacy guarantees with counts, and the delta of its question (None if not
-      stated). If a charge has no finite epsilon at that delta, 1% of `charge_sum_delta(terms)` is taken instead.
+      stated). If the charge has no finite epsilon at that delta, its epsilon is taken at another delta: 1% of
+      `charge_sum_delta(terms)`, the largest sum of deltas that is of use.
 
-    The sums are not known if no (epsilon, delta) is known for some charge, or if there are over 500 different charges.
+    The sums are not known if some charge has no finite epsilon at either delta, or if there are over 500 different
+    charges.
     """
     # A charge without a stated delta, such as that of a live series, takes a share that depends on the account's terms
     # alone, so that it cannot depend on answers.
@@ -116,11 +119,11 @@ def stopping_odometer(
     largest: float,
     charge_uses: tuple[tuple[tuple[Use, ...], float | None], ...] | None,
 ) -> CertifiedBound:
-    """Return a certified bracket of the epsilon of everything that an account has paid for so far; cached.
+    """Return certified lower and upper bounds on the epsilon of everything that an account has paid for; cached.
 
-    Its upper end may be used as a stopping rule: for every epsilon fixed in advance, all answers given before the upper
-    end exceeds that epsilon are together (epsilon, delta)-DP, where delta is the delta of the account's `terms`.
-    - `drawn` are the guarantees, with counts, that were paid for; None if only their sums are known.
+    The upper bound may be used as a stopping rule: for every epsilon fixed in advance, all answers given before the
+    bound exceeds that epsilon are together (epsilon, delta)-DP, where delta is the delta of the account's `terms`.
+    - `drawn` are the guarantees, with counts, that were paid for; None if the ledger has only `worth` and `largest`.
     - `worth` is the sum of their zCDP, and `largest` the sum of their largest losses.
     - `charge_uses` has the guarantees of each charge and the delta of its question; None if unknown.
     """
@@ -132,10 +135,11 @@ def stopping_odometer(
 
 @lru_cache(maxsize=4096)
 def pathwise_odometer(terms: Terms, drawn: tuple[Use, ...] | None, worth: Spent, largest: float) -> CertifiedBound:
-    """Return a certified bracket whose upper end the privacy loss never exceeds, except with probability delta; cached.
+    """Return bounds on an account's epsilon; its privacy loss ever exceeds the upper one with probability <= delta.
 
-    The privacy loss is that of all answers so far, and delta is the delta of the account's `terms`.
-    - `drawn` are the guarantees, with counts, that were paid for; None if only their sums are known.
+    The privacy loss is that of all answers so far, and delta is the delta of the account's `terms`. The lower bound
+    shows how tight the upper one is. The result is cached.
+    - `drawn` are the guarantees, with counts, that were paid for; None if the ledger has only `worth` and `largest`.
     - `worth` is the sum of their zCDP, and `largest` the sum of their largest losses.
     """
     if worth == Spent() and not drawn:
@@ -147,11 +151,11 @@ _NOTHING_DRAWN = CertifiedBound(0.0, 0.0, Interaction.ADAPTIVE, "nothing-drawn",
 
 
 def _with_lower_end(terms: Terms, drawn: tuple[Use, ...] | None, best: CertifiedBound) -> CertifiedBound:
-    """Return `best`, a bracket of the epsilon that an account has spent, with a lower end that shows how tight it is.
+    """Return `best`, bounds on the epsilon that an account has spent, with a better lower bound.
 
-    `drawn` are the guarantees, with counts, that were paid for. The lower end is an epsilon that some mechanisms with
-    these guarantees really have at the delta of the account's `terms`, so no smaller epsilon can be proved. If `drawn`
-    is None, because the guarantees are unknown, `best` is returned unchanged.
+    `drawn` are the guarantees, with counts, that were paid for. Some mechanisms with these guarantees need at least the
+    new lower bound as epsilon, at the delta of the account's `terms`; so no smaller epsilon can be proved, and people
+    see how tight the upper bound is. If `drawn` is None, the guarantees are unknown, and `best` is returned unchanged.
     """
     if drawn is None:
         return best
@@ -160,14 +164,15 @@ def _with_lower_end(terms: Terms, drawn: tuple[Use, ...] | None, best: Certified
 
 
 def stopping_bound(terms: Terms, worth: Spent, largest: float, charged: tuple[float, float] | None) -> CertifiedBound:
-    """Return the smallest of three bounds on the epsilon that an account has spent, as a certified bracket from 0.
+    """Return the smallest of three upper bounds on the epsilon that an account has spent; the lower bound is 0.
 
     Each bound may be used as a stopping rule: for every epsilon fixed in advance, all answers given before the bound
     exceeds that epsilon are (epsilon, delta)-DP, where delta is the delta of the account's `terms`. The bounds are:
     - a zCDP odometer, computed from `worth`, the zCDP spent.
     - `largest`, the sum of the largest losses.
     - the sum of the epsilons of single charges. `charged` is (this sum, the sum of their deltas), or None if unknown.
-      This bound counts only if the sum of the deltas is at most `charge_sum_delta(terms)`.
+      This bound is used only if the sum of the deltas is at most `charge_sum_delta(terms)`, the part of delta that is
+      kept for it.
 
     Theorem: docs/optimal-composition.md, "Odometers".
     """
@@ -182,11 +187,11 @@ def stopping_bound(terms: Terms, worth: Spent, largest: float, charged: tuple[fl
 
 
 def pathwise_bound(terms: Terms, worth: Spent, largest: float, *, delta: float | None = None) -> CertifiedBound:
-    """Return a bound that the privacy loss exceeds at no time, except with probability `delta`, as a bracket from 0.
+    """Return an upper bound that an account's privacy loss ever exceeds with probability at most `delta`.
 
-    It is the smaller of two bounds on the epsilon that an account has spent: a zCDP odometer, computed from `worth`
+    It is the smaller of two bounds on the epsilon that the account has spent: a zCDP odometer, computed from `worth`
     (the zCDP spent), and `largest` (the sum of the largest losses). A `delta` of None takes the delta of the account's
-    `terms`.
+    `terms`. The lower bound of the result is 0.
 
     Theorem: WhitehouseRaRoWu23 (the odometer), DworkKeMcMiNa06 (the sum).
     """
@@ -214,5 +219,5 @@ def pathwise_bound(terms: Terms, worth: Spent, largest: float, *, delta: float |
 
 
 def _share(failed: float, delta: float) -> float:
-    """Return the quotient `failed` / `delta`, rounded up: the share of `delta` that a failure probability uses up."""
+    """Return `failed` / `delta`, rounded up: the share of `delta` that the failure probability `failed` takes."""
     return up(failed / delta * (1 + 1e-15)) if failed else 0.0

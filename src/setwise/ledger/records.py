@@ -150,8 +150,8 @@ class Contents:
 
     - `account` is the account's name, `kind` is "charge", for example, and `key` is the idempotency key.
     - `period` is the budget period, or "" for an account without periods.
-    - `uses` is a JSON list of guarantees with counts. For a charge, these are the guarantees that it pays for; for a
-      settlement (the entry with the answer of a charge), those that are refunded.
+    - `uses` is a JSON list of privacy guarantees with counts. For a charge, these are the guarantees that it pays for;
+      for a settlement (the entry with the answer of a charge), those that are refunded.
     - `text` is the request of a charge, or the answer of a settlement or release. For a slice entry, it has the units
       that move between a dataset's joint budget and the part reserved for the account.
     - `moves` lists the balance changes as JSON rows: number of the record that opened the account or cap, period,

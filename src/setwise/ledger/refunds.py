@@ -20,9 +20,9 @@ def lacking_draws(
     The sentence names the guarantees that are lacking, and what the account has left.
 
     - `uses` are the registered guarantees, with counts, that a charge needs.
-    - `lines` and `spent` decide: per guarantee in its written form, such as "pure:0.1", `lines` has the count that was
-      registered, and `spent` the count that was drawn before this charge. Their difference must be at least the count
-      in `uses`.
+    - `lines` maps each guarantee in its written form, such as "pure:0.1", to the count that was registered, and `spent`
+      to the count that was drawn before this charge. The account can pay if their difference is at least the count in
+      `uses`, for each guarantee.
     - `remaining_uses` are only printed: all that the account has left, as guarantees with counts.
     """
     lacking = [format_use(use) for use in uses if use.count > lines[line_of(use)] - spent.get(line_of(use), 0)]

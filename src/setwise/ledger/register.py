@@ -238,8 +238,8 @@ class _KnownSources(NamedTuple):
 
     - `holder` is the number of the last record of the ledger that was read, and `hash` is that record's hash.
     - `sources` has a triple for each registration: the dataset's name, digests that identify the dataset's data, and
-      digests of the folders that contain the data. Registrations that a steward set apart are left out: by them, a name
-      is given a budget separate from other names of the same data.
+      digests of the folders that contain the data. A steward may set a registration apart, so that this name shares no
+      budget with other names of the same data; such registrations are left out.
     """
 
     holder: int
@@ -261,8 +261,8 @@ _REGISTRATIONS = (
 def _registered_sources(connection: Connection) -> tuple[tuple[str, set[str], set[str]], ...]:
     """Return what each registered dataset reads: triples (dataset name, digests of its data, digests of its folders).
 
-    The folders are those that contain the data. The result tells which names read the same data. Registrations that a
-    steward set apart are left out: by them, a name is given a budget separate from other names of the same data.
+    The folders are those that contain the data. The result tells which names read the same data. A steward may set a
+    registration apart, so that this name shares no budget with other names of the same data; it is then left out.
     """
     last = connection.execute(_LAST_RECORD).one_or_none()
     if last is None:
@@ -395,8 +395,8 @@ def register_dataset(
     - `reads` are texts that identify the data, and `within` are the folders that contain the data.
     - `definition` is the dataset's definition as text, or empty.
     - `by` is the person who registers, and `at` the timestamp in microseconds since 1970.
-    - `apart`, if not empty, is the reason why accounts on this name have neither a cap (joint budget) nor a joint
-      promise in common with accounts on other names of the same data.
+    - `apart`, if not empty, is the reason why accounts on this name do not share a cap (joint budget) and a joint
+      promise with accounts on other names of the same data.
     - `unit` is the unit of privacy that all accounts on the dataset protect, such as "user" or "user,day".
 
     Raises `BadRequest` if the accounts on all names that read this data would not draw on one cap, or if these names

@@ -49,9 +49,11 @@ RULE = "rule"
 class Rule(IntEnum):
     """From which of its two balances a cap (the joint budget of a dataset's accounts) still pays.
 
-    - `BOTH`: from each of them. So far, the Gaussian wallet (mu squared) alone and the sum of epsilons alone could each
-      have paid for all uses.
-    - `WALLET` or `SUM`: from this balance only; the other was dropped for good.
+    The balances are the Gaussian wallet (an amount of mu squared) and the sum of epsilons.
+
+    - `BOTH`: every charge takes units from both balances.
+    - `WALLET` or `SUM`: a charge takes units from this balance only. The other one could not pay for some charge and
+      was dropped for good, or the cap was set up without it.
     """
 
     # The values are the units spent of the balance "rule", which has 3. If two concurrent transactions each drop a
@@ -84,7 +86,7 @@ _REFILL_SHARE = 16
 
 @dataclass(frozen=True, slots=True)
 class CapTotals:
-    """The amounts of a cap, the joint budget of all accounts of a dataset, as exact floats.
+    """The amounts of a cap, the joint budget of all accounts of a dataset; its limits are exactly these floats.
 
     - `wallet` is the mu^2 of the cap's Gaussian wallet.
     - `limit` is the epsilon that bounds the sum of the largest losses.
@@ -129,9 +131,9 @@ class CapTotals:
     def rule_of(self, units: int) -> Rule:
         """Return which balances of the cap (a dataset's joint budget) still pay: "wallet" (mu squared), "sum", or both.
 
-        A cap begins with both and can drop one of them for good. `units` are the units spent of the balance "rule",
-        which records this: 0 for both, 2 if the sum of epsilons was dropped, 3 if the wallet was. `units` are ignored
-        for a cap that was set to pay from one balance only (`keep`).
+        A cap begins with both and can drop one of them for good. Its balance "rule" records this: `units` are the units
+        spent from that balance, 0 if nothing was dropped, 2 if the sum of epsilons was, and 3 if the wallet was. For a
+        cap that was set to pay from one balance only (`keep`), `units` are ignored.
         """
         # If the cap began with one of the two balances, nothing can be dropped, and `units` are ignored.
         match self.keep:
@@ -169,15 +171,18 @@ class CapTotals:
     def accepts(
         self, uses: Sequence[Use], slice_units: Mapping[str, int], price: Mapping[str, int], rule: Rule
     ) -> bool:
-        """Return whether `price` is a valid payment for `uses` from a slice that had `slice_units` units.
+        """Return whether `price` is a valid payment for `uses` from an account's slice, to verify a recorded charge.
 
-        A slice is the part of the cap (a dataset's joint budget) that is reserved for one account. A use costs the more
-        of the wallet (mu squared) the less remains after it. So a payment is valid if it is the price for some
-        remaining balance, except for rounding on another platform, and if the slice still has at least that balance
-        after it.
+        A slice is the part of the cap (a dataset's joint budget) that is reserved for one account.
 
-        `uses` are privacy guarantees with counts. `price` and `slice_units` map each balance to units, of 2^60 in a
-        full balance. `rule` says which of the cap's balances pay: the wallet, the sum of epsilons, or both.
+        - `uses` are privacy guarantees with counts.
+        - `price` maps each balance to the units that were paid, and `slice_units` to those in the slice before. A full
+          balance has 2^60 units.
+        - `rule` says which of the cap's balances pay: the wallet, the sum of epsilons, or both.
+
+        From the wallet (mu squared), a use costs the more the less remains in the slice after it. So a price is listed
+        for several remaining amounts. A payment is valid if it is a listed price, up to the rounding of another
+        platform, and at least the amount of that price remains in the slice.
         """
         costs, wallet = self._costs(uses), price.get(WALLET, 0)
         if any(
@@ -213,9 +218,9 @@ class CapTotals:
           slice. A full balance has 2^60 units.
         - `rule` says which of the cap's balances pay: the wallet (mu squared), the sum of epsilons, or both.
 
-        The result is what the slice lacks to pay at most 2% more than the lowest price, and a 16th of the free units,
-        so that not every charge needs a refill. If fewer units are free, the result is all free units. The slice may
-        then still be too small; the caller finds out with `pay`.
+        For each balance of which the slice has too little, the result has what it lacks to pay at most 2% more than the
+        lowest price, and a 16th of the free units on top, so that not every charge needs a refill. If fewer units are
+        free, it has all free units. The slice may then still be too small; the caller finds out with `pay`.
         """
         wanted = self.needs(uses, rule)
         if WALLET in wanted:
@@ -232,11 +237,11 @@ class CapTotals:
         return {balance_name: units for balance_name, units in refill.items() if units}
 
     def needs(self, uses: Sequence[Use], rule: Rule) -> dict[str, int]:
-        """Return how many units of each balance the smallest slice has that can pay for `uses`.
+        """Return how many units of each balance a slice must have at least to pay for `uses`.
 
         A slice is the part of the cap (a dataset's joint budget) that is reserved for one account. `uses` are privacy
         guarantees with counts. `rule` says which of the cap's balances pay: the wallet (mu squared), the sum of
-        epsilons, or both. An amount above 2^60, a whole balance, means that no slice can pay.
+        epsilons, or both. A full balance has 2^60 units, so with a larger amount no slice can pay.
         """
         costs = self._costs(uses)
         wanted = costs.fixed_costs(rule)
@@ -252,7 +257,8 @@ class CapTotals:
         - `rule` says which balances pay now: "wallet" (mu squared), "sum" (of epsilons) or both.
 
         A balance that cannot pay for `uses` is dropped for good. So the result is `rule` if every balance that pays now
-        can pay for `uses`, one balance if only this one of two can, and None if none can.
+        can pay for `uses`. It is the single balance that can pay if there is only one, and None if there is none, or if
+        too little failure probability remains.
         """
         within = {
             balance_name: units <= remaining[balance_name] for balance_name, units in self.needs(uses, rule).items()
@@ -277,12 +283,12 @@ class CapTotals:
         return balance_shortage(uses, wallet, summed)
 
     def rule_ended_by(self, uses: Sequence[Use], remaining: Mapping[str, int], rule: Rule) -> Rule | None:
-        """Return the balance of the cap (joint budget) that would never pay again after a payment for `uses`.
+        """Return the balance that the cap (joint budget) would drop for good if it paid for `uses`, or None.
 
         The cap pays from "wallet" (mu squared) and "sum" (of epsilons); a balance that cannot pay for a charge is
         dropped for good. `uses` are privacy guarantees with counts. `remaining` maps each balance to the units that
-        remain in it, and `rule` says which balances pay now. Returns None if neither would end, or if the cap cannot
-        pay for `uses` at all.
+        remain in it, of 2^60 in a full balance, and `rule` says which balances pay now. Returns None if no balance
+        would be dropped, or if the cap cannot pay for `uses` at all.
         """
         after = self.rule_for(uses, remaining, rule)
         if after is None or after is rule:
@@ -299,9 +305,9 @@ class CapTotals:
     def worth(self, amounts: Mapping[str, int]) -> Spent:
         """Return the failure probability of all that the cap (joint budget) has paid for, rounded up, as a `Spent`.
 
-        The rho of the result says nothing about the charges: it is 0 if the cap's Gaussian wallet paid nothing, and
-        infinity otherwise, because a cap does not record the zCDP rho (`rho_drawn` in status.py computes it). `amounts`
-        maps each balance to the units spent from it; a full balance has 2^60 units.
+        A cap does not record the zCDP rho of its charges (`rho_drawn` in status.py computes it). The rho of the result
+        is therefore infinite, or 0 if the cap's Gaussian wallet has paid nothing. `amounts` maps each balance to the
+        units spent from it; a full balance has 2^60 units.
         """
         return Spent(math.inf if amounts[WALLET] else 0.0, worth_above(amounts[FAILURE], self.failure))
 
@@ -375,11 +381,12 @@ class _Costs:
 
     - `failure` is the failure probability of the guarantees.
     - `summed` is the sum of their largest losses; it is above 2^60 if a loss is unbounded.
-    - `prices` lists pairs (units of the wallet of mu squared that remain after the payment, price in units), from the
-      largest remaining balance down to 0. It is empty if a guarantee has no finite price.
-    - `well` is 102% of the price in a full wallet, where the price is lowest. A slice (the part of the cap that is
-      reserved for an account) that would pay more is refilled first.
-    - `rounding` is the most units by which the prices of two platforms may differ.
+    - `prices` lists what the guarantees cost of the wallet (mu squared). This depends on what the payment leaves in the
+      slice, the part of the cap that is reserved for an account. So `prices` has pairs (units left, price in units),
+      from the most units left down to 0. It is empty if a guarantee has no finite price.
+    - `well` is 102% of the lowest price in the wallet, which a full wallet pays. A slice that would pay more than this
+      is refilled first.
+    - `rounding` is the largest difference, in units, between the prices that two platforms compute.
     """
 
     failure: int
@@ -401,9 +408,9 @@ class _Costs:
 def _costs_of(cap: CapTotals, uses: tuple[Use, ...]) -> _Costs:
     """Return the costs of `uses` (privacy guarantees with counts) in units of the balances of `cap`.
 
-    The cap is a dataset's joint budget, and each full balance has 2^60 units. The result, which is cached, has the cost
-    in the wallet (mu squared) for several balances that may remain, because that cost depends on the balance after the
-    payment.
+    The cap is a dataset's joint budget, and each full balance has 2^60 units. A use costs more of the wallet (mu
+    squared) if less remains after the payment, so the result has the cost in the wallet for 41 remaining amounts. The
+    result is cached.
     """
     wallet = cap.wallet
     # The wallet's price depends on the balance after the uses. It is computed for w 2^(-i/2), i = 1 to 40, where w is
@@ -427,10 +434,10 @@ def _costs_of(cap: CapTotals, uses: tuple[Use, ...]) -> _Costs:
 
 
 def _cost(uses: tuple[Use, ...], level: float) -> Fraction | None:
-    """Return the exact sum of the prices of `uses`, if `level` remains in a Gaussian wallet after they are paid.
+    """Return the exact sum of the prices of `uses` in a Gaussian wallet, in mu^2; None if a price is infinite.
 
-    A Gaussian wallet is a budget in mu^2; the prices and `level` are in mu^2, and a price is the higher the less
-    remains. `uses` are privacy guarantees with counts. Returns None if a price is infinite.
+    A Gaussian wallet is a budget in mu^2. A price is the higher the less remains in the wallet; `level` is the mu^2
+    that remains after all `uses` (privacy guarantees with counts) are paid.
     """
     total = Fraction(0)
     for use in uses:
@@ -444,8 +451,8 @@ def _cost(uses: tuple[Use, ...], level: float) -> Fraction | None:
 def _platform_dependent_price(use: Use) -> Fraction:
     """Return the highest price (in mu^2) of `use` in a Gaussian wallet, or 0 if its price is fixed or infinite.
 
-    Prices that depend on the balance are computed with functions that platforms round differently. Verification accepts
-    a difference up to a share of this price. The price is highest for a use that empties the wallet.
+    Prices that depend on the balance are computed with functions that platforms round differently. So verification
+    accepts a price that differs by up to 2^-48 of this highest price, which is that of a use that empties the wallet.
     """
     # Other prices are computed with functions that platforms round differently; the accepted difference is a share of
     # this price.

@@ -44,12 +44,13 @@ class AccountStatus:
     - `period` names the budget period; it is empty if the budget never starts afresh.
     - `left` and `spent` are the remaining and the spent budget as privacy guarantees, with counts. Registered
       guarantees are listed with their remaining and spent counts. For any other budget, `left` has the largest
-      guarantees that can still be paid, and the composition of `spent` bounds the privacy loss of all charges (but
-      `spent` is empty once a menu account no longer knows its sum).
+      guarantees that can still be paid, and the composition of `spent` bounds the privacy loss of all charges. (`spent`
+      is empty if an account that pays for a fixed list of uses has spent more than it records.)
     - `share_left` is the remaining share of the budget, from 0 to 1.
     - `charges` is the number of charges since the opening, in all periods.
     - `state` is "open", "frozen" or "closed".
-    - `drawn` are the guarantees that were paid for, with counts, or None if only sums are known.
+    - `drawn` are the guarantees that were paid for, with counts. It is None if only the sums `worth` and `largest` are
+      known: an account with a budget knows more only once its entries were read.
     - `worth` are the zCDP rho and the failure probability of everything paid for, and `largest` is the sum of its
       largest losses (infinite if unknown).
     - `amounts` maps each balance to the units spent from it in the period; a full balance has 2^60 units.
@@ -104,8 +105,9 @@ class AccountStatus:
     def promise(self) -> str:
         """The account's promise (its epsilon and delta) in words, for one whole budget period.
 
-        The text also says what is protected, if that is not a whole user, and that answers of other accounts on the
-        dataset, which may change the table, are not part of the promise.
+        If the account protects less than a whole user, the text says what it protects. For an account on a dataset, it
+        adds that the promise is about this account's answers: it does not cover a table that was changed because of
+        answers to other accounts.
         """
         words = (
             promise_in_words(self.epsilon.upper, self.delta)
@@ -116,7 +118,7 @@ class AccountStatus:
 
     @property
     def epsilon(self) -> CertifiedBound:
-        """The epsilon that the account promises at `delta` for one whole budget period, as a certified bracket."""
+        """The epsilon that the account promises at `delta` for a whole budget period, as lower and upper bounds."""
         return self.terms.epsilon
 
     @property
@@ -131,13 +133,15 @@ class AccountStatus:
 
     @property
     def odometer(self) -> CertifiedBound:
-        """The odometer: a certified bracket of the epsilon of everything paid for so far in the period.
+        """The odometer: certified lower and upper bounds on the epsilon of everything paid for so far in the period.
 
-        Its upper end may be used as a stopping rule: for every epsilon fixed in advance, all answers given before the
-        upper end exceeds that epsilon are together (epsilon, delta)-DP. In the result of `Account.status_by_entries`,
-        the upper end is at most the sum of the epsilons of single charges, as long as their deltas add up to at most
-        (delta - f) / 2, where f is the part of delta for outright failures (which may reveal everything). Computing the
-        odometer takes up to some tenths of a second; the result is cached.
+        The upper bound may be used as a stopping rule: for every epsilon fixed in advance, all answers given before the
+        bound exceeds that epsilon are together (epsilon, delta)-DP. Computing it takes up to some tenths of a second;
+        the result is cached.
+
+        In a status from `Account.status_by_entries`, the epsilons of single charges are also added up, and the upper
+        bound is at most this sum. That is possible while the deltas of the charges add up to at most (delta - f) / 2,
+        where f is the part of delta for outright failures (which may reveal everything).
 
         Theorem: docs/optimal-composition.md, "Odometers".
         """
@@ -145,20 +149,20 @@ class AccountStatus:
 
     @property
     def charged(self) -> tuple[float, float] | None:
-        """The sum of the epsilons, and the sum of the deltas, of the account's charges in the period, rounded up.
+        """A pair, rounded up: the sum of the epsilons, and of the deltas, of the account's charges in the period.
 
-        Each charge is (epsilon, delta)-DP by itself, and these are its epsilon and delta. None if the entries were not
-        read, if no epsilon is known for one of the charges, or if there are over 500 different charges.
+        A charge counts with an epsilon and a delta at which its own answer is (epsilon, delta)-DP. The pair is None if
+        the entries were not read, if one of the charges has no finite epsilon, or if over 500 charges are different.
         """
         return None if self.charge_uses is None else sum_of_charges(self.terms, self.charge_uses)
 
     @property
     def path_odometer(self) -> CertifiedBound:
-        """A bracket whose upper end the privacy loss of the answers never exceeds, except with probability delta.
+        """Bounds on the epsilon of everything paid for in the period; the upper one holds at all times at once.
 
-        The bracket is about everything paid for in the period. Its upper end can be larger than the upper end of
-        `odometer`. The statement of `odometer` is weaker: answers are (epsilon, delta)-DP if questions stop before its
-        upper end exceeds an epsilon that was fixed in advance.
+        The privacy loss of the answers ever exceeds the upper bound with probability at most delta. The upper bound of
+        `odometer` can be smaller, because it promises less: answers are (epsilon, delta)-DP if questions stop before
+        that bound exceeds an epsilon that was fixed in advance.
         """
         return pathwise_odometer(self.terms, self.drawn, self.worth, self.largest)
 
@@ -166,11 +170,11 @@ class AccountStatus:
     def epsilon_left(self) -> float | None:
         """The largest epsilon of one further question that the account can pay for, rounded down.
 
-        An account can pay in two ways: from its wallet (a budget in mu squared), or from the remaining sum of epsilons.
-        So the result is the larger of two numbers: the epsilon, at the account's delta, of Gaussian noise that uses up
-        the whole wallet, and the epsilon that remains of the sum, for pure DP. The dataset's joint budget (cap) may
-        still refuse the question. None for an account of guarantees that were registered at its opening: `left` lists
-        what it can pay for.
+        It is the epsilon of the largest mechanism in `left`, at the account's delta less the part for outright failures
+        (which may reveal everything). An account with a wallet (a budget in mu squared) may also pay from a sum of
+        epsilons: the result is then the epsilon that remains of the sum, if that is larger. The dataset's joint budget
+        (cap) may still refuse the question. None for an account of guarantees that were registered at its opening,
+        because `left` lists what it can pay for.
         """
         if self.terms.uses:
             return None
@@ -182,8 +186,9 @@ class AccountStatus:
     def epsilon_left_after(self, uses: Sequence[Use]) -> float | None:
         """Return what `epsilon_left` would be after a charge of `uses` (privacy guarantees with counts).
 
-        `epsilon_left` is the largest epsilon of one further question. None if the account has no wallet (a budget in mu
-        squared beside a sum of epsilons), has registered guarantees, or cannot pay for `uses`. Nothing is charged.
+        `epsilon_left` is the largest epsilon of one further question. The result is None if the account does not pay
+        from a wallet (a budget in mu squared), if it has registered guarantees, or if it cannot pay for `uses`. Nothing
+        is charged.
         """
         totals = self.terms.totals
         if self.terms.uses or not isinstance(totals, WalletTotals):
@@ -214,9 +219,10 @@ class AccountStatus:
 
     @property
     def _summed_epsilon_left(self) -> float:
-        """How much epsilon the account can still pay from its sum of epsilons, before the sum reaches its limit.
+        """The epsilon that the account can still add to its sum of epsilons before the sum reaches its limit.
 
-        It is 0 if the account has no such limit, if the sum so far is unknown, or if only a rounding error remains.
+        It is 0 if the account does not pay from a sum of epsilons, if the sum so far is unknown, or if less than 1e-9
+        of the limit remains, which may be a rounding error.
         """
         if not isinstance(self.terms.totals, WalletTotals) or math.isinf(self.largest):
             return 0.0
@@ -230,7 +236,7 @@ class AccountStatus:
     def loss_so_far(self) -> float:
         """An upper bound, as one number, on the epsilon at `delta` of everything that was paid for in the period.
 
-        It is the upper end of the odometer, or of the promised epsilon if that is less.
+        It is the upper bound of `odometer`, or that of the promised epsilon if this is less.
         """
         return min(self.odometer.upper, self.epsilon.upper)
 
@@ -330,8 +336,8 @@ def _epsilon_left(terms: Terms, remaining_uses: tuple[Use, ...], share_left: flo
 
     It is at most the promised epsilon, and 0 if nothing remains.
     - `terms` has the account's promise.
-    - `remaining_uses` are the remaining budget as privacy guarantees. The first that is not a mere failure probability
-      is the mechanism of the question.
+    - `remaining_uses` are the remaining budget as privacy guarantees. The question is assumed to use the first of them
+      that is not (epsilon, delta)-DP, which here stands for the remaining failure probability.
     - `share_left` is the remaining share of the budget, from 0 to 1. If it is 1, because nothing was spent, the result
       is the whole promised epsilon.
     """
@@ -357,7 +363,7 @@ class Joint:
     """The joint promise of the accounts on a dataset: `epsilon` at `delta`, even if analysts pool all answers.
 
     - `accounts` are the accounts' names.
-    - `periods` is the number of composed budget periods of each account whose budget starts afresh.
+    - `periods` is the number of budget periods that the promise covers, for each account whose budget starts afresh.
     - `cap` is the status of the dataset's cap (a joint budget for all its accounts), or None without a cap.
     - `unit` is the unit of privacy that all these accounts protect, such as "user".
     """
@@ -401,11 +407,12 @@ def joint_of(
 
     If the cap promises a smaller epsilon at no larger delta, the result has the epsilon of the cap.
     - `dataset` is the name of their dataset, and `cap` the status of its cap (a joint budget), or None.
-    - If `delta` is None, it is the sum of the deltas of all accounts and composed periods, but at most 0.5.
-    - `periods` is the number of budget periods to compose for each account whose budget starts afresh.
+    - `periods` is the number of budget periods that the promise covers, for each account whose budget starts afresh.
+    - If `delta` is None, the deltas of all accounts, for each of their periods, are added up; it is at most 0.5.
 
-    Requires: the number of rounds of question and answer is finite; one pair of neighbouring datasets is used by all
-    accounts; and the question of every use is fixed when it is charged, or the use was reserved.
+    Requires: the number of rounds of question and answer is finite; all accounts answer from one dataset, which is
+    fixed (the two datasets that are compared are the same for all); and the question of every use is fixed when it is
+    charged, or the use was reserved.
 
     Theorem: docs/optimal-composition.md, "Colluding analysts"; WhitehouseRaRoWu23 for filters, Lyu22 for interactions
     side by side.

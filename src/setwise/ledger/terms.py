@@ -91,10 +91,10 @@ class Terms:
     - `period` is the kind of calendar period after which the budget starts afresh, or None if it never does.
     - `epsilon` and `delta` are the promise, and `unit` is the unit of privacy that is protected, such as "user".
     - `failure_share` is the share of delta for outright failures, which may reveal everything.
-    - `uses` are the guarantees, with counts, that were registered for a set-wise account, which draws from them. The
-      other kinds have none.
-    - `totals` is the budget of a filter or a cap. For a set-wise account it is the budget for guarantees that are not
-      registered, or None.
+    - `uses` are the guarantees, with counts, that a "setwise" account registered at its opening and draws from. They
+      are empty for "filter" and "cap".
+    - `totals` is the budget of a "filter" or a "cap". A "setwise" account may have a budget, too, for guarantees that
+      it has not registered; None if it has none.
     - `cap` is the number of the record that opened the cap from which charges are also paid, or None.
     - `slices` is True if the account pays its cap from a part of the cap that is reserved for the account.
     """
@@ -120,9 +120,10 @@ class Terms:
         """Return the size of each balance of the account or cap: the most units of it that may be spent in a period.
 
         The keys are balance names:
-        - "wallet" (mu squared) and others of the budget, mostly with 2^60 units.
-        - the written form of each registered guarantee, such as "pure:0.1", with its count.
-        - "slice:wallet" and others for the parts of its cap (a dataset's joint budget) that the account may reserve.
+        - "wallet" (mu squared) and the other balances of `totals`, most of which have 2^60 units.
+        - the written form of each registered guarantee, such as "pure:0.1". Its units are single uses.
+        - "slice:wallet" and further names beginning with "slice:", one for each balance of the cap (a dataset's joint
+          budget) of which the account may reserve a part. Each has 2^60 units, like the whole balance.
         """
         registered = {line_of(use): use.count for use in self.uses}
         balances = registered if self.totals is None else registered | self.totals.lines()
@@ -168,7 +169,7 @@ class Terms:
     def split(self, uses: Sequence[Use]) -> tuple[list[Use], list[Use]]:
         """Return two lists: the guarantees in `uses` that were registered at the account's opening, and the others.
 
-        Registered guarantees are drawn from their own counts; a budget pays for the others.
+        A charge takes registered guarantees from their counts, and pays for all others from the account's budget.
         """
         registered = {line_of(use) for use in self.uses}
         draws = [use for use in uses if line_of(use) in registered]
@@ -229,7 +230,8 @@ def charge_movements(
     - `holder` is the number of the record that opened the account, and `terms` are the account's terms.
     - `cap` is the budget of the zCDP cap (a joint budget of the dataset's accounts); None if no such cap is charged.
     - `uses` are privacy guarantees with counts, and `period` is the name of the account's budget period.
-    - `spent` maps each balance to the units spent from it before (2^60 if full); prices may depend on them.
+    - `spent` maps each balance to the units spent from it before, because prices may depend on what remains. Most
+      balances are divided into 2^60 units.
     """
     movements = account_movements(holder, terms, uses, period, spent)
     if cap is not None:
@@ -249,9 +251,11 @@ def account_movements(
     - `holder` is the number of the record that opened the account, and `terms` are the account's terms.
     - `uses` are privacy guarantees with counts. A registered guarantee is taken from its own count; any other is paid
       from the account's budget.
-    - `spent` maps each balance to the units spent from it before (mostly 2^60 if full); prices may depend on them.
+    - `spent` maps each balance to the units spent from it before, because prices may depend on what remains. Most
+      balances are divided into 2^60 units.
 
-    Raises `InvalidParameter` if a use is not registered, and the account has registered uses only and no budget.
+    Raises `InvalidParameter` for a use that the account never pays for: one that is not registered, if the account has
+    no budget, or one that is not on the menu (a fixed list of guarantees) of an account with a menu.
     """
     draws, others = terms.split(uses)
     amounts = {line_of(use): use.count for use in draws}
@@ -284,10 +288,12 @@ def slice_balances(spent: Mapping[str, int]) -> dict[str, int]:
 
 
 def slice_payment(holder: int, price: Mapping[str, int]) -> list[Movement]:
-    """Return the balance changes by which an account pays a charge from what it has reserved of the cap.
+    """Return the balance changes by which an account pays a charge from its slice of the cap.
 
-    `holder` is the number of the record that opened the account. `price` maps each balance of the cap (a dataset's
-    joint budget) to the units to pay; a full balance has 2^60.
+    A slice is the part of a cap, a dataset's joint budget, that is reserved for one account.
+
+    `holder` is the number of the record that opened the account. `price` maps each balance of the cap to the units to
+    pay; a full balance has 2^60.
     """
     return [
         Movement(holder, WHOLE_LIFE, SLICES[balance_name], -units)
@@ -322,7 +328,8 @@ def entry_movements(
     A release is an entry with the answer of one part of a question.
     - `holder` is the number of the record that opened the account, and `terms` are the account's terms.
     - `cap` is the budget of its zCDP cap (a joint budget of the dataset's accounts), or None.
-    - `spent` maps each balance to the units spent from it before (mostly 2^60 if full); prices may depend on them.
+    - `spent` maps each balance to the units spent from it before, because prices may depend on what remains. Most
+      balances are divided into 2^60 units.
 
     A payment from the account's slice, its reserved part of a cap, is not included.
     """
@@ -353,9 +360,9 @@ def setwise_terms(
     - `name` is the account's name, and `uses` are privacy guarantees with counts.
     - `analyst` and `dataset` say whose account it is and which data it may pay for; either may be empty.
     - With `period`, all the uses are available again in every calendar period; None: only once.
-    - `wallet`, if not 0, is a mu: besides the registered uses, the account then pays for any others that together
-      reveal at most as much as one Gaussian mechanism of this mu.
-    - `failure` bounds the probability that any of these others fails outright, which may reveal everything.
+    - `wallet`, if not 0, is a mu: the account then also pays for uses that are not registered, as long as these reveal
+      together at most as much as one Gaussian mechanism of this mu.
+    - `failure` bounds the probability that any unregistered use fails outright, which may reveal everything.
     - `unit` is the unit of privacy that is protected: "user", or a part of a user such as "user,day".
 
     This can take seconds and hundreds of megabytes.
@@ -476,20 +483,21 @@ def failure_share_of(rule: str, share: float | None) -> float:
 
 
 def filter_promise(rule: str, epsilon: float) -> CertifiedBound:
-    """Return the promised `epsilon` of a filter account or cap (joint budget) as a certified bracket of width 0.
+    """Return the promised `epsilon` of a filter account or cap (joint budget) as a `CertifiedBound`.
 
-    The bracket names the method and the theorem of `rule`, which says how charges add up: "wallet" (mu squared), "menu"
-    (fixed costs of listed guarantees) or "zcdp".
+    Its lower and upper bound are both `epsilon`, because the budget is chosen to keep exactly this promise. The result
+    names the method and the theorem of `rule`, which says how charges add up: "wallet" (mu squared), "menu" (fixed
+    costs of listed guarantees) or "zcdp".
     """
     _, method, statement = _RULES[rule]
     return CertifiedBound(float(epsilon), float(epsilon), Interaction.ADAPTIVE, method, statement)
 
 
 def uses_priced_by_balance(uses: Sequence[Use], terms: Terms, *, has_slice: bool) -> list[Use]:
-    """Return the `uses` whose price is valid only if their question is fixed when they are charged.
+    """Return those of the `uses` that `Account.charge` may pay only if their question is fixed when they are charged.
 
-    These are the uses whose price depends on the balance that remains after them. If the question is chosen later, they
-    must be charged by `Account.reserve` at a higher price. `uses` are privacy guarantees with counts, and `terms` are
+    Their price depends on the balance that remains after them, and is too low if the question is chosen after later
+    answers; `Account.reserve` then charges a higher price. `uses` are privacy guarantees with counts, and `terms` are
     the account's terms. `has_slice` says whether the account pays a dataset's joint budget (cap) from a part that is
     reserved for the account.
     """

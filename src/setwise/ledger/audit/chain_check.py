@@ -77,7 +77,8 @@ class ChainCheck:
     """Verifier of one account: recomputes the hash chain of its entries, and the units that each entry should spend.
 
     - `record` is the account's opening, and `cap` the joint budget of the dataset's accounts, or None.
-    - `tally` has the units spent of each balance of all accounts; the verifier adds what each entry should have spent.
+    - `tally` sums up the units spent from each balance, of all accounts. The verifier adds to it the units that each
+      entry should have spent, so that the sums can be compared with the stored balances.
     - `witnesses` has the hashes that entries must have, because they were signed or stored outside the database.
     - `shut` are the ranges of positions at which the account was frozen or closed.
     - `sealed` has the number of early entries, whose hashes do not cover balance changes, and the digest of these
@@ -258,7 +259,8 @@ class ChainCheck:
 
         A slice entry moves units between the cap (the joint budget of the dataset's accounts) and the account's slice
         (the part of the cap that is reserved for the account). It may also drop one of the balances from which the cap
-        pays, the Gaussian wallet (an amount of mu squared) or the sum of epsilons. The amounts are checked elsewhere.
+        pays, the Gaussian wallet (an amount of mu squared) or the sum of epsilons. Whether the cap has enough units is
+        checked when its balances are compared with their limits.
         """
         amounts = read_amounts(entry.contents.text)
         rule = amounts.get(RULE, Rule.WALLET)
@@ -320,7 +322,7 @@ class ChainCheck:
     def _spent_units(self, period: str, balance_name: str) -> int:
         """Return how many units the account has spent so far of one balance in the budget period `period`.
 
-        `balance_name` is the balance's name, such as "wallet".
+        `balance_name` is the balance's name, such as "wallet", which has 2^60 units when full.
         """
         return self._tally.get((self._account_id, period, balance_name), 0)
 

@@ -117,7 +117,8 @@ class _Account:
     """An account while it is restored from an export; `record` is the record that opens the account.
 
     The attribute `row` is the account's row for the database, and is updated with each restored entry. `cap` is the
-    joint zCDP budget of all accounts on the dataset, which pays for every charge as well; None if there is none.
+    joint budget of all accounts on the dataset, from which every charge is paid too, if it adds up zCDP. It is None if
+    there is no joint budget, or one of which accounts reserve parts.
     """
 
     def __init__(self, record: Record, cap: Totals | None) -> None:
@@ -127,7 +128,9 @@ class _Account:
         self.row = account_row(record)
 
     def moves(self, contents: Contents, spent: Mapping[str, int], moved: Mapping[str, int] | None) -> list[Movement]:
-        """Return the balance changes of an entry in an early export, which does not list all changes.
+        """Return the balance changes of an entry, for an export that an early version of Setwise wrote.
+
+        Such an export lists only the changes of the account's own balances, or none.
 
         - `contents` says what the entry is: a charge, for example.
         - `spent` maps each balance to the units spent from it before the entry.
@@ -299,9 +302,8 @@ class Restoration:
     def _append(self, line: dict[str, Any]) -> None:
         """Queue the entry in `line` of the export, with its balance changes, for insertion into the ledger.
 
-        The row of the entry's account is updated in memory with the entry's position, hash and timestamp, as the
-        account's row has the end of its hash chain. Raises `InvalidParameter` if the hash of the entry is not the
-        exported one.
+        The row of an account has the position, hash and timestamp of its last entry, so this row is updated in memory;
+        `_finish` writes it. Raises `InvalidParameter` if the hash of the entry is not the exported one.
         """
         account = self._accounts[line["account"]]
         row = account.row
@@ -348,10 +350,11 @@ class Restoration:
         row["period"] = max(str(row["period"]), contents.period)
 
     def _priced_moves(self, account: _Account, contents: Contents, moved: dict[str, int] | None) -> list[Movement]:
-        """Return the balance changes of an entry of `account` in an early export, which does not list all changes.
+        """Return the balance changes of an entry of `account`, for an export that an early version of Setwise wrote.
 
-        `contents` says what the entry is: a charge, for example. `moved` maps each of the account's own balances to its
-        change in units, as the export lists it; None if it lists none. The other changes are computed.
+        Such an export lists only the changes of the account's own balances, or none. `contents` says what the entry is:
+        a charge, for example. `moved` maps each of the account's own balances to its change in units, as the export
+        lists it; None if it lists none. The other changes are computed.
         """
         price_key = (contents.account, contents.kind, contents.uses, contents.period)
         if _is_priced(account.terms):

@@ -237,10 +237,10 @@ def adopt_head(
     A head is a signed record of where every account's chain ended. The result is the last head in the ledger, or None
     if the ledger has no head.
     - `key` is the signing key.
-    - `kept` is None if no head is stored yet. If the ledger has heads, one of these must then be recent, because an old
-      copy of the database has only older heads.
-    - `oldest` and `latest` limit the timestamp (microseconds since 1970) of a recent head. If `oldest` is None, no head
-      counts as recent.
+    - `kept` is None if no head is stored outside the database yet. If the ledger has heads, one of them must be recent
+      in this case, because somebody may have put back an old copy of the database, which has only old heads.
+    - `oldest` and `latest` are the first and the last timestamp (microseconds since 1970) of a recent head. If `oldest`
+      is None, no head counts as recent, so that the check fails.
 
     Raises `StoreFailed` if a check fails.
     """
@@ -266,10 +266,11 @@ def _refuse(fault: str) -> None:
 def check_signatures(
     heads: Iterable[Record], key: bytes, *, oldest: int | None = None, latest: int | None = None
 ) -> Iterator[Fault]:
-    """Yield a fault for each of the signed `heads` whose signature was not made with `key`, and one if none is recent.
+    """Yield a fault for each of the `heads` that was not signed with `key`, and a fault if no head is recent.
 
     A head is a signed record of where every account's chain ended. If `oldest` is not None, some head must have a
-    timestamp from `oldest` to `latest` (microseconds since 1970); a `latest` of None sets no end.
+    timestamp from `oldest` to `latest` (microseconds since 1970), or of at least `oldest` if `latest` is None. Without
+    it, recent heads may have been cut off the ledger.
     """
     stamps: list[int] = []
     for record in heads:

@@ -362,13 +362,13 @@ def _check_caps(terms: dict[int, Terms]) -> Iterator[Fault]:
 
 
 def _check_rules(terms: dict[int, Terms], tally: Tally, chains: dict[str, Chain]) -> Iterator[Fault]:
-    """Yield a fault for every charge that was paid from only one balance of a cap although the cap pays otherwise.
+    """Yield a fault for every charge that was paid from a single balance of a cap without permission.
 
-    A cap, the joint budget of a dataset's accounts, pays each charge from two balances, the Gaussian wallet (an amount
-    of mu squared) and the sum of epsilons. Only if it has dropped one of these for good may a charge be paid from the
-    other alone.
+    A cap, the joint budget of a dataset's accounts, pays each charge from two balances: the Gaussian wallet (an amount
+    of mu squared) and the sum of epsilons. A charge may be paid from one of them alone only if the cap has dropped the
+    other for good, or was set up without it.
     - `terms` has the terms of accounts and caps, keyed by the number of the record that opened them.
-    - `tally` has the units spent of each balance; it says whether a cap has dropped one.
+    - `tally` has the units spent of each balance, among them those that say whether a cap has dropped a balance.
     - `chains` has the recomputed chains of entries, by account name.
     """
     for account_terms in terms.values():
@@ -393,10 +393,11 @@ _PLACE = ("holder", "period", "what")
 
 
 def _check_balances(connection: Connection, tally: Tally, terms: dict[int, Terms]) -> Iterator[Fault]:
-    """Yield a fault for every stored balance that is not the sum of its changes by entries, or is outside its limits.
+    """Yield a fault for every stored balance that is not the sum of its changes by entries, or is overdrawn.
 
     `tally` has these sums, in units spent. `terms` has the terms of accounts and caps (joint budgets of accounts),
-    keyed by the number of the record that opened them.
+    keyed by the number of the record that opened them; they say how many units each balance has. A balance whose stored
+    size differs from that, or of which less than nothing was spent, is a fault too.
     """
     rows = {(row.holder, row.period, row.what): row for row in connection.execute(select(balances))}
     last = and_(balances.c.movement == movements.c.number, *(balances.c[x] == movements.c[x] for x in _PLACE))

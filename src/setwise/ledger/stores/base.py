@@ -53,8 +53,8 @@ class Draft:
     - `holder` is the number of the record that opened the account, `contents` is, for example, a charge.
     - `at` is the timestamp in microseconds since 1970.
     - `movements` are the balance changes that the entry makes.
-    - `position` is the only position in the chain at which the entry may be appended, because its price was computed
-      for this position. None means at the end, wherever that is.
+    - `position` is the position in the chain for which the entry's price was computed. If another entry has taken it,
+      the entry is not appended. None means that the price is valid anywhere: the entry goes to the end of the chain.
     """
 
     holder: int

@@ -318,10 +318,9 @@ def _in_postgresql(connection: Connection) -> Objects:
 
 
 def _plain(definition: str) -> str:
-    """Return the SQL `definition` of a constraint without brackets, casts, schema names and spaces.
+    """Return the SQL `definition` of a constraint without brackets, casts, schema names and spaces, to compare it.
 
-    PostgreSQL prints these differently from the text that created the constraint, so only definitions without them can
-    be compared.
+    PostgreSQL prints brackets, casts, schema names and spaces differently from the text that created the constraint.
     """
     text = re.sub(r"REFERENCES \S*?(ledger_\w+)", r"REFERENCES \1", definition)
     text = text.replace("::text", "").replace(" = ANY (ARRAY[", " IN (")

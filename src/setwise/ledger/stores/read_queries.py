@@ -56,8 +56,8 @@ class PricingState:
     - `entries` is the number of the account's entries. A price is valid only while no further entry is appended.
     - `spent` maps each balance, such as "wallet", to the units that the account has spent from it. Under names such as
       "slice:wallet" it has the units of a dataset's joint budget (cap) that are reserved for the account.
-    - `given_up` says whether the cap has dropped one of the two balances from which it pays: 0 for none, 2 if it
-      dropped the sum of epsilons, 3 if it dropped the Gaussian wallet (mu squared).
+    - `given_up` has the units spent from the cap's balance "rule", which record whether the cap has dropped one of the
+      two balances from which it pays: 0 for none, 2 for the sum of epsilons, 3 for the Gaussian wallet (mu squared).
     """
 
     entries: int
@@ -87,11 +87,11 @@ def pricing_state(connection: Connection, holder: int, period: str) -> PricingSt
 
 
 def locked_spent_of(connection: Connection, holder: int) -> dict[str, int]:
-    """Return how many units an account or cap has spent of each balance without periods, and lock these balances.
+    """Return how many units an account or cap has spent of each balance that never starts afresh, and lock these.
 
-    The rows stay locked until the transaction ends, so that no other transaction can change them. SQLite locks no rows,
-    because it has only one writer at a time. `holder` is the number of the record that opened the account or cap (a
-    dataset's joint budget).
+    The rows of the balances stay locked until the transaction ends, so that no other transaction can change them.
+    SQLite locks no rows, because it has only one writer at a time. `holder` is the number of the record that opened the
+    account or cap (a dataset's joint budget).
     """
     query = select(balances.c.what, balances.c.spent).where(balances.c.holder == holder, balances.c.period == "")
     return {row.what: row.spent for row in connection.execute(query.order_by(balances.c.what).with_for_update())}

@@ -24,8 +24,8 @@ def moves_digest(moves: Iterable[str]) -> str:
 def write_seal(connection: Connection, ends: Mapping[str, tuple[int, str]], at: int) -> None:
     """Append a record (the seal) with digests of balance changes that the hashes of early entries do not cover.
 
-    `ends` has, per account name, the number of such entries and the digest of their balance changes. `at` is the
-    record's timestamp in microseconds since 1970.
+    `ends` maps an account's name to the number of its entries that were hashed without their balance changes, and the
+    digest of these changes. `at` is the record's timestamp in microseconds since 1970.
     """
     details = {"accounts": {name: list(end) for name, end in ends.items()}}
     body = canonical({"kind": "seal", "action": "seal", "by": "", "subject": "", "details": details})

@@ -309,8 +309,8 @@ def _make_private(path: Path) -> None:
 def _mode_to_read(path: Path) -> str:
     """Return the URI option with which SQLite opens the file at `path` for reading only.
 
-    It is "mode=ro", or "immutable=1" if the folder cannot be written and no write-ahead log exists, because SQLite
-    could not create the log there.
+    It is "mode=ro" in general. For this option SQLite may have to create a write-ahead log beside the file. So it is
+    "immutable=1" if no such log exists and the folder cannot be written.
     """
     log = path.with_name(f"{path.name}-wal")
     alone = not log.exists() or log.stat().st_size == 0
