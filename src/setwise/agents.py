@@ -42,8 +42,8 @@ class LocalTables:
 
     - `sessions`: an open session for each table, by the table's name
     - `ledger`: the ledger whose live series (user counts that are released period by period) the agent sees, or None
-    - `answer_step`: each answer or refusal leaves at one of a few times after the question, 1, 2, 4, ... times this
-      many seconds, because the time that reading takes reveals something about the rows
+    - `answer_step`: each answer or refusal is held back until 1, 2, 4, ... times this many seconds after the question,
+      because the time that reading takes reveals something about the rows
     """
 
     def __init__(
@@ -86,9 +86,9 @@ class LocalTables:
         a sentence or None:
 
         - `shortage`: what the account lacks to pay for the plan; None if it can pay
-        - `warning`: None, unless the charge would end a way of paying for all accounts on the dataset. Their joint
-          budget pays from a Gaussian budget in mu squared, or as a sum of epsilons; a charge that only one of the two
-          can pay ends the other
+        - `warning`: None, unless the charge closes one of two ways of paying to all accounts on the dataset. Their
+          joint budget pays from a Gaussian budget (mu squared) and as a sum of epsilons; a charge that can be paid in
+          only one of these ways closes the other for good
         """
         with self._question_lock:
             plan = self._session(dataset).explain(sql, called=dataset, **words)

@@ -174,8 +174,9 @@ class Client:
         """Send a request to the route `path`, with `body` as JSON, and return the JSON of the response.
 
         `method` is the HTTP method, and `key` the idempotency key, None for requests without one. If the connection is
-        lost or the replica is busy, the request is repeated, for as long as the `patience` of `connect` says. Raises
-        the error of `setwise.errors` that the response names, and `Unavailable` if the service cannot be reached.
+        lost or the replica is busy, the request is repeated, for at most the seconds that `connect` was given as
+        `patience`. Raises the error of `setwise.errors` that the response names, and `Unavailable` if the service
+        cannot be reached.
         """
         headers = {} if key is None else {"Idempotency-Key": key}
         content = None if body is None else json.dumps(body, allow_nan=False).encode()
@@ -256,11 +257,12 @@ class SeriesWords(TypedDict, total=False):
     """The parameters of a live series: noisy counts of users per group, released at the end of each period.
 
     - `item`, `at`: the columns with the group and with the time of each row
-    - `every`, `start`, `periods`: the length of a period (day, week or month), the first day, and the number of periods
+    - `every`, `start`, `periods`: the length of a period ("day", "week" or "month"), the first day of the first period,
+      and the number of periods
     - `contributions`: the most groups in which one user counts
-    - `epsilon`, `delta`: what the account pays once for the whole series, if the account has a budget
-    - `counts`: what the account pays instead if it has registered mechanism uses, such as "gaussian:20"; if the groups
-      are private, it also pays the failure probability `delta`
+    - `epsilon`, `delta`: what an account with a budget pays once for the whole series
+    - `counts`: what an account with registered mechanism uses pays once for the whole series, such as "gaussian:20". If
+      the groups are private, it also pays `delta`, the probability that a group with only one user is shown
     - `purpose`: which numbers shall have the smallest error: running totals, single periods, or windows of `window`
       periods
     - `where`: a filter; only rows that satisfy it are counted

@@ -123,8 +123,8 @@ class Steward:
         - `user`: the column that identifies the user of each row
         - `items`, `values`, `filters`: the columns to group by, to aggregate and to filter by
         - `contributions`: the most groups in which one user counts
-        - `per_item`: the most that a user adds to one group: rows for a count of rows, units of the column for a sum.
-          With None, counts of rows in SQL find their bound privately
+        - `per_item`: the most that a user adds to one group: a number of rows for a count of rows, and an amount of the
+          summed column for a sum. With None, counts of rows in SQL spend a part of their epsilon on finding this bound
         - `types`: the kinds of CSV columns that are not text
         - `public`: the tables without users that SQL may join, as a mapping from their names to their places
         - `csv`: how the file is written (separator, encoding, header, columns, skip_lines, format)
@@ -180,11 +180,12 @@ class Steward:
 
         A cap is set once, before the first account is opened, and cannot be changed.
 
-        - `rule`: how charges add up: by their zCDP parameters ("zcdp"), or as `keep` says ("wallet")
+        - `rule`: how charges add up: "zcdp" adds their zCDP parameters, and "wallet" adds the prices that `keep` names
         - `failure_share`: the share of delta for the failure probabilities of mechanism uses; None is the rule's
           default
-        - `keep`: how charges are paid: from a Gaussian wallet, a budget in mu squared ("wallet"), as a sum of epsilons
-          ("sum"), or in both ways until a charge can be paid in only one of them ("either")
+        - `keep`: the prices of charges under the rule "wallet". "wallet" takes them in mu squared, from a Gaussian
+          budget, and "sum" takes their epsilons. "either" takes both, until a charge can be paid in only one of the two
+          ways; this closes the other way for all accounts
         """
         body = {"epsilon": epsilon, "delta": delta, "rule": rule, "failure_share": failure_share, "keep": keep}
         return self._client.request("PUT", _path("datasets", dataset, "cap"), body)

@@ -27,11 +27,11 @@ _OTHER_OPTIONS = ("types", "table", "columns", "separator", "format")
 
 
 def recent_rows(terms: SeriesTerms, schema: Schema, low: date, high: date) -> "pa.Table | None":
-    """Return the rows of a live series' table from the day `low` to the day before `high`, or None.
+    """Return the rows of a live series' table from the day `low` to the day before `high`, if they can be read alone.
 
-    None means that the caller must read the whole table. Only local Parquet files, Delta and Iceberg tables, opened
-    without special options, can be read in part. The result has only the columns that `terms` (what the series counts)
-    name; `schema` has the types of all columns.
+    None means that the caller must read the whole table. Local Parquet files, Delta and Iceberg tables can be read in
+    part, unless an option such as a separator or the kind of a column was given for reading them. The result has only
+    the columns that the series uses, as its `terms` say; `schema` has the types of all columns.
 
     Raises `UnsuitableTable` if a file is damaged.
     """

@@ -27,7 +27,7 @@ class Opening:
     - `account` is the name of the account that pays.
     - `own_account` says whether that account was opened for this series alone.
     - `state` is the address of the private state (counted users and noise), without a password.
-    - `delta` is the delta of the paying account.
+    - `delta` is the delta at which the paying account states its epsilon.
     - `sigma` is the noise scale divided by the sensitivity.
     - `failure` bounds the probability that a group with only one user is shown; None if the groups are public.
     - `terms` say what the series counts.

@@ -29,9 +29,10 @@ def release_texts(
     - `public` says whether the groups are public; if so, all are shown in the first period.
     - `earlier` are the texts of the first periods, which were released before.
 
-    The text of a period has one noisy value, of this period, for each group shown before, in the order in which groups
-    were first shown. For a group that this period shows first, the text has the noisy values of all periods so far.
-    Equal histories give equal texts, so that an update that is repeated releases the same numbers.
+    A group is shown from some period on, because a private group with one user stays hidden. The text of a period has
+    the noisy value of this period for each group that was shown before, in the order in which they were first shown.
+    For a group that this period shows first, it has the noisy values of all periods so far. Equal histories give equal
+    texts, so that an update that is repeated releases the same numbers.
 
     Raises `KeyError` if `earlier` shows a group that the history does not have.
     """
@@ -99,7 +100,8 @@ class Released:
     - `periods` are the first days of the periods, as YYYY-MM-DD.
     - `labels` are the groups, in the order in which they were first shown.
     - `noisy` has a row for each group and a column for each period. A value is a weighted sum of the group's counts up
-      to that period plus noise, as a whole number in the units of the series' mechanism (2^-bits users).
+      to that period plus noise. It is a whole number of units of 2^-b users, where b is the field `bits` of the series'
+      mechanism (`RunningTotals`).
     - `shown_from` has, for each group, the number of the period that first showed it.
     """
 

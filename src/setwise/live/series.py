@@ -105,14 +105,14 @@ class LiveSeries:
     ) -> tuple[str, ...]:
         """Release every period that ended before `until` and was not released yet; return their first days.
 
-        - `until` is the first day that is not read; None means today (UTC).
+        - `until` is the day before which a period must have ended; None means today (UTC). Later days are not read.
         - `engine` is the address of the table's server. It is needed if it has a password, because passwords are not
           recorded.
         - `source` is a table in memory, and `reader` an open table, to read instead of the series' table.
         - `state` is the new address of the private state (counted users and noise), if it was moved.
         - `today` and `randomness` replace the clock and the source of noise, for tests.
-        - `before_release` is called after data was read. If it raises, nothing is released now, and the next update
-          releases the numbers that were counted.
+        - `before_release` is called after data was read, for example to wait until a time that reveals nothing. If it
+          raises, nothing is released now; the counts are kept, and the next update releases them.
 
         Repeating an update changes nothing.
 
@@ -414,12 +414,12 @@ def open_live(
     - `account` is an existing account that pays, and protects the same unit of privacy.
     - `counts`, instead of `epsilon`, is a Gaussian guarantee registered with `account`, such as "gaussian:20" (noise of
       20 times the sensitivity). `delta` is then the failure probability of the threshold that hides small private
-      groups, which another registered guarantee pays.
+      groups; `account` must have registered a guarantee that pays for it, too.
 
     The rest:
     - `state` is the address of the private state (counted users and noise); None takes the default.
     - `by` is the person who opens the series.
-    - With `preview`, nothing is charged or created: the returned series tells its cost and its expected error.
+    - With `preview`, nothing is charged or created: the result, which is not open, only shows its cost and its error.
 
     Opening a series again with equal arguments changes nothing.
 

@@ -110,10 +110,10 @@ class SeriesTerms:
         return f"live:{self.name}"
 
     def shape(self) -> Shape:
-        """Return the weights by which a release adds up a group's counts of its own period and of earlier ones.
+        """Return the weights of earlier periods in a release, which is a weighted sum of a group's counts plus noise.
 
-        The weights, a `Shape`, are those candidates with the smallest error for the `purpose` of the series, such as
-        "totals".
+        Among several candidate weights (`Shape` objects), the result has the smallest error for the numbers that the
+        `purpose` of the series names, such as "totals".
         """
         return choose_shape(self.periods, Purpose(self.purpose), self.window)
 
@@ -154,13 +154,12 @@ def plan_within(
 ) -> RunningTotals:
     """Return a noise mechanism for a live series, all of whose releases together are then (epsilon, delta)-DP.
 
-    `terms` say what the series counts. Public groups have one plan. For private groups, several plans are tried. Each
-    sets a smaller part of delta aside for the threshold that hides groups with only one user, because an account may
-    reserve only a small part of its own delta for such failures. The noise of each plan is about the smallest that the
-    rest of the budget allows.
+    `terms` say what the series counts. The noise is about the smallest that the budget allows.
 
-    `pays(uses)` says whether the account can pay for the guarantees of a plan. The result is the first plan that it can
-    pay for, or else the last plan.
+    If the groups are private, a threshold hides those with only one user, and fails with some probability, which is a
+    part of delta. An account may reserve only a small part of its own delta for failures. So three parts are tried, 0.3
+    of delta first and then smaller ones. `pays(uses)` says whether the account can pay for the guarantees `uses` of the
+    mechanism. The result has the first part that the account can pay for, or else the smallest.
     """
     exact_epsilon = rational("epsilon", epsilon, Fraction(1, 10**6), Fraction(100))
     whole_delta = float(probability("delta", delta))
@@ -175,11 +174,12 @@ def plan_within(
 
 
 def plan_drawn(terms: SeriesTerms, *, sigma: float, failure: float | None = None) -> RunningTotals:
-    """Return the mechanism of a live series with these `terms` whose noise costs one Gaussian use of `sigma`.
+    """Return the mechanism of a live series with these `terms`, with Gaussian noise of scale `sigma`.
 
-    - `sigma` is the noise scale divided by the sensitivity.
-    - `failure`, for private groups, bounds the probability that the threshold shows a group with only one user; it
-      costs a second use. It is None for public groups.
+    - `sigma` is the noise scale divided by the sensitivity. All releases of the series together cost as much as one
+      Gaussian mechanism of this sigma.
+    - `failure`, for private groups, bounds the probability that the threshold shows a group with only one user; the
+      account pays it too. It is None for public groups.
 
     Raises `InvalidParameter` if private groups have no `failure`, or public groups have one.
     """
@@ -201,8 +201,8 @@ def plan_drawn(terms: SeriesTerms, *, sigma: float, failure: float | None = None
 def _calibrate_sigma(epsilon: float, delta: float, failure: float | None) -> float:
     """Return about the smallest sigma for which Gaussian noise is certified to be (epsilon, delta)-DP.
 
-    The noise has a standard deviation of sigma times the sensitivity. If `failure` is not None, (epsilon, delta) also
-    covers a threshold that may reveal everything with the probability `failure`.
+    The noise has a standard deviation of sigma times the sensitivity. If `failure` is not None, the noise is
+    (epsilon, delta)-DP together with a threshold that may reveal everything with the probability `failure`.
     """
     fixed = () if failure is None else (Use(ApproxDP(epsilon=0.0, delta=failure)),)
     noise = smallest_noise(lambda sigma: [Use(Gaussian(sigma=sigma)), *fixed], epsilon=epsilon, delta=delta)

@@ -68,7 +68,8 @@ class SeriesView:
     - `lines` has one `Line` of estimates with intervals per group.
     - `epsilon` and `delta` are the privacy promise.
     - `spent` are the privacy guarantees, with counts, that the series was charged.
-    - `matrix` says in words how a release weights earlier periods.
+    - `matrix` names the weights with which each released value adds up the counts of earlier periods, in words such as
+      "the square root of the prefix sums".
     """
 
     name: str

@@ -42,7 +42,8 @@ class Batch:
     - `labels` are the groups that are new in this batch.
     - `counts` and `noise` have a row for each group known so far and a column for each period of the batch. The rows of
       the new groups come last.
-    - `earlier` is the noise of the new groups in the periods before the batch.
+    - `earlier` has a row for each new group and a column for each period before the batch. It is the noise of these
+      periods: a group that is shown for the first time gets a noisy value for every earlier period too.
     - `mark` is a random text that every release from the batch repeats, so that the releases of two copies of a state
       differ. It is "" in states of earlier versions.
     """
@@ -148,7 +149,8 @@ def counted_batch(
     - `before` has the counts and noise of the earlier periods.
     - `pair_counts` lists (group, period, number of new users).
     - `draw(n)` returns n noise values.
-    - `public` are groups that belong to the first batch even without users.
+    - `public` are the public groups, all of which are shown. If `before` has no groups yet, they become the first
+      groups of the result, also those without users.
     """
     listed = () if before.labels else tuple(public)
     known = {*before.labels, *listed}
@@ -216,7 +218,7 @@ class SeriesState(ABC):
           first, then new groups in the order of days; further groups are left out.
         - The result has counts and fresh noise of the periods `first` to `until` - 1.
         - `before` has the counts and noise of the earlier periods, and `draw` makes the noise.
-        - `public` are groups that belong to the first batch even without users.
+        - `public` are the public groups. The first batch has all of them, also those without users.
 
         Ensures: the whole call is one transaction. When it returns, the pairs and the batch are durable; when it
         raises, neither is stored.

@@ -105,8 +105,8 @@ class MarkedState(SeriesState):
     def _markers(self) -> dict[int, str]:
         """Return the text of every marker, keyed by the number (from 0) of the first period of its update.
 
-        A marker is the record that makes one update valid. The key `TOKEN` has a text that identifies the state
-        instead. The dict is empty without a state.
+        A marker is the record that makes one update valid. In addition, the key `TOKEN`, which is no period, has the
+        text that identifies the state. The dict is empty if the state was not created yet.
         """
 
     @abstractmethod
@@ -125,8 +125,8 @@ class MarkedState(SeriesState):
     ) -> list[tuple[str, int, int]]:
         """Store the new pairs of user and group in `candidates`; return triples (group, period, number of new pairs).
 
-        A pair is new if no valid update stored it, and if its group is among the first `contributions` groups of its
-        user. (A user counts in no further groups.)
+        A user counts in at most `contributions` groups: first in those in which the user was counted before, then in
+        new groups in the order of days. A pair is new if the user counts in the group and no valid update stored it.
         - `valid` are the attempt numbers of the updates that are valid, because a marker names them.
         - `attempt` is the attempt number of this update, which stays invalid until a marker names it.
 
