@@ -100,7 +100,7 @@ def at_field(field: str) -> Iterator[None]:
     """Context manager that adds the name of a request field to errors, so that the caller learns what is at fault.
 
     A `BadRequest` that is raised in the `with` block gets `field` as a note. If `at_field` blocks are nested, the error
-    keeps only the note of the innermost block, which is the most exact.
+    keeps only the note of the innermost block, which names the field most exactly.
     """
     try:
         yield
@@ -113,8 +113,8 @@ def at_field(field: str) -> Iterator[None]:
 def field_of(location: tuple[int | str, ...]) -> str:
     """Return the name of the request's field at fault, given the `location` that a validator's error states.
 
-    The first part of `location`, which says where the field is (body, header, ...), is left out, and so is the name of
-    a chosen form, such as "top-k" for a kind of query.
+    `location` lists the names on the way to the field. Two names are left out: the first, which says where the field is
+    (body, header, ...), and the kind of an object that has several kinds, such as "top-k" for a query.
 
     >>> field_of(("body", "uses", 0))
     'uses.0'
@@ -220,9 +220,9 @@ The body itself has several forms only where an account is opened.
 
 
 def _missing_form(field: str, discriminator: str) -> str:
-    """Return an error sentence for a `field` that does not say which of its possible forms it has.
+    """Return an error sentence for a JSON object in `field` that lacks the entry which says of what kind it is.
 
-    `discriminator` is the name of the missing entry that says the form, such as "'kind'".
+    `discriminator` is the name of this entry, such as "'kind'", in quotes. The sentence lists the possible kinds.
     """
     kinds, example = _FORMS.get(field.rpartition(".")[2], ("", ""))
     if not kinds:

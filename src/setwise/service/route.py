@@ -55,10 +55,11 @@ class BodyLimit:
         until = asyncio.get_running_loop().time() + self._seconds
 
         async def receive_counted() -> Message:
-            """Return the next message of the request, read by the ASGI function `receive` of the enclosing call.
+            """Return the next message of the request, after counting the bytes of the body in it.
 
-            Raises `HTTPException` if the body read so far is too large (413), or has not arrived by the deadline
-            `until` of the enclosing call (408).
+            It is read by the ASGI function `receive`, an argument of the function around this one, which has also set
+            the deadline `until`. Raises `HTTPException` if the body read so far is too large (413), or has not arrived
+            by the deadline (408).
             """
             nonlocal received, complete
             if complete:  # the only message after the body is that the caller has disconnected
@@ -203,7 +204,8 @@ class GuardedRoute(APIRoute):
         async def guarded(request: Request) -> Response:
             """Identify the caller, respond to one request, and record its status and time in metrics, log and trace.
 
-            The enclosing call sets `access`, `method` and `path` of the route, and the function `answer` that responds.
+            The function around this one has set the route's `access`, `method` and `path`, and `answer`, the function
+            that responds.
             """
             started = time.monotonic()
             service = service_of(request)
@@ -229,8 +231,8 @@ class GuardedRoute(APIRoute):
 def paced(request: Request, content: str | bytes, media_type: str = "application/json") -> PacedResponse:
     """Return a response with `content` of this `media_type`. A large `content` is sent as fast as its reader takes it.
 
-    `request` is the request that the response answers. A person may have only a few large responses that are not sent
-    completely; until then, this response counts as one of these.
+    `request` is the request that the response answers. A person may have only a few large responses of which a part is
+    still to be sent. A large `content` counts as one of these until all of it is sent.
     """
     service = service_of(request)
     return PacedResponse(content, media_type, limit=service.unsent, seconds=service.settings.body_seconds)

@@ -72,8 +72,8 @@ def make_server(app: ASGIApp, settings: Settings) -> uvicorn.Server:
     def connection(*arguments: Any, **options: Any) -> HttpConnection:  # noqa: ANN401 - as the server calls it
         """Return the protocol object of a new HTTP connection, with the limits of the replica's settings.
 
-        `arguments` and `options` come from uvicorn. All connections share the limits, and the register `waiting` of the
-        connections that are between requests.
+        `arguments` and `options` come from uvicorn. All connections share the limits, and `waiting`, a list of the
+        connections that are between two requests.
         """
         return HttpConnection(
             *arguments, **options, waiting=waiting, limit=limit, header_seconds=settings.header_seconds
@@ -113,7 +113,7 @@ class _Server(uvicorn.Server):
 def most_connections() -> int:
     """Return how many connections fit below the process's limit on open files, which is first raised to its maximum.
 
-    Some files are reserved for the replica itself: at the limit it could accept no connection and open no table.
+    Some files are reserved for the replica itself, because it could otherwise open no table when all are in use.
     """
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

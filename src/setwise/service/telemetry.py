@@ -81,9 +81,9 @@ class RequestIds:
         _request.set(id_)
 
         async def sending(message: Message) -> None:
-            """Send `message`, a part of the response, by the ASGI function `send` of the enclosing call.
+            """Send `message`, a part of the response; the first part gets the request's id among its headers.
 
-            The first message of the response gets the request's id among its headers.
+            It is sent by the ASGI function `send`, an argument of the function around this one.
             """
             if message["type"] == "http.response.start":
                 MutableHeaders(scope=message)[HEADER] = id_

@@ -95,8 +95,8 @@ class Upkeep:
 
         Does nothing without a signing key, or if the last head that this replica knows is at most `head_hours` hours
         old. Otherwise the ledger is first compared with the head that is kept in a file outside the database. If
-        another replica has signed a head within these hours, that head is written to the file, and no further one is
-        signed.
+        another replica has signed a head in the last `head_hours` hours, that head is written to the file, and no
+        further one is signed.
         """
         seconds, now = 3600.0 * self._settings.head_hours, self._clock()
         if self._key is None or self._last_head is None or now < self._signed_at + seconds:

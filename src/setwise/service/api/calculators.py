@@ -78,9 +78,10 @@ async def calibrate(
     request: Request,
     body: Annotated[CalibrateBody, JsonBody(examples=[{"uses": ["gaussian:?x25"], "epsilon": 1.0, "delta": 1e-6}])],
 ) -> CalibrationRecord:
-    """Return a value of the "?" in the request's mechanism uses, such as "gaussian:?x25", that meets (epsilon, delta).
+    """Return a value for the "?" in mechanism uses such as "gaussian:?x25", so that together they keep a guarantee.
 
-    The "?" stands for a noise scale, an epsilon or a count. With the value, all uses together are (epsilon, delta)-DP.
+    The "?" stands for a noise scale, an epsilon or a count. With the returned value, all uses of the request together
+    are (epsilon, delta)-DP, with the epsilon and delta of the request.
     """
     task = Calibrate(uses=tuple(body.uses), interaction=str(body.interaction), epsilon=body.epsilon, delta=body.delta)
     with at_field("uses"):

@@ -94,8 +94,8 @@ class DatasetBody(Body):
     - `user`: the column that identifies users
     - `items`, `values`, `filters`: the columns to group by, to aggregate and to filter by
     - `contributions`: the most groups in which one user counts
-    - `per_item`: the most that a user adds to one group: rows for a count of rows, units of the column for a sum.
-      Without it, counts of rows in SQL find their bound privately, with a tenth of epsilon
+    - `per_item`: the most that a user adds to one group: a number of rows for a count of rows, and an amount of the
+      summed column for a sum. Without it, counts of rows in SQL spend a tenth of their epsilon on finding a bound
     - `apart`: why the dataset does not share the cap (joint budget) of other datasets on the same table; "" if it does
     - `unit`: whom an answer protects: "user", or a part of a user; datasets that share a cap have the same unit
     - `types`: the kinds (integer, date, ...) of CSV columns that are not text

@@ -41,8 +41,8 @@ class SeriesBody(Body):
     - `every`, `start`, `periods`: the length of a period, the first day of the first period, and the number of periods
     - `contributions`: the most groups in which one user counts
     - `epsilon`, `delta`: what an account with a budget pays once for the whole series
-    - `counts`: the mechanism use with which an account with registered uses pays once for the whole series. If the
-      groups are private, that account also pays the failure probability `delta`
+    - `counts`: what an account with registered uses pays once for the whole series, such as "gaussian:20". If the
+      groups are private, that account also pays `delta`, the probability that a group with only one user is shown
     - `purpose`: which numbers shall have the smallest error: running totals, single periods, or windows of `window`
       periods
     - `where`: a filter; only rows that satisfy it are counted

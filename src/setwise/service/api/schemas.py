@@ -245,8 +245,8 @@ Auto = Literal["auto"]
 class GroupingBody(Body):
     """The fields that all queries with groups share.
 
-    - `contributions`: the most groups in which one user counts; None takes the dataset's bound, and "auto" finds a
-      bound privately, with at most a tenth of epsilon
+    - `contributions`: the most groups in which one user counts; None takes the dataset's bound, and "auto" spends at
+      most a tenth of the question's epsilon on finding a good bound
     - `domain`: the public group labels. None means that labels are private: noise decides which groups are shown
     - `where`: a filter of rows, as an SQL condition
     - `null_item`: the label of rows whose group is null; None leaves these rows out
@@ -341,9 +341,9 @@ class SqlBody(Body):
 
     The service parses the text into a query, and no engine gets the text itself.
 
-    - `contributions`: the most groups in which one user counts; "auto" finds a bound privately. None takes the bound
-      that the SQL states. If the SQL states none, the dataset's bound applies; for private groups, a smaller bound may
-      be found privately
+    - `contributions`: the most groups in which one user counts; "auto" spends a part of the epsilon on finding a good
+      bound. None takes the bound that the SQL states. If the SQL states none, the dataset's bound applies; for private
+      groups, a part of the epsilon may then be spent on finding a smaller one
     - `domain`: the public group labels; None takes those that the dataset declares. If it declares none, groups are
       private
     """
@@ -357,10 +357,10 @@ class SqlBody(Body):
 class DrawsBody(Body):
     """The budget of a question, stated as mechanism uses that were registered when its account was opened.
 
-    - `discover`: the registered use that each group costs which the exponential mechanism picks
-    - `counts`: the registered use that each noisy count costs
-    - `threshold_delta`: the failure probability, taken once, of the threshold that hides small groups; None if the
-      groups are public
+    - `discover`: the registered use that pays for each pick of a group by the exponential mechanism
+    - `counts`: the registered use that pays for each noisy count
+    - `threshold_delta`: the probability that the threshold which hides small groups fails, paid once for the whole
+      question; None if the groups are public
     """
 
     kind: Literal["draws"]
@@ -387,9 +387,9 @@ class TotalBody(Body):
     """The budget of one question that is paid by an account with an (epsilon, delta) budget.
 
     - `epsilon`: what the question spends or, if `within` is given, the most that it may spend
-    - `within`: the largest half-width of the planned 95% interval; the question then spends the least epsilon that
-      reaches it. The half-width is in the unit of the statistic, for a quantile in ranks (numbers of users). For a mean
-      a group of 1,000 users is assumed, because the error depends on their number, which is private
+    - `within`: the largest half-width of the 95% interval that the plan may state; the question then spends the least
+      epsilon that reaches it. It is in the unit of the statistic, and for a quantile a difference of ranks, counted in
+      users. For a mean, a group of 1,000 users is assumed, because the error depends on their private number
     - `delta`: only SQL may leave it out. It is then 0 with public groups. With private groups it is 1e-6, or a tenth of
       what the account sets aside for failures if that is less
     - `counts`: the kind of noise that is added to counts; left out, the planner chooses it

@@ -139,7 +139,7 @@ class People:
     def first_steward(self) -> NewToken | None:
         """Create the first steward (who manages datasets, accounts and people) and a token for them.
 
-        Does nothing if the service has people already. Returns the new token with its secret, or None in that case.
+        Returns the new token with its secret. If the service has people already, nothing is done and None is returned.
         """
         with self._database.reading() as connection:
             if connection.scalar(select(func.count()).select_from(schema.people)):

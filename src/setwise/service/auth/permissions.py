@@ -19,7 +19,7 @@ API = "/api/v1"
 
 
 class Access(StrEnum):
-    """Whom a route of the service admits: anyone, everybody with a token, analysts and stewards, or stewards only."""
+    """Whom a route of the service admits, from everybody to stewards only."""
 
     ANYONE = "anyone"
     """No token is needed; the route reveals nothing about data or people."""
@@ -35,8 +35,8 @@ class Access(StrEnum):
 class Permission:
     """Whom a route admits (`access`), and with which HTTP error statuses it may respond (`problems`).
 
-    `problems` lists only the statuses that not every route of its kind has. Statuses of failed authentication and of
-    malformed input are left out, because they follow from the access and the parameters.
+    `problems` lists only the statuses that are special to the route, such as 409 for a name that is taken. Statuses of
+    failed authentication and of malformed input are left out, because they follow from the access and the parameters.
     """
 
     access: Access

@@ -21,9 +21,10 @@ class _Bucket:
 
 
 class Buckets:
-    """A token bucket per name (of a person or an address): `burst` requests at once, `per_second` in the long run.
+    """Rate limits: each name (of a person or an address) may send `burst` requests at once, later `per_second`.
 
-    At most `most` buckets are kept. Only a bucket that is full again is dropped to make room for a new name. If no
+    A name's bucket has the number of requests that are allowed now; it is refilled by `per_second` up to `burst`. At
+    most `most` names have a bucket. Only a bucket that is full again is dropped to make room for a new name. If no
     bucket is full, the new name is refused.
 
     >>> now = 0.0
@@ -50,10 +51,10 @@ class Buckets:
         self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
 
     def take(self, name: str, requests: float = 1.0) -> None:
-        """Take `requests` from the bucket of `name`, or raise `TooManyRequests` with the seconds to wait.
+        """Count `requests` requests of `name`, or raise `TooManyRequests`, with the seconds to wait, if it may not.
 
-        `requests` is 1 for a request itself. A larger number is the extra charge for a large body. It is cut to `burst`
-        less 1, because the request itself has taken 1 already and the bucket never has more than `burst`.
+        `requests` is 1 for a request itself. A larger number is the extra charge for its large body. Such a number is
+        cut to `burst` - 1: the request itself has been counted before, and more than `burst` could never be allowed.
         """
         requests = requests if requests <= 1.0 else min(requests, self._burst - 1.0)
         now = self._monotonic()

@@ -75,9 +75,9 @@ class Charge:
 
 
 def charges_of(entries: Iterable[Entry]) -> list[Charge]:
-    """Return the charges among an account's ledger `entries`, oldest first, with the refunds that settlements made.
+    """Return the charges among an account's ledger `entries`, oldest first, each with what was given back later.
 
-    A settlement is the entry that stores the answer of a charge, and returns unused mechanism uses to the account.
+    The ledger has a further entry for the answer of a charge (a settlement), which gives unused mechanism uses back.
     """
     charges: dict[str, Charge] = {}
     for entry in entries:
@@ -101,9 +101,9 @@ def charges_of(entries: Iterable[Entry]) -> list[Charge]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """The odometer of an account after one charge: `epsilon` bounds the privacy loss of all answers so far.
+    """The odometer of an account after one charge: `epsilon` bounds the privacy loss of all answers up to this charge.
 
-    The value is at most the epsilon that the account guarantees. `charge` is the number of the charge, `at` its time in
+    `epsilon` is at most the epsilon that the account guarantees. `charge` is the number of the charge, `at` its time in
     seconds since 1970, and `bought` describes the question that the charge paid for.
     """
 
@@ -243,9 +243,10 @@ def registered_kinds(status: AccountStatus) -> list[dict[str, object]]:
 
 
 def largest_single_use(status: AccountStatus) -> list[str]:
-    """Return, in the notation of uses, the largest use that a budget for uses chosen on the fly still pays for.
+    """Return the largest uses that the account's budget can still pay for together, as texts such as "gaussian:20".
 
-    The list is empty if the account with this `status` has only registered uses.
+    A second use, if any, stands for the remaining failure probability. The list is empty if the account with this
+    `status` has no budget, but only uses that were registered at its opening.
     """
     if status.terms.totals is None:
         return []

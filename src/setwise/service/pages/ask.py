@@ -80,8 +80,9 @@ def _kinds_of_questions() -> list[tuple[str, str]]:
 def _kinds_with_fields() -> dict[str, str]:
     """Return which fields the question form shows for which kinds of questions.
 
-    The result is a dict from a name of some form fields to the kinds that need these fields, as one text with blanks
-    between the kinds, such as "top-k histogram". The names are:
+    The result is a dict. A key names one form field, or a group of fields that are shown together. Its value has the
+    kinds of questions that need these fields, as one text with blanks between them, such as "top-k histogram". The keys
+    are:
 
     - `ranked`: the fields item and value, for a top k or a histogram
     - `measured`: the column that a statistic aggregates
@@ -89,7 +90,7 @@ def _kinds_with_fields() -> dict[str, str]:
     - `rows`: per_user, the most rows of a user that count
     - `grouped`: bins (value ranges to group by), domain and contributions
     - `picked`: the mechanism use that pays for each pick of the exponential mechanism
-    - `clip`, `k`, `at`, `where`: the one field of this name
+    - `clip`, `k`, `at`, `where`: the single field of this name
     """
     parameters = {kind: set(parameters_of(SHAPES[kind])) for kind in SHAPES if kind != "query"}
     clipped = [kind for kind in parameters if "clip" in parameters[kind]]
@@ -288,9 +289,9 @@ def _answer_page(request: Request, query: str, template: str, charts: bool) -> R
 def _describe_question(service: Service, job: Job, stated_query: dict[str, Any]) -> str:
     """Return a short text for people that says what the query `job` asks, such as which column it groups by.
 
-    If the query was answered, the text is made from the ledger's charge, which also has the bounds that the query
-    itself left out. Otherwise it is made from `stated_query`, the JSON object of the query as the person asked it.
-    `service` gives access to the account that paid.
+    If the query was answered, the text is made from the request that the ledger stores with the charge. There, bounds
+    that the person left out are filled in. Otherwise the text is made from `stated_query`, the JSON object of the query
+    as the person asked it. `service` gives access to the account that paid.
     """
     charged = None if job.answer is None else service.accounts.account(job.account).charged_request(job.key)
     return question_in_words(stated_query) if charged is None else charge_in_words(charged)
@@ -299,8 +300,8 @@ def _describe_question(service: Service, job: Job, stated_query: dict[str, Any])
 def _chart_data(parts: AnswerParts) -> dict[str, object]:
     """Return the data from which the answer page's script draws charts: a dict with the keys `charts` and `line`.
 
-    - `charts`: a list with a name and the first bars for each statistic, taken from `parts`, the parts of the answer
-    - `line`: True if the labels are times, so that the script shows a line chart first; otherwise it shows bars first
+    - `charts`: a list with a dict for each statistic of the answer `parts`: its name, and its first 50 groups as bars
+    - `line`: True if the groups are times, so that the script shows a line chart first; otherwise it shows bars first
     """
     return {"charts": parts.charts, "line": parts.over_time}
 
@@ -383,11 +384,11 @@ async def explore_curve(
 ) -> Response:
     """Return one curve of the page that compares composition bounds, as JSON: overall epsilons at about ten x values.
 
-    - `which`: the curve, which is a composition bound or one kind of noisy counts
+    - `which`: what the curve shows: a bound on the mechanisms described here, or the same number of noisy counts
     - `k`: how many mechanisms are composed, each with this `epsilon`
     - `delta`: the delta of the overall epsilon
-    - `share`: the share of bounded-range mechanisms, from 0 to 1
-    - `along`: whether the x axis is the number of mechanisms or that share
+    - `share`: the share of bounded-range mechanisms among them, from 0 to 1; the others are pure DP
+    - `along`: the x axis of the curve: the number of mechanisms (instead of `k`), or their share that is bounded-range
     """
     mixture = Mixture(number=k, share=share, epsilon=epsilon, delta=delta)
     points = CurvePoints(which=which, along=along, mixture=mixture)

@@ -119,8 +119,8 @@ def error_page(request: Request, error: Exception, problem: Response) -> Respons
 def _redirect_to_login(request: Request) -> Response:
     """Return a redirect to the login page, from which the person comes back to the requested page after signing in.
 
-    If the requested address contains a token, the person comes back to the first page, so that the token is not
-    repeated.
+    If the requested address contains a token by mistake, the person comes back to the first page instead, so that the
+    token does not appear in the address of the login page too.
     """
     address = request.url.path + (f"?{request.url.query}" if request.url.query else "")
     if TOKEN_PREFIX in address:  # a token does not belong into addresses, and must not be repeated in another one

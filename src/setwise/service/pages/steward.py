@@ -143,7 +143,8 @@ def _dataset_rows(service: Service, counts: Mapping[str, int]) -> list[dict[str,
 
     - `dataset`: the dataset
     - `cap`: the status of the joint budget of the dataset's accounts, or None if there is no joint budget
-    - `sliced`: True if each account reserves parts of that joint budget in advance
+    - `sliced`: True if each account reserves parts of that joint budget before it spends them, so that a steward can
+      take back what idle accounts have reserved
     - `accounts`: the number of accounts on the dataset, from `counts`, which maps names of datasets to these numbers
     """
     rows: list[dict[str, object]] = []

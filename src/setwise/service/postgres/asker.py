@@ -66,7 +66,7 @@ class Connected:
 
 
 class ServiceAsker:
-    """Parses, previews and answers the SQL statements of one PostgreSQL connection, one statement at a time."""
+    """Parses and answers the SQL statements of one PostgreSQL connection one by one, or says what they would cost."""
 
     def __init__(self, service: Service, connected: Connected) -> None:
         self._service = service
@@ -91,9 +91,9 @@ class ServiceAsker:
         """Ask the SQL statement `sql` as a question: charge the account, and return the answer's rows.
 
         `budget` has the epsilon and delta to spend if the statement states none, and an idempotency key or None. With
-        None, a statement that is repeated on an unchanged table within the account's `fresh_hours` gets its stored
-        answer without a charge. Raises `Rejected` if the statement is cancelled or fails, and a `SetwiseError` if the
-        question is refused.
+        None, a statement that is repeated on an unchanged table gets its stored answer without a charge, for the number
+        of hours (`fresh_hours`) that a steward has set for the account. Raises `Rejected` if the statement is cancelled
+        or fails, and a `SetwiseError` if the question is refused.
         """
         service = self._service
         identity = await self._identity(counted=False)
@@ -207,10 +207,10 @@ class ServiceAsker:
 def _key_of(question: Question, version: object, period: int, day: date) -> str:
     """Return the idempotency key of `question`: a hash of its text, the table's `version` and the number `period`.
 
-    Time since 1970 is divided into intervals of equal length, and `period` counts these intervals. So the key of a
-    question changes after a while, and a repeated question is then asked anew instead of getting its stored answer. The
-    key of a question that names the current date or time also changes with the `day`, because yesterday's answer is
-    about other rows.
+    `period` is the number of the present interval, if time since 1970 is divided into intervals of equal length. So the
+    key of a question changes with each interval, and a repeated question is then asked anew instead of getting its
+    stored answer. The key of a question that names the current date or time also changes with the `day`, because
+    yesterday's answer is about other rows.
     """
     parts = [question.text, version, period]
     if mentions_clock(question.text):

@@ -329,10 +329,10 @@ def name_as_postgresql_does(projection: exp.Expr) -> exp.Expr:
 
 
 def _locate_table(table: exp.Table) -> exp.Expr:
-    """Return the table node `table` of a syntax tree with the schema in which DuckDB has the table.
+    """Return the syntax node `table`, what a SELECT reads FROM, with the schema that DuckDB has for it.
 
     In the in-memory DuckDB database, tables of pg_catalog are in the schema "pg", and those of information_schema in
-    "info".
+    "info". Any other table stays as it is. The call of a function is rewritten by `_locate_function`.
     """
     name, schema = table.name.lower(), table.db.lower()
     if isinstance(table.this, exp.Func | exp.Anonymous):
@@ -349,8 +349,9 @@ def _locate_table(table: exp.Table) -> exp.Expr:
 def _locate_function(table: exp.Table) -> exp.Expr:
     """Return the function call `table` after FROM, rewritten for DuckDB.
 
-    In PostgreSQL the alias of such a call also names its column, so the alias is given to the column too. The call of a
-    function that returns one value becomes a subquery with one row.
+    Its schema is removed. In PostgreSQL, an alias of such a call also names its column. So for generate_series and
+    unnest the alias is given to the column too, and a call of string_to_array becomes a subquery with one row, whose
+    column has the alias. Other calls keep their form.
     """
     table.set("db", None)
     alias = table.args.get("alias")
@@ -492,7 +493,7 @@ def _group_number(pattern: exp.Literal) -> exp.Expr:
     """Return 1 if the regular expression `pattern` has a group in parentheses, and 0 otherwise, as a literal of SQL.
 
     PostgreSQL's substring(text FROM pattern) returns the first group, or the whole match if there is no group. DuckDB's
-    function needs the number of what to return as an argument.
+    function returns the group whose number it gets as an argument, or the whole match for the number 0.
     """
     return exp.Literal.number(1 if re.search(r"(?<!\\)\((?!\?)", pattern.this) else 0)
 

@@ -107,7 +107,10 @@ def row_encoder(copied: CopyFormat, result: Result) -> Callable[[Sequence[object
     types = [column.type for column in result.columns]
 
     def encode_row(row: Sequence[object]) -> bytes:
-        """Return the bytes of one row of `result`, in the format `copied` of the enclosing call."""
+        """Return the bytes of `row` in COPY's text, CSV or binary format.
+
+        The function around this one was given the format as `copied`, and has listed the columns' types in `types`.
+        """
         is_binary = copied.form == "binary"
         cells = [encode(value, type_, int(is_binary)) for value, type_ in zip(row, types, strict=True)]
         if is_binary:
@@ -144,7 +147,8 @@ def _escape(copied: CopyFormat, cell: str) -> str:
 def _quote(copied: CopyFormat, cell: str) -> str:
     """Return `cell` as a cell of COPY's CSV format, in double quotes only if it could otherwise be misread.
 
-    Without quotes, some cells would be read as null (written as `copied` says), as two cells or as two lines.
+    Without quotes, a cell would be misread if it equals the text for null, or contains the delimiter, a quote or the
+    end of a line. The text for null and the delimiter are in `copied`.
     """
     if cell != copied.null and not any(letter in cell for letter in (copied.delimiter, '"', "\n", "\r")):
         return cell

@@ -324,8 +324,8 @@ def backend_key(process: int, secret: int) -> bytes:
 def ready(*, in_transaction: bool = False, failed: bool = False) -> bytes:
     """Return the server message that tells a client to send its next query (ReadyForQuery).
 
-    The message has the state of the transaction: "failed" if there is one and it has failed, "open" if there is one
-    (`in_transaction`), and otherwise "idle".
+    The message has the state of the session, as one letter: I outside a transaction, T inside one (`in_transaction`),
+    and E inside one that has `failed`.
     """
     return _message(b"Z", (b"E" if failed else b"T") if in_transaction else b"I")
 

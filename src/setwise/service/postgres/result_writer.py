@@ -38,8 +38,9 @@ class ResultWriter:
     def send_columns(self, columns: Sequence[ResultColumn], formats: Sequence[int], *, or_none: bool = False) -> None:
         """Send the names and types of a result's columns (the message RowDescription).
 
-        `formats` has the form of each column, 0 for text and 1 for binary; a single number stands for all columns, and
-        an empty sequence means text. If there are no columns and `or_none` is set, the message NoData is sent instead.
+        `formats` says for each column whether its cells are sent as text (0) or in binary form (1). A single number
+        stands for all columns, and an empty sequence means text. If there are no columns and `or_none` is set, the
+        message NoData is sent instead.
         """
         if not columns and or_none:
             self._writer.write(messages.NO_DATA)
@@ -53,17 +54,17 @@ class ResultWriter:
     async def send_rows(self, result: Result, rows: Sequence[Sequence[object]], formats: Sequence[int]) -> None:
         """Send `rows`, some or all rows of `result`.
 
-        `formats` has the form of each column, 0 for text and 1 for binary; a single number stands for all columns, and
-        an empty sequence means text. Raises `TooManyRequests` if too many large results of the person have not been
-        read yet.
+        `formats` says for each column whether its cells are sent as text (0) or in binary form (1). A single number
+        stands for all columns, and an empty sequence means text. Raises `TooManyRequests` if too many large results of
+        the person have not been read yet.
         """
         types = [column.type for column in result.columns]
 
         def encode_row(row: Sequence[object]) -> bytes:
-            """Return the DataRow message of one row.
+            """Return the message of the protocol that carries one row of the result (DataRow).
 
-            Each cell has the type of its column (`types` of the enclosing call) and is text or binary as `formats`
-            says.
+            The function around this one has two lists with an item for each column: `types` has the PostgreSQL types of
+            the cells, and `formats` says whether they are sent as text (0) or in binary form (1).
             """
             cells = zip(row, types, strict=True)
             return messages.data_row(
@@ -83,10 +84,10 @@ class ResultWriter:
         pending, encode_row = encode_header(copied, result.columns), row_encoder(copied, result)
 
         def encode_next(row: Sequence[object]) -> bytes:
-            """Return the CopyData message of the next row, encoded by `encode_row` of the enclosing call.
+            """Return the message of the protocol that carries the next row of a COPY (CopyData).
 
-            The message of the first row begins with the bytes that COPY sends before any row (`pending` of the
-            enclosing call).
+            The first row's message begins with the bytes that COPY sends before any row. They are in `pending`, a
+            variable of the function around this one; so is `encode_row`, which turns a row into bytes.
             """
             nonlocal pending
             data, pending = pending + encode_row(row), b""

@@ -121,12 +121,12 @@ class SelectTask:
 
 
 def read_select(catalogue: Catalogue, text: str, user_column: str) -> ReadSelect:
-    """Parse the SELECT `text`, and return it with its columns; also with its rows if it reads only the catalogue.
+    """Parse the SELECT `text`, and return it with its result columns, and with its rows if it reads system tables only.
 
-    PostgreSQL's catalogue are the system tables, such as pg_class. `catalogue` also knows the tables that can be asked,
-    and `user_column` is their column that identifies users, for the hint of a refusal. A statement that cannot be
-    parsed here may have syntax that only the parser of questions knows; for it, a `ReadSelect` without columns and rows
-    is returned. Raises `InvalidParameter` if `catalogue` cannot answer a catalogue query.
+    PostgreSQL's system tables, such as pg_class, are its catalogue. `catalogue` answers queries of them, and also knows
+    the tables that can be asked. `user_column` is the column that identifies users, for the hint of a refusal. A
+    statement that cannot be parsed here may have syntax that only the parser of questions knows; for it, a `ReadSelect`
+    without columns and rows is returned. Raises `InvalidParameter` if `catalogue` cannot answer a query of it.
     """
     try:
         names = [f":parameter_{number}" for number in range(1, parameter_count(text) + 1)]
@@ -138,11 +138,13 @@ def read_select(catalogue: Catalogue, text: str, user_column: str) -> ReadSelect
 
 
 def _read_tree(catalogue: Catalogue, tree: exp.Expr, user_column: str) -> ReadSelect:
-    """Return the parsed SELECT with the syntax tree `tree`: with rows, with columns, or with a refusal.
+    """Return the SELECT whose syntax tree is `tree` as a `ReadSelect`: with rows, with columns, or with a refusal.
 
-    Rows are there if the SELECT reads only PostgreSQL's catalogue (system tables), which `catalogue` then answers.
-    `tree` has no parameters. `user_column` is the column that identifies users, for the hint of a refusal. Raises
-    `InvalidParameter` for a catalogue query that the catalogue cannot answer.
+    If the SELECT reads only PostgreSQL's catalogue (system tables), `catalogue` answers it, and the result has rows. If
+    it asks for private rows themselves, the result has a refusal; `user_column`, which identifies users, is for its
+    hint. Any other SELECT can be asked as a question: the result has its columns if they are known, and no rows yet, or
+    an empty list of rows if it has LIMIT 0. `tree` has no parameters. Raises `InvalidParameter` for a query of system
+    tables that the catalogue cannot answer.
     """
     if catalogue.reads_catalogue(tree):
         result = catalogue.answer(tree)

@@ -54,8 +54,8 @@ class Limits:
     - `idle_seconds`: the longest time between two messages of a client
     - `send_seconds`: the time within which a client must read the bytes that were sent
     - `message_bytes`: the largest size of a message, in bytes
-    - `connections`: the most connections that are signed in. Half of this number is the most for one person, and also
-      the most connections that may be waiting to sign in
+    - `connections`: the most connections that are signed in at a time. One person may have half as many, and half as
+      many may wait to sign in
     """
 
     sign_in_seconds: float = 10.0
@@ -67,9 +67,9 @@ class Limits:
 
 @dataclass(slots=True)
 class _Running:
-    """What cancels the running statement of a connection: the function `cancel`.
+    """How to cancel the running statement of a connection: by the function `cancel`.
 
-    The server calls it for a CancelRequest (a message on another connection) only if that has the number `secret`.
+    A client asks for this by a CancelRequest, a message on another connection, which must have the number `secret`.
     """
 
     secret: int
@@ -147,9 +147,9 @@ class PostgresDoor:
                 writer.close()
 
     def _refuse_oldest_waiting(self) -> None:
-        """Close the connection that has waited longest without signing in, which only keeps others out.
+        """Close the connection that has waited longest without signing in, to make room for a new one.
 
-        A client signs in within moments.
+        An honest client signs in within moments, so the longest waiting one is the least likely to be honest.
         """
         task = next(iter(self._waiting))
         writer = self._waiting.pop(task)
@@ -362,7 +362,7 @@ class _Connection:
     def _report(self, session: PostgresSession) -> None:
         """Send the client the settings of `session` whose values have changed since they were last sent.
 
-        Only the settings in `REPORTED` are sent, which PostgreSQL reports to its clients as well.
+        Only the settings in `REPORTED` are sent. They are those that PostgreSQL itself reports to its clients.
         """
         for name in REPORTED:
             value = session.settings.get(name) or ""

@@ -87,10 +87,11 @@ def with_parameters(text: str, values: Sequence[str]) -> str:
     inserted = 0
 
     def replaced(match: "re.Match[str]") -> str:
-        """Return the text to put in place of `match`: a parameter's value, or a quoted text or comment unchanged.
+        """Return the text to put in place of `match`: the value of a parameter, or a quoted text or comment unchanged.
 
-        `values` of the enclosing call has the value of $1, $2, ... The length is checked here, because a value of 1 MiB
-        that is inserted thousands of times would fill the memory.
+        The values of $1, $2, ... are in `values`, an argument of the function around this one. The length of all
+        inserted values is checked here, because a value of 1 MiB that is inserted thousands of times would fill the
+        memory.
         """
         nonlocal inserted
         if not match["number"]:
@@ -121,8 +122,8 @@ def as_question(sql: str) -> str:
 def _rewrite_for_question(match: "re.Match[str]") -> str:
     """Return the text that replaces `match` in a PostgreSQL statement, so that the SQL dialect of questions reads it.
 
-    `match` is a quoted string, whose backslashes and quotes are rewritten; the schema `public`, which is removed; or a
-    quoted name or comment, which stays.
+    `match` is one of three kinds of text. A quoted string gets its backslashes and quotes rewritten, the schema name
+    `public` with its dot is removed, and a quoted name or a comment stays unchanged.
     """
     quoted = match[0]
     if match["schema"]:

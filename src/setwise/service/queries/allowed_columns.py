@@ -49,10 +49,11 @@ class AllowedColumns:
             raise UnknownColumn(f"{word} must be one of the columns allowed here ({names}), not {name!r}")
 
     def check_derivation(self, derivation: Derivation) -> None:
-        """Raise `UnknownColumn` unless the steward allows every column with which `derivation` (steps of SQL) computes.
+        """Raise `UnknownColumn` unless the steward allows every column with which `derivation` computes.
 
-        A column that is allowed only as a value may occur in arithmetic, but not in a condition or a group key. The
-        column that identifies users may only group or join each user's own rows.
+        A derivation has the steps by which SQL computes each user's rows. A column that is allowed only as a value may
+        occur in arithmetic, but not in a condition or a group key. The column that identifies users may only group or
+        join each user's own rows.
         """
         dataset = self._dataset
         for name, is_number in columns_computed_with(derivation):
@@ -66,8 +67,8 @@ class AllowedColumns:
     def check_key(self, key: Key) -> None:
         """Raise `UnknownColumn` unless the steward allows the dataset's column in the join condition `key`.
 
-        The column must be allowed for groups or filters, because a join has both effects: it drops rows whose key is
-        not in the other table, and adds columns that depend on the key.
+        The column must be allowed for groups or filters. A join filters, because it drops rows whose key is not in the
+        other table, and it can group, because it adds columns that depend on the key.
         """
         if key.earlier in (None, self._dataset.name) and key.column in self._names:
             listed = (*self._dataset.items, *self._dataset.filters)

@@ -330,9 +330,9 @@ class Engines:
     def borrow_to_check(
         self, dataset: Dataset, joins: tuple[Join, ...] = (), derivation: Derivation = NOT_DERIVED
     ) -> Iterator[Engine]:
-        """Yield an engine to read metadata with; callers who check questions about the same dataset take turns with it.
+        """Yield an engine to read metadata with, to check a question; one caller at a time for each dataset.
 
-        Waiting for it is faster than opening another engine for each caller.
+        Other callers who check questions about the dataset wait. That is faster than opening an engine for each caller.
 
         - `joins`: the public tables (tables without users) that SQL joins to the dataset's table
         - `derivation`: the steps by which SQL computes each user's rows
@@ -569,7 +569,8 @@ def _full_names(table: str, kind: EngineKind, database: str) -> set[str]:
     """Return a set with the full name of `table` on a server, by which two datasets on the same table are recognised.
 
     `kind` is the engine. On ClickHouse, a name without a database gets `database`, or "default" if that is "". On Spark
-    such a name gets "default". The set is empty for PostgreSQL and DuckDB, whose tables are identified otherwise.
+    such a name gets "default", and a path stays a path. The set is empty for PostgreSQL, which is asked for the names
+    of the tables itself, and for DuckDB, whose tables are identified by their files.
     """
     match kind:
         case EngineKind.CLICKHOUSE:

@@ -27,9 +27,9 @@ _LARGEST_RESULT = 50_000
 class ExactResults:
     """Cache of exact histograms and statistics, so that unchanged tables are not read again for the same aggregation.
 
-    Each account has its own results, because otherwise the time of an answer would tell what other analysts asked.
-    Whether a result is cached or dropped depends on the largest size that it could have (`most_numbers`) and not on its
-    actual size, because otherwise the time of a second answer would tell how many groups a table has.
+    Each account has its own results, because otherwise the time of an answer would tell what other analysts asked. The
+    cache has limited room. A result takes as much room as it could take at most (`most_numbers`), and not its actual
+    size, because otherwise the time of a second answer would tell how many groups a table has.
     """
 
     # A contribution bound may make the engine choose at random which contributions of a user count; every answer from a
@@ -42,8 +42,8 @@ class ExactResults:
     def read(self, place: Hashable, size: int | None, read: Callable[[], Exact]) -> Exact:
         """Return the result that is cached under the key `place`; if there is none, call `read` and cache its result.
 
-        `size` is the most numbers that the result can have (`most_numbers`), or None if this depends on the rows. A
-        result is returned but not cached if its `size` is None or too large for the cache.
+        `size` is the most numbers that the result can have, as `most_numbers` returns it; None if only the rows say how
+        many. A result is returned but not cached if its `size` is None or too large for the cache.
         """
         if size is None:
             return read()
@@ -58,10 +58,10 @@ class ExactResults:
 
 
 def most_numbers(aggregation: Aggregation, limit: int | None) -> int | None:
-    """Return a limit on how many numbers an exact result of `aggregation` has, which does not depend on the rows.
+    """Return the most numbers that an exact result of `aggregation` can have, whatever the table's rows are.
 
     An exact result has the counts and sums before noise. `limit` is the most groups that are read, or None if all are.
-    Returns None if there is no such limit, because the number of groups depends on the rows.
+    Returns None if only the rows say how many groups there are, so that there is no such limit.
     """
     if aggregation.item is None or aggregation.pooled:
         groups = 1
@@ -78,10 +78,10 @@ def most_numbers(aggregation: Aggregation, limit: int | None) -> int | None:
 def _cells(measure: Measure) -> int:
     """Return the most numbers that an exact result (before noise) can have for `measure` in one group.
 
-    A measure is a number per user, such as the user's number of rows. An exact result usually has 2 numbers: the sum
-    over users, and a count. If the engine instead counts how many users have each value, there is one count for each
-    possible value. In a private search for clipping bounds, there is one count for each of a fixed list of value
-    ranges.
+    A measure is a number per user, such as the user's number of rows. In general an exact result has 2 numbers for it:
+    the sum over users, and a count. There are two exceptions. Some measures are read as a histogram: how many users
+    have each value, with one count for each possible value. And in a private search for clipping bounds, there is one
+    count for each of a fixed list of value ranges.
     """
     if measure.doubling:
         return 2 * DOUBLINGS + 1

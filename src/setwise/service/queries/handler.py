@@ -92,7 +92,8 @@ class CheckedPart:
 class CheckedQuestion:
     """A question that was checked: its account is the person's own, and the steward allows its columns and bounds.
 
-    - `dataset`: the dataset, with the versions of its lake tables (Delta, Iceberg) and objects that are read
+    - `dataset`: the dataset, with the versions that are read of its lake tables (Delta, Iceberg) and of tables in an
+      object store
     - `account`: the account that pays for the question
     - `budget`: what the question may spend from the account
     - `parts`: the queries over private rows, in the order in which they are run
@@ -108,8 +109,8 @@ class CheckedQuestion:
     def to_plan(self) -> Task[ExecutablePlan | JointPlan]:
         """Return the task that plans this question in a worker process.
 
-        The filter is left out if the plan does not depend on it, so that one cached plan serves all filters;
-        `complete_plan` then adds the filter.
+        Results of tasks are cached. If the plan does not depend on the question's filter, the task has no filter, so
+        that questions which differ only in their filters share one cached plan. `complete_plan` then adds the filter.
         """
         parts = [replace(part, query=replace(part.query, where=None), where=None) for part in self.parts]
         tasks = tuple(
@@ -137,10 +138,11 @@ class CheckedQuestion:
 
     @property
     def _is_planned_unfiltered(self) -> bool:
-        """Whether `to_plan` leaves the filter out of the plan, so that one cached plan serves all filters.
+        """Whether `to_plan` leaves the question's filter out, so that one cached plan serves all filters.
 
-        True for a question with a single query that has a filter and needs no private search for bounds (clipping
-        bounds, or the most groups in which one user counts), because the plan of a search has a query of its own.
+        True for a question with a single query that has a filter, if the query states all its bounds (clipping bounds,
+        and the most groups in which one user counts). Bounds that are left out are found by a private search, whose
+        plan has a query of its own, to which `complete_plan` could not add the filter.
         """
         # Bounds that are left out are first searched for privately, and the plan of this search has a query of its own,
         # to which `complete_plan` could not add the filter.
@@ -185,8 +187,8 @@ class QuestionService:
     async def preview(self, identity: Identity, question: Question, threads: Threads) -> Preview:
         """Return the preview of a question: its plan (mechanism and cost), and what its account lacks to pay for it.
 
-        `identity` is the person who asks. A preview charges nothing and reads no rows. `threads` run the short work
-        with the database.
+        `identity` is the person who asks. A preview charges nothing and reads no rows. `threads` are the threads in
+        which short work with the database is done, so that it does not block the event loop.
         """
         checked = await threads.run(self._check, identity, question)
         remaining = (await threads.run(checked.account.status)).left
@@ -456,7 +458,7 @@ class QuestionService:
         return CheckedQuestion(dataset=dataset, account=account, budget=budget, parts=(part,))
 
     def _check_core(self, core: Core, dataset: Dataset, allowed: AllowedColumns) -> CheckedPart:
-        """Check and return the query of `core`, one SELECT of a statement, which aggregates private rows of `dataset`.
+        """Check and return the query of `core`, a SELECT in an SQL statement that aggregates private rows of `dataset`.
 
         `allowed` has the columns that the steward allows. If the steward does not allow the query's bounds or columns,
         raises `InvalidParameter`, `InvalidFilter` or `UnknownColumn` with the name of the request field at fault.
@@ -492,7 +494,7 @@ class QuestionService:
         """Return a sentence that suggests a smaller budget, if the account cannot pay for `planned`.
 
         `planned` is the plan of the question `checked`. Returns None if no budget is found that the account can pay, or
-        if the question states no (epsilon, delta), for example because it takes uses that were registered.
+        if the question does not spend an (epsilon, delta) but uses that were registered at the account's opening.
         """
         account = checked.account
         total = planned.total if isinstance(checked.budget, Within) else checked.budget

@@ -92,8 +92,8 @@ class QueryTiming:
 
     - `slots`: the engine slots of the replica, of which the query takes one; a slot is the right to read a table
     - `seconds`: the longest time for which the query may hold its slot
-    - `step`: the query's answer, refund or failure leaves 1, 2, 4, ... times this many seconds after the request,
-      because the time at which the engine finishes reveals something about private rows
+    - `step`: the query's answer, refund or failure is held back until 1, 2, 4, ... times this many seconds after the
+      request, because the time at which the engine finishes reveals something about private rows
     - `monotonic`, `sleep`: the clock in seconds, and the function that waits
     """
 
@@ -121,10 +121,10 @@ class QueryTiming:
 
     @contextmanager
     def using(self, engine: Engine) -> Iterator[None]:
-        """Context manager during which `stop` also cancels the statement that `engine` runs for this query.
+        """Context manager: while its `with` block runs, `stop` also cancels what `engine` is running.
 
-        After the `with` block this ends, because the engine may then serve another query. Raises `EngineFailed` if this
-        query was stopped before.
+        Use it while `engine` runs a statement for this query. After the block, the engine may serve another query, and
+        is no longer cancelled. Raises `EngineFailed` if this query was stopped before.
         """
         with self._lock:
             self._engine = engine
@@ -206,8 +206,8 @@ class QueryTiming:
     def raise_if_cancelled(self) -> None:
         """Raise `EngineFailed` if the query was stopped, even if the engine has already finished.
 
-        If a query that the engine has finished could no longer be stopped, an attempt to stop it would tell an analyst
-        that the engine has finished.
+        The time at which the engine finishes reveals something about the rows. An analyst could find it out by trying
+        to stop the query if that were impossible from then on.
         """
         # Also called after the wait for a padded time. If a query could not be stopped once the engine has finished,
         # stopping and repeating it under one charge would reveal when the engine finishes.

@@ -101,7 +101,7 @@ class TableReader:
             engine.check(aggregation)
 
     def histogram(self, aggregation: Aggregation) -> Histogram:
-        """Return each group of `aggregation` with a positive exact count, and that count.
+        """Return the exact count (before noise) of each group of `aggregation` in which somebody counts.
 
         A user counts in a limited number of groups: contributions are bounded before groups are counted.
         """
@@ -138,10 +138,11 @@ class TableReader:
 
     @contextmanager
     def group_weights(self, aggregation: Aggregation) -> Iterator[WeightReader]:
-        """Yield a reader of exact group weights, by which a mechanism discovers the groups of `aggregation` privately.
+        """Yield a reader of exact group weights, with which a mechanism chooses the private groups that it shows.
 
-        Each user divides some weight among their groups, and the weight of a group is the sum over users. Discovery
-        takes several rounds and reads the weights in each of them; one engine is borrowed for all rounds.
+        Each user divides some weight among their groups, and the weight of a group is the sum over users. The mechanism
+        adds noise and shows groups of large weight. It takes several rounds and reads the weights in each of them; one
+        engine is borrowed for all rounds.
         """
         with self._reading() as engine, engine.group_weights(aggregation) as weights:
             yield weights

@@ -202,9 +202,9 @@ class DatabaseProbe:
         probe.add_done_callback(lambda ended: ended.exception())  # so that asyncio does not log an unretrieved error
 
         def ask() -> None:
-            """Probe the database in this thread, and set the state or the error as the result of the future `probe`.
+            """Test the database in this thread, and set its state, or the error, as the result of the future `probe`.
 
-            The enclosing call has made this future, which may be set only in its event `loop`.
+            The function around this one has made `probe`. A future may be set only in its event loop, which is `loop`.
             """
             with suppress(RuntimeError):  # raised if the event loop is closed because the replica has stopped
                 try:

@@ -27,15 +27,16 @@ class Dataset:
     - `user`: the column that identifies users
     - `items`, `values`, `filters`: the columns to group by, to aggregate and to filter by
     - `contributions`: the most groups in which one user counts, or None
-    - `per_item`: the most that a user adds to one group, in rows for a count of rows and in units of the column for a
-      sum, or None
+    - `per_item`: the most that a user adds to one group: a number of rows for a count of rows, and an amount of the
+      summed column for a sum; or None
     - `types`: the kinds of CSV columns that are not text
     - `public`: the names and places of tables without users, on the same engine, that SQL may join
     - `csv`: how CSV files are written
-    - `bounds`: default clipping bounds of columns in SQL, as (column, lower, upper)
-    - `rows_per_user`: for aggregates over rows, the default for the most rows of one user that count in a group, or
-      None
-    - `domains`: default public group keys of columns in SQL, with which a statement needs no delta
+    - `bounds`: clipping bounds of columns, as (column, lower, upper), for SQL that states none
+    - `rows_per_user`: the most rows of one user that count in a group, for aggregates over rows that state no such
+      bound, or None
+    - `domains`: public group keys of columns, as (column, keys), for SQL that states none; a statement with public
+      groups needs no delta
     - `unit`: the unit of privacy that is protected: "user", or "user,day" for each day of a user by itself
     - `is_pinned`: whether `Engines.pin` has looked up the versions of the tables; not part of the definition
 

@@ -68,8 +68,8 @@ class HashedOnce:
 class RememberedResults:
     """A cache of recent results by key. The sizes of all results add up to at most `most`; each is at most `largest`.
 
-    The caller states the size of each result, in a unit of its choice (for a task, bytes of its pickled form), and
-    holds a lock around every call. The least recently used results are dropped first.
+    The caller states the size of each result, in any unit: worker pools state bytes of the pickled task and result. The
+    caller also holds a lock around every call. The least recently used results are dropped first.
     """
 
     def __init__(self, most: int = _REMEMBERED_BYTES, largest: int = _LARGEST_REMEMBERED) -> None:
@@ -148,7 +148,7 @@ class WorkerPool:
 
         `check` is called every 0.05 seconds while waiting, and raises an error if the result is not wanted any more.
         Raises the error of the task, `Unattainable` if the task takes more time or memory than allowed, and
-        `TooManyRequests` if too many tasks, of all people or of this person, wait or run.
+        `TooManyRequests` if too many tasks wait or run, in all or for the person whose request is being handled.
         """
         person = current_person.get()
         with self._lock:

@@ -141,7 +141,7 @@ class PlanQuestion:
 
     - `user`: the column that identifies users in the table that the query reads
     - `schema`: the columns of that table
-    - `terms`: the terms of the account that pays: what it promises, and what it may spend when it is opened
+    - `terms`: the terms of the account that pays: what it promises, and its whole budget before anything is spent
     - `where`: the query's filter, parsed for the schema, or None if the query has no filter
     """
 
@@ -317,9 +317,10 @@ _POINTS = 10
 class Curve(StrEnum):
     """The curves of overall epsilon on the page that compares composition bounds.
 
-    Four are bounds for bounded-range and pure-DP mechanisms together (paper, batch, ordered, setwise). The other three
-    compose the same number of noisy counts: counts of which only the pure-DP epsilon is known (pure), counts with
-    Laplace noise (laplace), or counts with Gaussian noise (gaussian).
+    Four are bounds for bounded-range and pure-DP mechanisms together: the bound of the paper CesarRo21 (paper), and the
+    optimal epsilon if the analyst chooses nothing adaptively (batch), everything but the order of the two kinds
+    (ordered), or the order too (setwise). The other three compose the same number of noisy counts instead: counts that
+    are treated as any pure-DP mechanism (pure), counts with Laplace noise (laplace), or with Gaussian noise (gaussian).
     """
 
     PAPER = "paper"
@@ -371,11 +372,12 @@ class Mixture:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurvePoints:
-    """Task: compute one curve of the page that compares composition bounds: certified brackets of the overall epsilon.
+    """Task: compute one curve of the page that compares composition bounds: lower and upper bounds on overall epsilons.
 
     - `which`: the curve, which has about ten points
     - `along`: what the x axis is: the number of mechanisms, or the share of them that is bounded-range
-    - `mixture`: the mechanisms to compose. At each point, x replaces their number, or the share of bounded-range ones
+    - `mixture`: the mechanisms to compose. Each point composes a copy of it that has the point's value of x as its
+      number, or as its share of bounded-range mechanisms
 
     >>> mixture = Mixture(number=20, share=0.0, epsilon=0.1, delta=1e-6)
     >>> found = CurvePoints(which=Curve.GAUSSIAN, along=Along.NUMBER, mixture=mixture).result()
@@ -421,7 +423,7 @@ def _epsilon_bracket(which: Curve, mixture: Mixture) -> tuple[float, float]:
 
     `which` is the curve. A curve of a composition bound (paper, batch, ordered, setwise) composes the mechanisms as
     they are. Any other curve (pure, laplace, gaussian) composes the same number of noisy counts of that kind instead.
-    The paper has only an upper bound, so the lower bound of its curve is 0.
+    The paper (CesarRo21) states only an upper bound, so the lower bound of its curve is 0.
     """
     scale = 1.0 / mixture.epsilon
     match which:
