@@ -375,7 +375,7 @@ def _words(
     """Return the arguments of an agent's question as keyword arguments of `Session.sql`, without those that are None.
 
     - `epsilon`, `delta`: the budget of the question
-    - `contributions`: the most groups in which one user counts, or "auto" to find this bound privately
+    - `contributions`: the most groups in which one user counts, or "auto" to spend a part of epsilon on finding it
     - `discover`, `counts`: guarantees such as "pure:0.1" that the account registered in advance, which pay for finding
       groups and for counting; only for an account without a budget of its own
     """

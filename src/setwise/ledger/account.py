@@ -100,7 +100,7 @@ _RULE_ENDS = {
     Rule.WALLET: ("Gaussian noise", "ask with Gaussian noise or a smaller epsilon instead, or ask a steward"),
     Rule.SUM: ("paying by the sum of epsilons", "Gaussian noise and small epsilons are still paid"),
 }
-"""Per payment rule of a cap: what analysts can no longer do once that rule has ended, and what they can do instead."""
+"""Per balance of a cap: what analysts can no longer do once the cap has dropped it, and what they can do instead."""
 
 _ATTEMPTS = 50
 """How many times a charge is tried before `StoreFailed` is raised.
@@ -197,9 +197,9 @@ class Account:
     def reserve(self, uses: Iterable[Use | Guarantee | str], *, key: str, request: str) -> Receipt:
         """Charge for `uses` whose questions are chosen only after later answers are seen; return the receipt.
 
-        `uses` are privacy guarantees with counts; `key` and `request` are as in `charge`. A price can be higher than in
-        `charge`, because the reserved question may be asked last, when nothing else remains in the account. Uses that
-        were registered at the account's opening, and uses of a zCDP account, cost the same.
+        `uses` are privacy guarantees with counts, `key` is the idempotency key, and `request` the text of the question.
+        A price can be higher than by `charge`, because the question may be asked last, when nothing else remains. Uses
+        that were registered at the account's opening, and uses of a zCDP account, cost the same.
         Theorem: docs/optimal-composition.md, Theorem 7, "Reservations". Raises the errors that `charge` raises, and
         `InvalidParameter` for a use that has no price, or for an account with a menu (a fixed list of uses).
         """
@@ -420,7 +420,7 @@ class Account:
         return self._cap.give_back(self._account_id, self.name, microseconds(self._clock.now()))
 
     def entries(self) -> int:
-        """Return the number of the account's entries: charges, stored answers, and moves from the joint budget."""
+        """Return the number of the account's entries: charges, answers, and moves of units of the joint budget."""
         with self._store.reading() as connection:
             return account_counters(connection, self._account_id).entries
 

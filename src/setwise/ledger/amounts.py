@@ -154,7 +154,7 @@ class Totals:
     failure: float
 
     def lines(self) -> dict[str, int]:
-        """Return the size in units of each balance of this zCDP budget: 2^60, or 0 for a balance that is not used.
+        """Return the size in units of each balance of this zCDP budget: 2^60, or 0 if its limit is 0.
 
         The balances are "rho" and "failure" (the probability of an outright failure, which may reveal everything).
         """
@@ -259,7 +259,7 @@ class WalletTotals:
     rho: float
 
     def lines(self) -> dict[str, int]:
-        """Return the size in units of each balance of the budget: 2^60, or 0 for a balance that is not used.
+        """Return the size in units of each balance of the budget: 2^60, or 0 if its limit is 0.
 
         The names are "failure" (probability), "rho" (zCDP), "sum" (of largest losses) and "wallet" (mu squared).
         """
@@ -381,11 +381,11 @@ class WalletTotals:
         return math.inf if any(amounts.values()) else 0.0
 
     def spent_as(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
-        """Return guarantees whose composition bounds the privacy loss of everything paid so far; at most two.
+        """Return at most two guarantees whose composition bounds the privacy loss of everything paid so far.
 
-        The first is Gaussian noise with the spent mu^2, or, if mu^2 is used up, pure DP with the spent sum of epsilons.
-        The second is (0, delta)-DP with the spent failure probability. `amounts` maps each balance to the units spent
-        from it; a full balance has 2^60 units.
+        One is Gaussian noise with the spent mu^2 or, if mu^2 is used up, pure DP with the spent sum of epsilons. The
+        other is (0, delta)-DP with the spent failure probability. `amounts` maps each balance to the units spent from
+        it; a full balance has 2^60 units.
         """
         failed = worth_above(amounts[FAILURE], self.failure)
         if self.limit and amounts[WALLET] == UNITS and amounts[SUM] < UNITS:
@@ -393,11 +393,11 @@ class WalletTotals:
         return spent_of_wallet(worth_above(amounts[WALLET], self.wallet), failed)
 
     def largest(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
-        """Return the largest privacy guarantees that the remaining budget can pay together; at most two.
+        """Return at most two guarantees: the largest privacy losses that the remaining budget can pay for together.
 
-        The first is Gaussian noise, or pure DP if the wallet (a budget in mu squared) is empty. The second is (0,
-        delta)-DP with the remaining failure probability as delta. A guarantee that nothing remains for is left out.
-        `amounts` maps each balance to the units that remain in it.
+        One is Gaussian noise, or pure DP if the wallet (a budget in mu squared) is empty. The other is (0, delta)-DP
+        with the remaining failure probability as delta. A guarantee for which nothing remains is left out. `amounts`
+        maps each balance to the units that remain in it; a full balance has 2^60 units.
         """
         return largest_of_wallet(
             worth_below(amounts[WALLET], self.wallet),
@@ -424,8 +424,8 @@ class WalletTotals:
 def wallet_as_uses(wallet: float, failure: float) -> tuple[Use, ...]:
     """Return two guarantees that together reveal at least as much as all that a Gaussian wallet can pay for.
 
-    A wallet is a budget in mu^2. The first guarantee is Gaussian noise with mu^2 = `wallet`. The second is (0,
-    `failure`)-DP; it is left out if `failure` is 0.
+    A wallet is a budget in mu^2. The guarantees are Gaussian noise with mu^2 = `wallet`, and (0, `failure`)-DP, which
+    is left out if `failure` is 0. They stand for the wallet when it is composed with other budgets.
     """
     failing = (Use(ApproxDP(epsilon=0.0, delta=failure)),) if failure else ()
     return (Use(gaussian_of(wallet)), *failing)
@@ -446,7 +446,7 @@ def spent_of_wallet(wallet: float, failed: float) -> tuple[Use, ...]:
 def spent_of_sum(summed: float, failed: float) -> tuple[Use, ...]:
     """Return two guarantees for what was paid from a sum of epsilons: pure DP, and (0, `failed`)-DP.
 
-    The epsilon of the first is `summed`. The second is left out if `failed` is 0.
+    The epsilon of pure DP is `summed`. The guarantee (0, `failed`)-DP is left out if `failed` is 0.
     """
     failing = (Use(ApproxDP(epsilon=0.0, delta=failed)),) if failed else ()
     return (Use(PureDP(epsilon=max(summed, SMALLEST_EPSILON))), *failing)

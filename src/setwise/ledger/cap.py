@@ -63,7 +63,7 @@ class SharedCap:
         self.totals = totals
 
     def balance(self, connection: Connection) -> CapBalance:
-        """Return the remaining balance of the cap: its unallocated part, and the parts that accounts have reserved.
+        """Return what remains of the cap: the part that no account has reserved, and the parts of accounts.
 
         The cap is the joint budget of a dataset's accounts. All is read through `connection`, in one consistent view.
         """

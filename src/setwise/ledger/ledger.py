@@ -127,7 +127,7 @@ class Ledger:
         - `wallet`, if not 0, is a mu: the account then also pays for uses that are not registered, as long as these
           reveal together at most as much as one Gaussian mechanism of this mu.
         - `failure` bounds the probability that any unregistered use fails outright, which may reveal everything.
-        - `unit` is what is protected: "user", or a part of a user such as "user,day"; all accounts on a dataset agree.
+        - `unit` is what is protected, the same for all accounts on a dataset: "user", or a part such as "user,day".
         Theorem: docs/optimal-composition.md, Theorem 7, for the wallet.
         Raises `AccountExists` for a taken name, and `InvalidParameter` for a wrong argument.
         """
@@ -167,7 +167,8 @@ class Ledger:
         - `rule` "menu" pays only for uses that lose no more privacy than a guarantee in `menu` (pure DP or
           bounded-range). For a few known sizes of uses, it pays for more uses than "wallet".
         - `failure_share` is the share of delta for outright failures (which may reveal everything); None: a default.
-        - `period`, `analyst`, `dataset` and `unit` are as in `open_setwise`.
+        - `analyst` and `dataset` say whose account this is and which data it may pay for; either may be empty.
+        - With `period`, such as "month", the budget starts afresh in each. `unit` is what is protected, such as "user".
         Theorem: WhitehouseRaRoWu23 for zCDP, docs/optimal-composition.md, Theorem 7, for wallets, and "Menu accounts".
         Raises `AccountExists` for a taken name, and `InvalidParameter` for a wrong argument.
         """
@@ -201,7 +202,8 @@ class Ledger:
 
         A cap is set before the first account on the dataset is opened. Every charge to an account on the dataset is
         also paid from the cap. What is refunded to an account is not refunded to the cap.
-        - `rule` ("wallet" or "zcdp") and `failure_share` are as in `open_filter`.
+        - `rule` is "wallet" (mu squared and epsilons add up) or "zcdp" (zCDP parameters add up).
+        - `failure_share` is the share of delta for outright failures (which may reveal everything); None: a default.
         - `keep` says how a cap under the rule "wallet" pays: from a Gaussian budget in mu squared ("wallet"), from a
           sum of epsilons ("sum"), or from both ("either") until a charge fits only one of them; the cap then drops the
           other for good.
@@ -335,7 +337,7 @@ class Ledger:
         - `within` are the folders that contain the data: a name that reads one of these folders reads this data too.
         - `definition` is the dataset's definition as text, so that a later change can be noticed.
         - `by` is the person who registers the name.
-        - `apart`, if not empty, is the reason why this name is to share neither cap nor joint promise with others.
+        - `apart`, if not empty, is the reason why this name shares no cap or joint promise with names of the same data.
         - `unit` is the unit of privacy that all accounts on the dataset protect, such as "user" or "user,day".
 
         Only digests of `reads`, `within` and `definition` are stored. Repeating a registration changes nothing. Raises
@@ -365,8 +367,7 @@ class Ledger:
     ) -> None:
         """Append an audit event about an `action` outside the ledger, such as "person.added", for good.
 
-        `by` is the person who acted, `subject` the person or thing acted on, and `details` any JSON values (None: no
-        details).
+        `by` is the person who acted, `subject` the person or thing acted on, and `details` any JSON values, or None.
         """
         check_name(action, "action")
         event = AuditEvent(kind="act", action=action, by=by, subject=subject, details=dict(details or {}))
@@ -585,9 +586,8 @@ class Ledger:
     def open_account(self, terms: Terms) -> AccountStatus:
         """Open an account on certified terms (from `setwise_terms` or `filter_terms`) and return its status.
 
-        The dataset's cap (joint budget), if any, is added to the terms. Raises `AccountExists` if the name is taken,
-        and `InvalidParameter` if the dataset, its cap or its accounts protect another unit of privacy (a user, or a
-        part of a user).
+        The dataset's cap (joint budget), if any, is added to the terms. Raises `AccountExists` for a taken name, and
+        `InvalidParameter` if the dataset protects another unit of privacy (a user, or a part of a user) than `terms`.
         """
         with self._store.writing() as connection:
             if connection.execute(select(accounts.c.holder).where(accounts.c.name == terms.name)).first():

@@ -255,7 +255,7 @@ def check_label(value: object, description: str) -> str:
 
 
 def check_text(value: object, description: str) -> str:
-    """Return `value` if it is a text without NUL that UTF-8 can encode, which both databases can store.
+    """Return `value` if it is a text without NUL that UTF-8 can encode, which SQLite and PostgreSQL can store.
 
     Raises `InvalidParameter` otherwise; the message calls the value `description`.
     """

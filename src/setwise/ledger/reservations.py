@@ -33,11 +33,12 @@ def uses_without_fixed_price(uses: Sequence[Use]) -> list[Use]:
 def reserved_uses(uses: Sequence[Use]) -> list[Use]:
     """Return the guarantees to charge now for `uses` whose questions are chosen later.
 
-    Each use (a privacy guarantee with a count) is charged as Gaussian noise at its highest price, and its probability
-    of outright failure (which may reveal everything) as a second guarantee.
+    In a Gaussian wallet (a budget in mu squared), a use (a privacy guarantee with a count) costs the more the less
+    remains after it. The question may be asked last, so the use is replaced by a Gaussian guarantee whose mu squared is
+    the highest price of the use, that of emptying the wallet. Its probability of outright failure (which may reveal
+    everything) becomes a second guarantee.
 
-    Raises `InvalidParameter` for a use that has no price in a Gaussian wallet (a budget in mu squared), such as a zCDP
-    use.
+    Raises `InvalidParameter` for a use that has no price in a Gaussian wallet, such as a zCDP use.
     """
     reserved: list[Use] = []
     for use in uses:

@@ -64,7 +64,7 @@ class Rule(IntEnum):
 
 
 Keep = Literal["either", "wallet", "sum"]
-"""Which rule of a cap pays: the Gaussian wallet, the sum of epsilons, or either until one of them ends."""
+"""From which balance a cap pays: the Gaussian wallet, the sum of epsilons, or both until one of them cannot pay."""
 
 _FINENESS = 2
 _LEVELS = 40
@@ -115,9 +115,9 @@ class CapTotals:
     def lines(self) -> dict[str, int]:
         """Return the size of each balance of the cap (a dataset's joint budget) in units, by the balance's name.
 
-        The balances "wallet" (mu squared), "sum" (of epsilons) and "failure" have 2^60 units each, or 0 if they are not
-        in use. The balance "rule" has 3 units if both "wallet" and "sum" are in use, and 0 otherwise; it records which
-        of the two was dropped.
+        The balances "wallet" (mu squared), "sum" (of epsilons) and "failure" have 2^60 units each. A balance that the
+        cap does not pay from has 0. The balance "rule" records whether "wallet" or "sum" was dropped: it has 3 units if
+        the cap began with both, and 0 otherwise.
         """
         # Dropping the wallet costs 3 units of the balance "rule", and dropping the sum 2, so that only one can be
         # dropped.
@@ -180,9 +180,9 @@ class CapTotals:
           balance has 2^60 units.
         - `rule` says which of the cap's balances pay: the wallet, the sum of epsilons, or both.
 
-        From the wallet (mu squared), a use costs the more the less remains in the slice after it. So a price is listed
-        for several remaining amounts. A payment is valid if it is a listed price, up to the rounding of another
-        platform, and at least the amount of that price remains in the slice.
+        From the wallet (mu squared), a use costs the more the less remains in the slice after it. So there is a list of
+        amounts that may remain, each with a price. A payment is valid if it is a price in this list, up to the rounding
+        of another platform, and if at least that price's amount remains in the slice.
         """
         costs, wallet = self._costs(uses), price.get(WALLET, 0)
         if any(
@@ -349,11 +349,11 @@ class CapTotals:
         return {Rule.BOTH: (WALLET, SUM), Rule.WALLET: (WALLET,), Rule.SUM: (SUM,)}[self.rule_of(amounts[RULE])]
 
     def spent_as(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
-        """Return guarantees whose composition bounds the privacy loss of all that the cap (joint budget) has paid.
+        """Return at most two guarantees whose composition bounds the privacy loss of all that the cap has paid for.
 
-        The first is Gaussian noise of the spent mu^2, or pure DP of the spent epsilons if only the sum of epsilons
-        still pays. The second is (0, delta)-DP of the spent failure probability. `amounts` maps each balance to the
-        units spent from it; a full balance has 2^60 units.
+        The cap is a dataset's joint budget. One guarantee is Gaussian noise with the spent mu^2, or pure DP with the
+        spent sum of epsilons if only this sum still pays. The other is (0, delta)-DP with the spent failure
+        probability. `amounts` maps each balance to the units spent from it; a full balance has 2^60 units.
         """
         failed = worth_above(amounts[FAILURE], self.failure)
         if self.rule_of(amounts[RULE]) is Rule.SUM:
@@ -361,11 +361,12 @@ class CapTotals:
         return spent_of_wallet(worth_above(amounts[WALLET], self.wallet), failed)
 
     def largest(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
-        """Return the largest privacy guarantees that the remaining units of the cap (joint budget) can pay together.
+        """Return at most two guarantees: the largest privacy losses that the cap can still pay for together.
 
-        The first is Gaussian noise, or pure DP if only the sum of epsilons still pays. The second is (0, delta)-DP with
-        the remaining failure probability as delta. A guarantee that nothing remains for is left out. `amounts` maps
-        each balance to the units that remain in it; a full balance has 2^60 units.
+        The cap is a dataset's joint budget. One guarantee is Gaussian noise, or pure DP if only the sum of epsilons
+        still pays. The other is (0, delta)-DP with the remaining failure probability as delta. A guarantee for which
+        nothing remains is left out. `amounts` maps each balance to the units that remain in it; a full balance has 2^60
+        units.
         """
         by_sum = self.rule_of(self.lines()[RULE] - amounts[RULE]) is Rule.SUM
         return largest_of_wallet(

@@ -46,7 +46,8 @@ class AccountStatus:
       guarantees are listed with their remaining and spent counts. For any other budget, `left` has the largest
       guarantees that can still be paid, and the composition of `spent` bounds the privacy loss of all charges. (`spent`
       is empty if an account that pays for a fixed list of uses has spent more than it records.)
-    - `share_left` is the remaining share of the budget, from 0 to 1.
+    - `share_left` is the remaining share of the budget, from 0 to 1: of all registered uses or, for any other budget,
+      of the balance of which most remains.
     - `charges` is the number of charges since the opening, in all periods.
     - `state` is "open", "frozen" or "closed".
     - `drawn` are the guarantees that were paid for, with counts. It is None if only the sums `worth` and `largest` are

@@ -81,7 +81,7 @@ def _records(connection: Connection, tables: Sequence[Table]) -> Iterator[dict[s
 def _is_priced(terms: Terms) -> bool:
     """Return whether an account with these `terms` is charged prices that depend on its remaining balance.
 
-    Only in such an account may two equal charges have different balance changes.
+    In any other account, equal charges have equal balance changes, which need to be computed only once.
     """
     return terms.slices or (terms.totals is not None and terms.totals.price_depends_on_balance)
 

@@ -169,8 +169,8 @@ class SettlementState:
     """The facts about a charge that decide whether an answer with a refund can be stored for it, read in one statement.
 
     - `entries` is the number of the account's entries.
-    - `charged` is the text of the guarantees that the charge paid for, as `read_uses` reads it; None if there is no
-      such charge.
+    - `charged` has the guarantees that the charge paid for, with counts, as JSON text such as `["pure:0.1x3"]`; None if
+      there is no such charge.
     - `is_settled` says whether the charge has its answer already.
     - `has_releases` says whether parts of the answer were released before, which forbids a refund.
     """

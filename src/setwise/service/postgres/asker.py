@@ -77,7 +77,8 @@ class ServiceAsker:
     async def read(self, sql: str) -> ReadSelect:
         """Parse the SELECT `sql`, and answer it if it reads only PostgreSQL's catalogue (system tables).
 
-        The result has rows in that case only. Nothing is charged. The statement counts against the person's rate limit.
+        For any other SELECT the result has no rows, because it must be asked as a question. Nothing is charged. The
+        statement counts against the person's rate limit.
         Raises `Rejected` if the client cancels the statement, `InvalidParameter` if the catalogue cannot answer it, and
         `Unattainable` if it takes more time or memory than is allowed.
         """

@@ -63,8 +63,8 @@ class ResultWriter:
         def encode_row(row: Sequence[object]) -> bytes:
             """Return the message of the protocol that carries one row of the result (DataRow).
 
-            The function around this one has two lists with an item for each column: `types` has the PostgreSQL types of
-            the cells, and `formats` says whether they are sent as text (0) or in binary form (1).
+            The function around this one has the variables `types`, the PostgreSQL types of the columns, and `formats`,
+            which says whether the cells of each column are sent as text (0) or in binary form (1).
             """
             cells = zip(row, types, strict=True)
             return messages.data_row(

@@ -52,7 +52,7 @@ class Asker(Protocol):
     async def read(self, sql: str) -> ReadSelect:
         """Parse the SELECT `sql`, and answer it if it reads only PostgreSQL's catalogue (system tables).
 
-        The result has rows in that case only. Nothing is charged.
+        For any other SELECT the result has no rows, because it must be asked as a question. Nothing is charged.
         """
         ...
 

@@ -80,8 +80,8 @@ def _cells(measure: Measure) -> int:
 
     A measure is a number per user, such as the user's number of rows. In general an exact result has 2 numbers for it:
     the sum over users, and a count. There are two exceptions. Some measures are read as a histogram: how many users
-    have each value, with one count for each possible value. And in a private search for clipping bounds, there is one
-    count for each of a fixed list of value ranges.
+    have each value, with one count for each possible value. And if clipping bounds are searched for, with noise, there
+    is one count for each of a fixed list of value ranges.
     """
     if measure.doubling:
         return 2 * DOUBLINGS + 1

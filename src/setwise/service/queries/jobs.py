@@ -51,7 +51,7 @@ class Job:
     - `request`: the request body as JSON text
     - `attempt`: the number of times that a replica has begun to run the query
     - `replica`: the replica that runs the query, which last reported at `heartbeat_at`
-    - `progress`: the share of the work that is done, from 0 to 1 (see `Progress`)
+    - `progress`: how far the query is, as one of four values from 0 to 1 that do not depend on the data
     - `cancelled_by`: who asked to stop the query, or None
     - `answer`, `problem`: the JSON texts of the answer and of the error, or None
     """

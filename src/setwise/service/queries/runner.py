@@ -61,7 +61,7 @@ class EngineSlots(Protocol):
 class BothSlots:
     """Two kinds of engine slots (rights to read a table) used as one: a query acquires a slot of each kind, or none.
 
-    A query with a large request needs both: the replica's only slot for large requests, and a slot as any query does.
+    A query with a large request needs the replica's only slot for large requests, and a slot that every query needs.
     """
 
     def __init__(self, first: EngineSlots, second: EngineSlots) -> None:
@@ -219,9 +219,9 @@ class QueryTiming:
 class SqlSelect:
     """A question in SQL as a request states it: the text of one SELECT, a contribution bound and public groups.
 
-    - `contributions`: the most groups in which one user counts; "auto" finds this bound privately. None takes the bound
-      that the SQL states. If it states none, the dataset's bound applies; for private groups a smaller bound may be
-      found privately
+    - `contributions`: the most groups in which one user counts; "auto" spends a part of the epsilon on finding a good
+      bound. None takes the bound that the SQL states. If it states none, the dataset's bound applies; for private
+      groups, a part of the epsilon may then be spent on finding a smaller one
     - `domain`: the public groups; None takes those that the dataset declares, and private groups if it declares none
     """
 
@@ -442,7 +442,7 @@ class Runner:
     def _forget_ended(self, place: tuple[str, str, str], task: "asyncio.Future[Job]") -> None:
         """Forget a query that has ended, and count its outcome (done, failed, cancelled or refused) in the metrics.
 
-        `place` identifies the query, as `RunningQuery.place` does, and `task` has its result or error.
+        `place` identifies the query: names of person and account, and idempotency key. `task` has its result or error.
         """
         del self._running[place]
         self._metrics.running.set(len(self._running))

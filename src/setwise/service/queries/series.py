@@ -191,8 +191,8 @@ class SeriesService:
         """Stop the update of the live series `name` that this replica runs; return False if this replica runs none.
 
         A live series is a set of noisy user counts that is released period by period. The next update releases the
-        periods that the stopped one would have released. `threads` run the short work with the database. Raises
-        `UnknownName` if the person of `identity` may not see the series.
+        periods that the stopped one would have released. `threads` are the threads in which the series is looked up in
+        the database. Raises `UnknownName` if the person of `identity` may not see the series.
         """
         await threads.run(self.visible, identity, name)
         running = self._running.get(name)

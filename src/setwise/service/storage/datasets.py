@@ -41,8 +41,8 @@ class Dataset:
     - `is_pinned`: whether `Engines.pin` has looked up the versions of the tables; not part of the definition
 
     A question that states no bounds gets `contributions` and `per_item`, and no question may state larger bounds. In
-    SQL over private groups, `contributions` may instead be the upper limit of a bound that is found privately. If
-    `per_item` and `rows_per_user` are None, counts of rows in SQL find their bound privately.
+    SQL over private groups, a part of epsilon may be spent on finding a bound below `contributions`. If `per_item` and
+    `rows_per_user` are None, counts of rows in SQL spend a part of epsilon on finding their bound.
 
     Raises `InvalidParameter` for a wrong field.
     """

@@ -93,10 +93,10 @@ def without_rows(table: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckShell:
-    """Task for a worker process: check the SQL that `statement` runs over released (noisy) rows, before it is charged.
+    """Task for a worker process: check the SQL that `statement` runs over noisy rows, before `statement` is charged.
 
-    A statement consists of queries over private rows, and of SQL that runs over their noisy results. That SQL is
-    planned here on empty tables, so that no row is needed.
+    A statement consists of queries over private rows, and of SQL that runs over their noisy results. DuckDB plans that
+    SQL here on empty tables, so that no row is needed.
 
     - `schemas`: the columns of the rows that each private query of `statement` reads
     - `public`: the public tables (tables without users) that the statement reads, as pairs of the table's name and the
@@ -243,7 +243,7 @@ class AnswerParts:
     - `measure`: what these bars show, in words
     - `charts`: a name and the first bars for each statistic; several quantiles share one chart
     - `over_time`: True if the labels of the bars are times
-    - `columns`, `row_count`: the columns of the table with its first 1000 rows (see `table_columns`), and the number of
+    - `columns`, `row_count`: the columns of the table, each with its cells in the first 1000 rows, and the number of
       all rows
     - `notes`: sentences about rows that SQL computed, and on how to ask with less noise
     """

@@ -121,8 +121,8 @@ class Calibrate:
     def result(self) -> CalibrationRecord:
         """Return the value found for the "?" in the mechanism uses, the uses with this value, and certified bounds.
 
-        The "?" stands for one parameter, as in "gaussian:?x25". The bounds are brackets of epsilon and delta of all
-        uses together.
+        The "?" stands for one parameter, as in "gaussian:?x25". The bounds are lower and upper bounds on the epsilon
+        and the delta of all uses together.
         """
         free, plan = parse_plan(self.uses)
         calibration = FIND[free](plan, epsilon=self.epsilon, delta=self.delta, interaction=self.interaction)
@@ -232,10 +232,10 @@ class CertifyBudget:
 
     - `name`, `analyst`, `dataset`: the account's name, the person who may spend from it, and the dataset to ask about
     - `period`: the calendar period after which the budget is renewed, or None
-    - `rule`: how prices of mechanism uses add up: in mu squared (a wallet), as zCDP parameters (a zCDP filter), or as
-      fixed costs in whole units ("menu")
+    - `rule`: how prices of mechanism uses add up: in mu squared ("wallet"), as zCDP parameters ("zcdp"), or as fixed
+      costs in whole units ("menu")
     - `menu`: the mechanism uses with a fixed cost, for the rule "menu" only. The account pays only for uses that
-      satisfy the guarantee of a listed use. Empty under the other rules
+      satisfy the guarantee of a listed use. It is empty under "wallet" and "zcdp"
     - `failure_share`: the share of delta for outright failures, in which everything may be revealed; None is the rule's
       default
     """
@@ -324,7 +324,7 @@ class Curve(StrEnum):
     """
 
     PAPER = "paper"
-    """The set-wise bound of the paper, from means and sub-Gaussian parameters."""
+    """The set-wise bound of the paper CesarRo21, from means and sub-Gaussian parameters."""
     BATCH = "batch"
     """The optimum if all uses are chosen up front."""
     ORDERED = "ordered"
