@@ -155,7 +155,7 @@ class Account:
     def check_dataset(self, known_as: str) -> None:
         """Raise `InvalidParameter` unless this account may pay for questions about the dataset named `known_as`.
 
-        An account opened for a dataset pays for this data only, under any name of it. An account opened for no dataset
+        An account opened for a dataset pays for its data only, under any name of these data. An account opened for none
         does not pay for data with accounts or a cap (joint budget), whose joint promise would not cover its charges.
         """
         with self._store.reading() as connection:

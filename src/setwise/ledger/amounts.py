@@ -244,7 +244,7 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class WalletTotals:
-    """The budget of an account with a Gaussian wallet. Its limits are exactly these floats: no rounding is added.
+    """The budget of an account with a Gaussian wallet; its limits are exactly these floats.
 
     - `wallet` is a mu^2: all that the wallet pays for reveals no more than one Gaussian mechanism of this mu.
     - `limit` is an epsilon: charges that the wallet cannot pay are still accepted while the largest losses of all

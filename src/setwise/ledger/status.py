@@ -411,9 +411,9 @@ def joint_of(
     - `periods` is the number of budget periods that the promise covers, for each account whose budget starts afresh.
     - If `delta` is None, the deltas of all accounts, for each of their periods, are added up; it is at most 0.5.
 
-    Requires: the number of rounds of question and answer is finite; all accounts answer from one dataset, which is
-    fixed (the two datasets that are compared are the same for all); and the question of every use is fixed when it is
-    charged, or the use was reserved.
+    Requires: the number of rounds of question and answer is finite; the two neighbouring datasets that the promise
+    compares are the same two for all accounts; and the question of every use is fixed when it is charged, or the use
+    was reserved.
 
     Theorem: docs/optimal-composition.md, "Colluding analysts"; WhitehouseRaRoWu23 for filters, Lyu22 for interactions
     side by side.

@@ -27,7 +27,7 @@ def _within_bounds(query: Query, dataset: Dataset) -> Query:
     """Return `query` with the bounds of `dataset` filled in where the query states none.
 
     - `contributions`: the most groups in which one user counts
-    - `per_item`: the most rows, or units of a summed column, that one user adds to a group
+    - `per_item`: the most that one user adds to a group: a number of rows, or an amount of a summed column
 
     A query without groups is returned unchanged. Raises `InvalidParameter` if one of the query's own bounds is larger
     than the dataset's.
