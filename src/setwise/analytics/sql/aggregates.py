@@ -127,13 +127,14 @@ def _nodes(value: object) -> list[exp.Expr]:
 
 
 class AggregateReader:
-    """Converts aggregate calls of a SQL syntax tree, such as AVG(x), into statistics of a query.
+    """Converts aggregate calls of a SQL syntax tree, such as AVG(x), into the `Statistic` objects of a private query.
 
     - `user` is the name of the user column.
     - `rows` converts the arguments of a call into row expressions (values computed from each private row).
     - `compute(expression, alias)` adds a column with the values of a row expression, and returns its name. `alias` is
       the alias of the result column, or None.
-    - `declared` has bounds from the catalog (the data holder's file of declared tables), for calls that state none.
+    - `declared` has clipping bounds from the catalog (the data holder's file of declared tables). They are used for a
+      call that states no bounds itself.
     - `schema` describes the columns of the private rows; None if they are not known.
     """
 
@@ -253,7 +254,7 @@ class AggregateReader:
         return statistic
 
     def _is_condition(self, expression: RowExpression) -> bool:
-        """Return whether `expression` is true or false in each row; SUM and AVG of it count true as 1, false as 0."""
+        """Return whether `expression` has boolean values, as x > 1 has; SUM and AVG count true as 1, false as 0."""
         if not isinstance(expression, ColumnValue):
             return isinstance(expression, Compared | AllOf | AnyOf | Negated | IsNull | Matched)
         known = [] if self._schema is None else [each for each in self._schema.columns if each.name == expression.name]
@@ -436,13 +437,13 @@ class AggregateReader:
         return expression.name if isinstance(expression, ColumnValue) else self._compute(expression, alias)
 
     def _bounds(self, named: Sequence[exp.Expr], function: str, wanted: str) -> dict[str, Any]:
-        """Return the clipping bounds that an aggregate call states, as keyword arguments for its statistic.
+        """Return the clipping bounds that a call of the aggregate `function` states, as arguments for a `Statistic`.
 
-        `named` are the named arguments of the call; only the name `wanted` is allowed among them.
+        `named` are the named arguments of the call, of which only the name `wanted` is allowed.
         - `wanted => (low, high)` gives {"low": low, "high": high}.
         - `wanted => AUTO` gives {"bounds": "auto"}, so that a private search finds the bounds.
         - No named argument gives {}.
-        Raises: `InvalidParameter` for any other named argument; the message names the call by `function`.
+        Raises: `InvalidParameter` for any other named argument.
         """
         for argument in named:
             if argument.this.name.lower() != wanted:
@@ -483,10 +484,12 @@ def _counted_condition(expression: RowExpression) -> RowExpression | None:
 def _constant_bounds(function: str, expression: RowExpression) -> dict[str, Any] | None:
     """Return clipping bounds {"low": .., "high": ..} for an aggregate over a CASE whose values are constant numbers.
 
-    The bounds are the least and the greatest of these constants, so no value is clipped, and no budget is spent on a
-    search for bounds. `function` is the name of the aggregate, and `expression` is its argument. Returns None for SUM
-    (its bounds limit the sum of a user's rows and not single values), for an `expression` that is no such CASE, and if
-    all its constants are equal.
+    `function` is the name of the aggregate, and `expression` is its argument. The bounds are the least and the greatest
+    of the constants. So no value is clipped, and no budget is spent on a private search for bounds. Returns None in
+    these cases:
+    - `function` is SUM: the bounds of SUM limit the sum over all rows of a user, for which single values give no limit.
+    - `expression` is not a CASE, or a value in it is not a constant number.
+    - All constants are equal, because the lower bound must be below the upper one.
     """
     if function == "SUM" or not isinstance(expression, Case):
         return None

@@ -27,13 +27,14 @@ MOST_NODES = 2_000
 
 
 def with_earlier_aliases(node: exp.Expr, earlier: Mapping[str, exp.Expr], columns: Sequence[str] | None) -> exp.Expr:
-    """Return a copy of `node`, a column of a SELECT list, with aliases of earlier columns replaced by what they name.
+    """Return a copy of `node`, a column of a SELECT list, with aliases of earlier columns replaced by their expression.
 
     In SELECT COUNT(*) AS n, n * 2 AS twice, the n of the second column becomes (COUNT(*)).
     - `earlier` maps the aliases of the earlier columns, in lower case, to their expressions.
-    - `columns` are the column names of the rows. An alias that is also such a name is not replaced. If they are not
-      known (None), nothing is replaced.
-    Raises: `InvalidParameter` if the result has more than `MOST_NODES` syntax nodes.
+    - `columns` are the column names of the rows. An alias that is also such a name means the column, and is not
+      replaced. If the names are not known (None), nothing is replaced.
+    Raises: `InvalidParameter` if the result has more than `MOST_NODES` (2,000) syntax nodes, because every alias in a
+    chain of aliases could double the length.
     """
     holder = exp.Paren(this=node.copy())
     taken = {name.lower() for name in columns or ()}
@@ -272,7 +273,7 @@ _NAMING_NULL = ("IFNULL", "COALESCE")
 class SelectedGroup:
     """A group key of a SELECT: by what rows are grouped, and how the result shows it.
 
-    - `group` is a column, or bins of a column, such as months.
+    - `group` is a column, or a column whose values are first put into ranges (bins), such as months of a time.
     - `null_item` is the label for rows whose key is null, as in COALESCE(x, 'none'); None if the SELECT gives no label.
     - `name` is the name of the result column if the SELECT gives it no alias.
     """
@@ -283,9 +284,10 @@ class SelectedGroup:
 
 
 def read_group(node: exp.Expr) -> SelectedGroup | None:
-    """Return the group key that `node`, an expression of GROUP BY or SELECT, states: a column or bins of a column.
+    """Return the group key that `node`, an expression of GROUP BY or SELECT, states; None if it states no group key.
 
-    IFNULL(x, c) and COALESCE(x, c) are the group key x with the label c for nulls. Returns None for other expressions.
+    A group key is a column, or a column whose values are put into ranges, such as months. IFNULL(x, c) and COALESCE(x,
+    c) are the group key x with the label c for nulls.
     """
     if type(node) is exp.Anonymous and str(node.this).upper() in _NAMING_NULL and len(node.expressions) == 2:
         check_parts(node, "this", "expressions")
@@ -329,8 +331,9 @@ def _group(node: exp.Expr) -> Group | None:
 
 
 def _time_cast(node: exp.Expr, is_date: bool) -> Group | None:
-    """Return the group key for a cast of `node` to DATE (if `is_date`) or TIMESTAMP; None if it is no period of time.
+    """Return the group key for a cast of `node` to DATE (if `is_date`) or to TIMESTAMP (if not).
 
+    The result is None if the cast does not group rows by periods of time.
     - A column that is cast to DATE is grouped by days.
     - A column that is cast to TIMESTAMP gives None, because every moment would be a group of its own.
     - The start of a period, such as DATE_TRUNC(x, MONTH), is grouped by that period. If the period is an hour and the

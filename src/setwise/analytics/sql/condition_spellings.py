@@ -103,7 +103,10 @@ def _found(node: exp.Expr) -> exp.Expr:
 
 
 def _searched(node: exp.Expr) -> tuple[exp.Expr, str] | None:
-    """Return (text, constant part) if the call `node` asks where the part stands in the text, as STRPOS; else None."""
+    """Return (text, constant) if the call `node`, such as STRPOS(x, 'a'), asks where a constant stands in a text.
+
+    For STRPOS(x, 'a') the result is (the node of x, "a"). None for other calls, and if the text sought is not constant.
+    """
     if type(node) is exp.StrPosition:
         arguments = [node.this, node.args.get("substr")]
         plain = not any(value for name, value in node.args.items() if name not in ("this", "substr"))
@@ -117,7 +120,7 @@ def _searched(node: exp.Expr) -> tuple[exp.Expr, str] | None:
 
 
 def _truncated(node: exp.Expr) -> exp.Expr:
-    """Return SIGN(x) * FLOOR(ABS(x)) for `node`, TRUNC(x) of a computed number x; otherwise `node` itself.
+    """Return SIGN(x) * FLOOR(ABS(x)) for `node`, a call TRUNC(x) where x is an expression; otherwise `node` itself.
 
     TRUNC of a column alone is left as it is, because Oracle writes the day of a time in this way.
     """

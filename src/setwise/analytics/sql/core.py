@@ -28,8 +28,9 @@ class SelectSource:
     - `derivation` are the steps (each keeps some rows or adds columns) that compute the rows from these tables.
     - `schema` has the columns of the resulting rows with their types, and `columns` has their names. Each is None if
       not known.
-    - `unique_by` are columns that together tell any two rows of one user apart. It is empty if every user has at most
-      one row, and None if no such columns are known.
+    - `unique_by` are columns in which no two rows of one user are equal. If the SELECT groups by all of them, a user
+      has at most one row in a group. The set is empty if every user has at most one row, and None if no such columns
+      are known.
     """
 
     table: str
@@ -42,10 +43,9 @@ class SelectSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Core:
-    """One SELECT that aggregates private rows: its private `query`, which is charged, and the rows it reads (`source`).
+    """One SELECT that aggregates private rows: its private `query`, which costs budget, and the rows read (`source`).
 
-    - `name` is the name of the table with the SELECT's released rows (its noisy answer), from which the rest of the
-      statement reads.
+    - `name` is the name under which other SELECTs of the statement read the noisy answer of this one, as a table.
     - `says_nothing_of_contributions` is True if neither the statement nor the catalog states the most groups in which
       one user counts. The catalog is the data holder's file of declared tables.
     - `contributions_source` says where that number is stated: "statement" or "catalog".
@@ -94,19 +94,19 @@ class Core:
     def has_fractions(self, place: int) -> bool:
         """Return whether the keys of the group column with index `place` must be converted from text to floats.
 
-        This is so if the keys are bins whose width has a fraction, such as 12.5: the noisy answer has these keys as
-        text, but the SQL that runs over the answer needs numbers. It is not so if the SELECT gives null keys a label,
-        such as 'none', because the column then has text as well.
+        The SQL that runs over the noisy answer needs numbers as keys. But the answer has text if the keys are the
+        starts of ranges (bins) whose width is not an integer, such as 12.5; then the result is True. It is False if the
+        SELECT gives null keys a label, such as 'none', because the column then has text as well.
         """
         bins = parse_group(self.query.groups[place]).bin
         return isinstance(bins, Width) and bins.width.denominator != 1 and self.query.null_item in (None, NULL_TEXT)
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of the table of released rows: g0, g1, .. for group keys, and four for each statistic.
+        """The columns of the table of released (noisy) rows: g0, g1, .. for group keys, and four for each statistic.
 
-        The columns of the first statistic are s0 (its value), s0_lower and s0_upper (the ends of its interval) and
-        s0_unreliable (whether noise may dominate the value).
+        The columns of the first statistic are s0 (its value), s0_lower and s0_upper (the ends of its confidence
+        interval) and s0_unreliable (whether noise may dominate the value).
         """
         groups = [f"g{place}" for place in range(len(self.query.groups))]
         statistics = [f"s{place}{end}" for place in range(len(self.query.statistics)) for end in ENDS]
@@ -114,11 +114,10 @@ class Core:
 
 
 def unique_after(unique_by: frozenset[str] | None, condition: RowExpression) -> frozenset[str] | None:
-    """Return columns that together tell any two rows of one user apart, among the rows that `condition` keeps.
+    """Return columns in which no two of the rows that `condition` keeps of one user are equal; None if none are known.
 
-    `unique_by` are such columns for the rows before `condition` is applied. A column that the condition makes constant,
-    such as x for the condition x = 1, no longer tells rows apart and is dropped. The result is None (not known) if
-    `unique_by` is None.
+    `unique_by` are such columns for the rows before `condition` is applied (None: not known). A column that the
+    condition makes constant, such as x for the condition x = 1, cannot distinguish the kept rows and is dropped.
     """
     if unique_by is None:
         return None
@@ -145,14 +144,18 @@ class Problems:
     """The errors in a statement, collected so that one refusal can name them all.
 
     - `messages` has the error messages.
-    - `needed_types` maps the text columns that must be read as another type to this type; some errors ask for it.
+    - `needed_types` maps names of text columns to types, such as "float". Some of the errors would not occur if these
+      columns were read as these types, as the columns of a CSV file can be.
     """
 
     messages: list[str] = field(default_factory=list)
     needed_types: dict[str, str] = field(default_factory=dict)
 
     def add(self, error: BadRequest) -> None:
-        """Record `error`, unless an error with the same message, or about the same construct, was recorded before."""
+        """Record `error`, unless its message, or one that the same construct is not supported, was recorded before.
+
+        "ROLLUP is not supported in SQL here: .." is recorded once, whatever follows these words in a later error.
+        """
         construct, unsupported, _ = str(error).partition(" is not supported in SQL here")
         start = construct + unsupported if unsupported else str(error)
         if not any(message.startswith(start) if unsupported else message == start for message in self.messages):
@@ -164,7 +167,7 @@ class Problems:
         """Return a context manager that records an error raised inside its block, and then continues after the block.
 
         Only errors in the statement (`InvalidParameter`, `UnknownColumn`) are recorded; others are raised. `node` is
-        the syntax node that the block converts; an error marks this node as refused. None marks no node.
+        the syntax node that the block converts. After an error its metadata has "refused": True. None marks no node.
         """
         try:
             yield
@@ -197,10 +200,10 @@ class StatementSettings:
 
 
 def with_contributions(query: Query) -> Query:
-    """Return the query, set to search for its contribution bound if it needs one and states none.
+    """Return `query`, with `contributions="auto"` added if it needs a contribution bound but does not state one.
 
-    The bound is the most groups in which one user counts. A query with private groups needs it, except a top k that
-    only counts or sums. The search is private, and is asked for by `contributions="auto"`.
+    The contribution bound is the most groups in which one user counts; "auto" asks for a private search for it. A query
+    with private groups needs this bound, except a top k that only counts or sums.
     """
     if query.item is None or query.domain is not None or query.contributions is not None or query.auto_contributions:
         return query
@@ -210,9 +213,9 @@ def with_contributions(query: Query) -> Query:
 
 
 def with_null_groups(query: Query) -> Query:
-    """Return the query with a label for rows in which a group column is null, so that they form groups of their own.
+    """Return `query` with the label `NULL_TEXT` for rows with a null group column, so that they form groups, as in SQL.
 
-    The label is `NULL_TEXT`, which answers show as NULL.
+    Answers show this label as NULL. Without a label the rows would be in no group.
     """
     return replace(query, null_item=NULL_TEXT)
 

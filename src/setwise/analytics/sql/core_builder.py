@@ -51,12 +51,14 @@ _LONGEST_NAME = 60
 
 
 class CoreBuilder:
-    """Splits `select`, which aggregates private rows, into a query that is charged and a SELECT over its released rows.
+    """Splits `select`, which aggregates private rows, in two: a private query, and a SELECT over its noisy results.
 
-    - `name` is the table name under which the SELECT reads the released rows (the noisy results of the query).
+    The private query costs budget; the SELECT over the released (noisy) rows costs nothing.
+    - `name` is the table name under which the SELECT reads the released rows.
     - `select` cannot be used afterwards, because its nodes are modified and moved.
     - `source` are the private rows, `settings` has the user column and bounds, and `problems` collects the errors.
-    - `released` returns a placeholder for the noisy value of a scalar subquery in an expression over private rows.
+    - `released(subquery)` returns a stand-in for the noisy value of a scalar subquery in an expression over private
+      rows. It becomes a constant once that value is released.
     - `free_subquery` rewrites a scalar subquery beside aggregates so that it reads released rows only.
     """
 
@@ -252,7 +254,7 @@ class CoreBuilder:
     def _note_argument(self, statistic: Statistic, node: exp.Expr) -> None:
         """Keep the SQL of the argument of `node`, an aggregate call, if `statistic` reads a column computed for it.
 
-        Texts about the answer show this SQL.
+        The explanations of the answer then show this SQL instead of the name of the computed column.
         """
         if statistic.column in self._computed.values() and (argument := argument_of(node)) is not None:
             self._arguments.setdefault(str(statistic.column), argument)
@@ -526,8 +528,8 @@ class CoreBuilder:
     def _declared_domain(self) -> tuple[Label, ...] | None:
         """Return the public group keys of the query if the catalog (the data holder's file) declares them; else None.
 
-        Every group column needs declared keys. Several columns give all combinations of their keys, at most
-        `MOST_LABELS`.
+        Every group column needs declared keys. Several columns give all combinations of their keys; the result is None
+        if these are more than `MOST_LABELS`.
         """
         domains = [self._settings.domains.get(each.item) for each in self._groups]
         if not domains or any(each is None for each in domains):
@@ -540,7 +542,8 @@ class CoreBuilder:
     def _pushed_limit(self) -> int | None:
         """Return k = LIMIT + OFFSET if the query can be answered as a private top k of its groups; None if it cannot.
 
-        The groups must be sorted, descending, by a count of users or rows (the only statistic), as a top k ranks them.
+        A private top k releases only the k groups with the highest counts. So the query must have one statistic, a
+        count of users or rows, and sort by it in descending order.
         """
         order, limit, offset = (self._select.args.get(name) for name in ("order", "limit", "offset"))
         if order is None or limit is None or not self._groups or self._select.args.get("distinct"):
@@ -574,7 +577,7 @@ _CLAUSES = {
 
 
 def _direct(outputs: Sequence[tuple[str, exp.Expr]], times: Sequence[bool]) -> tuple[Output, ...] | None:
-    """Return the result columns of a SELECT over released (noisy) rows; None if one of them is computed.
+    """Return the result columns of a SELECT that only shows columns of released (noisy) rows; None if it computes any.
 
     `outputs` has (name, syntax node over the released rows) for each result column, and `times` says for each group
     column whether its keys are periods of time.

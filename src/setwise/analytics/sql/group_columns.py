@@ -20,10 +20,10 @@ class GroupColumn:
     """A group column of a SELECT.
 
     - `node` is the syntax node of its key.
-    - `item` is the group as the query writes it, such as "at by month".
+    - `item` is the group in the words of the private query (`Query.item`), such as "at by month".
     - `name` is the name of the result column.
-    - `selected` is the column, or the bins of a column, by which rows are grouped. It is None if the key is computed
-      from each row by an expression, such as UPPER(x).
+    - `selected` is the column, or the column in ranges such as months, by which rows are grouped. It is None if the key
+      is computed from each row by an expression, such as UPPER(x).
     """
 
     node: exp.Expr
@@ -49,8 +49,8 @@ def check_group(group: GroupColumn, computed: Mapping[str, RowExpression], schem
     """Raise an error unless rows can be grouped by `group`, whose column is in `schema` or in `computed`.
 
     `computed` has the expressions that the SELECT computes from the columns of the table, by name.
-    Raises: `UnknownColumn`, or `InvalidParameter` if the group keys are numbers with fractions, such as those of x / 2,
-    of which almost every row has another.
+    Raises: `UnknownColumn` for a missing column. `InvalidParameter` if the group keys are numbers with fractions, such
+    as those of x / 2, because almost every row would be a group of its own.
     """
     column, bins = parse_group(group.item).column, parse_group(group.item).bin
     if column not in computed:

@@ -41,8 +41,8 @@ class GroupedSelects:
     def unite(self, nodes: Sequence[exp.Expr]) -> exp.Expr:
         """Return the UNION ALL of `nodes`, sorted and limited, with only the columns of the result.
 
-        `nodes` are SELECTs over released (noisy) rows: one for each of `selects`, in the same order, which reads its
-        rows.
+        Each of `nodes` is a SELECT over released (noisy) rows. The first one reads the noisy answer of the first SELECT
+        in `selects`, the second one that of the second, and so on.
         """
         united = nodes[0]
         for node in nodes[1:]:

@@ -42,10 +42,10 @@ def ratio_advice(node: exp.Expr, alias: str | None, user: str, aggregates: Aggre
 
 
 def _distinct_advice(statistic: Statistic, node: exp.Expr) -> str:
-    """Return a clause of advice on how SQL states the bounds of a count of distinct values; "" for other statistics.
+    """Return a clause of advice for `statistic` if it counts distinct values; "" for other statistics.
 
-    It is needed because COUNT(DISTINCT x) takes no named argument. `node` is the aggregate call that `statistic` stands
-    for.
+    The clause says to write APPROX_COUNT_DISTINCT(x, contribution_bounds_per_group => (0, N)), because COUNT(DISTINCT
+    x) takes no bounds. `node` is the aggregate call that `statistic` stands for.
     """
     if not isinstance(statistic, Distinct):
         return ""
@@ -109,11 +109,12 @@ def _ratios(node: exp.Expr) -> Iterator[tuple[exp.Expr, exp.Expr]]:
 
 
 def _cuts_users(statistic: Statistic, *, has_one_row: bool) -> bool:
-    """Return whether bounds may reduce what a user adds to `statistic`, so that a ratio with it may be far off.
+    """Return whether clipping or contribution bounds may reduce what a user adds to `statistic`.
 
-    True for sums, and for counts of rows or of distinct values, but not for counts of users. If every user has at most
-    one row in a group (`has_one_row`), it is False for distinct values, and for a sum whose bounds are found by a
-    private search: such bounds clip only the few largest values, and the answer states which fraction they are.
+    A ratio of two statistics may then be far from the exact ratio. True for sums, and for counts of rows or of distinct
+    values, but not for counts of users. If every user has at most one row in a group (`has_one_row`), it is False for
+    distinct values, and for a sum whose bounds are found by a private search: such bounds clip only the few largest
+    values, and the answer states which fraction they are.
     """
     if isinstance(statistic, Sum):
         return not (has_one_row and statistic.is_auto)

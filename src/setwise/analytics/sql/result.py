@@ -21,7 +21,7 @@ class Output:
 
     - `group` is the index of the group column that it shows; None if it shows no group column.
     - `statistic` is the index of the statistic that it shows; None if it shows no statistic.
-    - `interval` is True if its numbers were computed from released (noisy) rows and have intervals.
+    - `interval` is True if its numbers were computed by SQL over released (noisy) rows, and have confidence intervals.
     - `time` is True if it shows a group column of periods of time, each as the time at which the period begins.
     - `is_key` is True if its values were computed from group keys alone.
     """
@@ -40,9 +40,10 @@ class Output:
 
 
 class Estimated(TypedDict):
-    """A noisy number in a row of an answer: its `value` (None for NULL), and its `interval` [low, high] if it has one.
+    """A noisy number in a row of an answer: its `value` (None for NULL) and its confidence `interval` [low, high].
 
-    `unreliable` is True if noise may dominate the value, and is left out otherwise.
+    `interval` is left out if the number has none. `unreliable` is True if noise may dominate the value, and is left out
+    otherwise.
     """
 
     value: float | None
@@ -77,7 +78,8 @@ class SqlAnswer(Exportable):
     - `problem` says why rows could not be computed, so that the released rows are the result; "" if there was no
       problem.
     - `bounds` has the clipping bounds of statistics, the most groups in which a user counts, and where each came from.
-    - `notes` are sentences about the rows, such as how sure intervals are, or that rows with a null are in no group.
+    - `notes` are sentences about the rows, such as the probability with which confidence intervals hold, or that rows
+      with a null are in no group.
     - `advice` says how ratios can mislead, and what to ask instead; "" if the statement has no such ratios.
     """
 
@@ -113,7 +115,7 @@ class SqlAnswer(Exportable):
     def by_column(self) -> dict[str, list[Any]]:
         """Return the result as a mapping from column names to lists of cells, for data frames.
 
-        The ends of a statistic's interval are in the columns `NAME_lower` and `NAME_upper`.
+        The ends of a statistic's confidence interval are in the columns `NAME_lower` and `NAME_upper`.
         """
         columns: dict[str, list[Any]] = {}
         rows = self.rows
@@ -162,7 +164,7 @@ class SqlAnswer(Exportable):
         ]
 
     def plot(self, path: str | Path | None = None, *, title: str = "", groups: Sequence[str] = ()) -> "Picture":
-        """Return a picture of the result's rows: the first column of numbers as bars with intervals.
+        """Return a picture of the result's rows: the first column of numbers as bars, with their confidence intervals.
 
         The bars are in the order of the rows. If the groups are times, the picture is a line in the order of time
         instead.
@@ -265,7 +267,7 @@ class SqlAnswer(Exportable):
 def _number_of(cell: RowCell) -> tuple[float | None, tuple[float, float] | None]:
     """Return (number, interval) of `cell`, a cell of a result; (None, None) if the cell holds no number.
 
-    The interval is (lower, upper), or None if the number has no interval.
+    The interval is (lower, upper), the ends of the number's confidence interval, or None if it has none.
     """
     value = cell["value"] if isinstance(cell, dict) else cell
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -290,7 +292,8 @@ def _cell_text(cell: RowCell) -> str:
 def estimated(value: float | None, interval: Sequence[float] | None, *, unreliable: bool = False) -> Estimated:
     """Return a noisy number as a cell of a SQL result: {"value": .., "interval": [low, high], "unreliable": True}.
 
-    The key "interval" is left out if `interval` is None, and "unreliable" is left out unless `unreliable` is True.
+    `interval` has the ends of the number's confidence interval; the key is left out if it is None. The key
+    "unreliable", which says that noise may dominate the number, is left out unless `unreliable` is True.
     """
     cell: Estimated = {"value": value} if interval is None else {"value": value, "interval": list(interval)}
     if unreliable:
@@ -309,7 +312,10 @@ def _cell(output: Output, item: Item) -> RowCell:
 
 
 def unique_names(names: Sequence[str]) -> list[str]:
-    """Return the `names` of result columns with _1, _2, .. behind each that stood before, whatever its case."""
+    """Return the column names `names` with _1, _2, .. added to each repeated name: n, N becomes n, N_1.
+
+    Names that differ only in upper and lower case count as repeated.
+    """
     unique: list[str] = []
     for name in names:
         candidate, number = name, 1

@@ -407,7 +407,7 @@ class RowReader:
         return self.read(inner)
 
     def _moved_time(self, node: exp.Expr) -> RowExpression | None:
-        """Return the row expression (a value per row) for `node`, a time plus or minus an INTERVAL; None for others."""
+        """Return the row expression (a value per row) for `node`, a time plus or minus an INTERVAL; None otherwise."""
         if type(node) not in (exp.Add, exp.Sub):
             return None
         moment, interval = node.this, node.args["expression"]
@@ -446,11 +446,11 @@ class RowReader:
         return None
 
     def _difference(self, function: str, arguments: Sequence[exp.Expr]) -> RowExpression:
-        """Return the row expression (a value per row) for a call such as DATEDIFF: the units of time between two times.
+        """Return the row expression (a value per row) for a call such as DATEDIFF, which counts days or other units.
 
-        `arguments` are (unit, start, end), (end, start, unit), or (end, start) of DATEDIFF, which counts days.
-        TIMESTAMPDIFF, TIMESTAMP_DIFF and DATE_DIFF('week', ..) count complete units. Other calls count how often a new
-        unit begins: from 23:59 to 00:01 is one day.
+        It counts them from one date or time to another. `arguments` are (unit, start, end), (end, start, unit), or
+        (end, start) of DATEDIFF, which counts days. TIMESTAMPDIFF, TIMESTAMP_DIFF and DATE_DIFF('week', ..) count
+        complete units. Other calls count how often a new unit begins: from 23:59 to 00:01 is one day.
         """
         if len(arguments) == 3 and unit_name(arguments[0]):
             unit, start, end = unit_name(arguments[0]), arguments[1], arguments[2]

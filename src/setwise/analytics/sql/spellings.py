@@ -165,11 +165,11 @@ def _width_bucket(node: exp.Expr) -> exp.Expr:
 
 
 def _time_bucket(node: exp.Expr) -> exp.Expr:
-    """Return a supported expression that equals `node`, such as TIME_BUCKET(width, x), the start of the bin of x.
+    """Return a supported expression that equals `node`, such as TIME_BUCKET(width, x): the start of the period of x.
 
-    DATE_BIN(width, x, start), TIMESTAMP_BUCKET and TIME_SLICE are rewritten, too. Bins of one hour, day, week, month,
-    quarter or year become DATE_TRUNC. Bins of another number of seconds become a calculation with seconds since 1970.
-    Other calls are returned unchanged.
+    All periods are `width` long. DATE_BIN(width, x, start), TIMESTAMP_BUCKET and TIME_SLICE are rewritten, too. Periods
+    of one hour, day, week, month, quarter or year become DATE_TRUNC. Periods of another number of seconds become a
+    calculation with seconds since 1970. Other calls are returned unchanged.
     """
     name, arguments = _name(node), list(node.expressions)
     start = _BUCKET_START
@@ -200,10 +200,10 @@ def _time_bucket(node: exp.Expr) -> exp.Expr:
 
 
 def _bin_of_seconds(value: exp.Expr, width: int, start: int) -> exp.Expr:
-    """Return a SQL expression for the start, in seconds since 1970, of the bin that contains the time `value`.
+    """Return a SQL expression for the start, in seconds since 1970, of the period that contains the time `value`.
 
-    `value` is a syntax node. Bins are `width` seconds wide, and one of them begins `start` seconds after the beginning
-    of 1970.
+    `value` is a syntax node. All periods are `width` seconds long, and one of them begins `start` seconds after the
+    beginning of 1970.
     """
     epoch: exp.Expr = exp.Extract(this=exp.var("EPOCH"), expression=value.copy())
     if start == 0:
@@ -218,7 +218,7 @@ def _bin_of_seconds(value: exp.Expr, width: int, start: int) -> exp.Expr:
 
 
 def _width_text(node: exp.Expr) -> str:
-    """Return the width of a bin, `node`, as text: "6 HOUR" for INTERVAL 6 HOUR, and "6 hours" for '6 hours'."""
+    """Return the length of a period, which `node` states, as text: "6 HOUR" for INTERVAL 6 HOUR, else as written."""
     if isinstance(node, exp.Cast):
         return _width_text(node.this)
     text = node.this.name if isinstance(node, exp.Interval) and node.this is not None else node.name
@@ -389,7 +389,8 @@ def rewrite_user_sets(tree: exp.Expr, user: str) -> exp.Expr:
 def _user_set(node: exp.Expr, user: str) -> exp.Expr:
     """Return the single SELECT that replaces the set operation `node`; any other node is returned unchanged.
 
-    The docstring of `rewrite_user_sets` says which set operations are replaced. `user` is the user column.
+    INTERSECT and EXCEPT of two lists of users become IN and NOT IN; UNION of two SELECTs that differ only in WHERE
+    becomes an OR. Other set operations are returned unchanged. `user` is the user column.
     """
     if not isinstance(node, exp.SetOperation):
         return node

@@ -41,7 +41,7 @@ LARGEST = 1e150
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
-    """A parsed SQL statement: the SELECTs that aggregate private rows (`cores`), and the SQL over their released rows.
+    """A parsed SQL statement: the SELECTs that aggregate private rows (`cores`), and the SQL over their noisy results.
 
     - `cores` are in the order in which they run.
     - `outputs` are the columns of the result; empty if they are known only after `shell` has run.
@@ -51,7 +51,8 @@ class Statement:
     - `scalars` are scalar subqueries whose released values stand in conditions of later SELECTs.
     - `has_public_values` is True if expressions over private rows have constants computed from public tables.
     - `explain` is True for EXPLAIN.
-    - `epsilon`, `delta` and `within` (the wanted half-width of intervals) are from the OPTIONS clause; None if not set.
+    - `epsilon`, `delta` and `within` are from the OPTIONS clause; None if not set. `within` is the precision that the
+      analyst wants: half the width of a confidence interval, in the unit of the statistic.
     """
 
     cores: tuple[Core, ...]
@@ -113,11 +114,11 @@ class Statement:
         return any(getattr(self, name) is not None for name in SPENDING)
 
     def paid_by(self, words: BudgetWords, delta: float = DEFAULT_DELTA) -> BudgetWords:
-        """Return the budget of the statement: epsilon, delta and `within` (the wanted half-width of intervals).
+        """Return the budget of the statement: epsilon, delta and `within`, from `words` and from the OPTIONS clause.
 
-        `words` are the values that were given beside the SQL text; they are merged with the values of the OPTIONS
-        clause. The default `delta` is added if the statement has private groups, which need a delta, and if epsilon or
-        `within` is set.
+        `words` has the values that were given beside the SQL text. `within` asks for the budget at which half the width
+        of a confidence interval is at most this number. If the statement has private groups, which need a delta, the
+        default `delta` is added if epsilon or `within` is set and delta is not.
         Raises: `InvalidParameter` if a value is given both in `words` and in OPTIONS.
         """
         options: BudgetWords = {name: value for name in SPENDING if (value := getattr(self, name)) is not None}  # type: ignore[assignment]
@@ -140,8 +141,8 @@ class Statement:
 
         - Rows in which a group key is null get the label NULL, if they form groups.
         - If `finds_bounds`, a query with private groups that does not state the most groups in which one user counts
-          gets `contributions="auto"`, so that a private search finds this number. `finds_bounds` is False for an
-          account of single guarantees, which leaves no budget for a search.
+          gets `contributions="auto"`, so that a private search finds this number. `finds_bounds` is False if the answer
+          is paid from an account that fixes the guarantee of each single mechanism: none of these is for a search.
         """
         cores = []
         for core in self.cores:
@@ -226,11 +227,11 @@ class Statement:
         return replace(rows, answer=described, bounds=bounds, notes=notes, advice=self.advice)
 
     def _row_count_notes(self, answers: Sequence[PrivateAnswer]) -> list[str]:
-        """Return a list with one sentence, a warning that a count of rows became a count of users; [] if no count did.
+        """Return one warning if COUNT(*) or COUNT(x) was answered as a count of users; [] if no count was.
 
-        COUNT(*) becomes a count of users if the dataset or the catalog (the data holder's file) declares that only one
-        row of a user counts in a group. `answers` are the answers of the SELECTs over private rows; the field `measure`
-        of each says what was counted.
+        A count of rows becomes a count of users if the dataset or the catalog (the data holder's file) declares that
+        only one row of a user counts in a group. `answers` are the answers of the SELECTs over private rows; the field
+        `measure` of each says what was counted.
         """
         for core, answer in zip(self.cores, answers, strict=False):
             where = " per item" if core.query.item is not None else ""
@@ -275,7 +276,7 @@ def _types(core: Core, schema: Schema | None) -> dict[str, type]:
     """Return the Python type of each column, by name, of the table of released (noisy) rows of `core`.
 
     `core` is one of the statement's SELECTs that aggregate private rows. `schema` describes these private rows. If it
-    is None, group keys other than periods of time and bins are taken to be text.
+    is None, group keys are taken to be text, unless they are periods of time or ranges of numbers.
     """
     labels: list[type] = []
     for place, text in enumerate(core.query.groups):
@@ -349,8 +350,8 @@ def _released_outputs(query: Query) -> tuple[Output, ...]:
 def _computed_answer(answer: PrivateAnswer, shell: Shell, result: ShellResult) -> SqlAnswer:
     """Return the result of a statement whose rows are `result`: DuckDB computed them with the SQL of `shell`.
 
-    That SQL has read the released (noisy) rows of `answer`. In a column that has intervals or numbers that noise may
-    dominate, each number becomes an `Estimated` (a value with its interval and mark).
+    That SQL has read the released (noisy) rows of `answer`. If a column has confidence intervals, or a number in it
+    that noise may dominate, all its numbers become `Estimated` (a value, its interval, and the mark "unreliable").
     """
     names = unique_names(result.names) if shell.columns is None else result.names
     columns = [ShellColumn(name=name) for name in names] if shell.columns is None else list(shell.columns)
@@ -381,9 +382,10 @@ def computed_output(column: ShellColumn) -> Output:
 
 
 def _interval(column: ShellColumn, row: Sequence[object], hidden: Mapping[str, int]) -> list[float] | None:
-    """Return the interval [lower, upper] of the result column `column` in `row`; None if the value has no interval.
+    """Return the confidence interval [lower, upper] of the result column `column` in `row`; None if the value has none.
 
-    The ends stand in hidden columns of `row`; `hidden` maps the names of these columns to their indexes in `row`.
+    The ends stand in hidden columns of `row`, which the result does not show; `hidden` maps the names of these columns
+    to their indexes in `row`.
     """
     if column.lower is None or column.upper is None:
         return None
@@ -394,10 +396,11 @@ def _interval(column: ShellColumn, row: Sequence[object], hidden: Mapping[str, i
 def _notes(
     answer: PrivateAnswer, columns: Sequence[ShellColumn], rows: Sequence[Mapping[str, RowCell]]
 ) -> tuple[str, ...]:
-    """Return sentences about a result that was computed from `answer`.
+    """Return sentences for the analyst about a result that was computed by SQL from the noisy `answer`.
 
-    `columns` and `rows` are the columns and rows of the result. The sentences say how sure computed intervals are, what
-    the mark "unreliable" means if a cell has it, and which columns have numbers without intervals.
+    `columns` and `rows` are the columns and rows of the result. The sentences say with which probability computed
+    confidence intervals hold, what the mark "unreliable" means if a cell has it, and which columns have numbers without
+    intervals.
     """
     notes = []
     for sources in sorted({column.sources for column in columns if column.sources > 1}):
@@ -422,7 +425,7 @@ def _notes(
 
 
 def _is_noisy(cell: Estimated) -> bool:
-    """Return whether the interval of the number in `cell` says that noise may be as large as the number."""
+    """Return whether, by the confidence interval of the number in `cell`, noise may be as large as the number."""
     lower, upper = cell.get("interval", (0.0, 0.0))
     return noise_may_dominate(cell["value"], (lower, upper))
 

@@ -49,14 +49,14 @@ SchemaOf: TypeAlias = Callable[[str, tuple[Join, ...]], Schema]
 class TableFacts:
     """Facts about the tables of a statement that its text does not state.
 
-    - `public` and `private` are the names of the public tables and of the private tables declared beside the main one.
+    - `public` are the names of the public tables. `private` are those of private tables declared for joins with the
+      private table that the answer is about.
     - `declared` (clipping bounds), `domains` (public group keys) and `contributions` (the most groups in which one user
       counts, or None) are what the catalog, the data holder's file, declares for the private table.
     - `schema_of(table, joins)` returns the columns of the private table `table` with its joins.
     - `public_value` computes a scalar subquery over public tables.
-    - `check` raises an error if a statement cannot be planned. A refusal suggests only statements that pass.
-
-    The last three are None if the tables are not open yet.
+    - `check` raises an error if a statement cannot be planned; a refusal suggests no such statement. It, `schema_of`
+      and `public_value` are None if the tables are not open yet.
     """
 
     public: Collection[str] = ()
@@ -74,8 +74,8 @@ class _Free:
     """A SELECT over released (noisy) rows and public tables, which costs no budget.
 
     - `node` is its syntax node.
-    - `core` is the private query whose result `node` reads, if one SELECT of the statement was split into both;
-      otherwise None.
+    - `core` is the private query whose result `node` reads, if a SELECT that aggregates private rows was split into a
+      private query and `node`; otherwise None.
     - `outputs` are the result columns if this is the outermost SELECT and `node` computes nothing; otherwise None.
     """
 
@@ -186,9 +186,8 @@ class StatementReader:
     def _with(self, node: exp.Expr, known: Mapping[str, _Result]) -> dict[str, _Result]:
         """Return `known` together with the common table expressions that the WITH clause of `node` defines, by name.
 
-        The clause is changed in place, so that it keeps only the tables that the free SQL can read. A table with
-        aggregates of private rows is kept, rewritten over their released (noisy) results. A table with rows of single
-        users is removed.
+        The clause is changed in place, for the SQL that runs over released (noisy) results. A table with aggregates of
+        private rows is kept, but reads those results. A table with rows of single users is removed.
         """
         names = dict(known)
         clause = node.args.get("with_")
@@ -475,8 +474,8 @@ class StatementReader:
     def _schema(self, table: str, joins: tuple[Join, ...], *, per_user: bool = False) -> Schema | None:
         """Return the columns of the private table `table` with `joins`; None if they are not known.
 
-        `per_user` says that a SELECT computes rows of single users from them. Such a SELECT may also read a private
-        table that was declared beside the main one, which the statement's answer is about.
+        `per_user` says that a SELECT computes rows of single users from them. Only such a SELECT may read a private
+        table other than the one that the statement's answer is about.
         """
         schema_of = self._facts.schema_of
         if schema_of is None:

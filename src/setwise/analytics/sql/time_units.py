@@ -69,10 +69,10 @@ WEEK_STARTS = {f"WEEK({day})": days for days, day in enumerate(_WEEKDAYS, start=
 
 
 def week_unit(node: exp.Expr) -> str:
-    """Return the name of a unit of time that is written as a call: "WEEK(TUESDAY)" for the call WEEK(TUESDAY).
+    """Return the name of a unit of time that is written as a call: "WEEK(TUESDAY)" for weeks that begin on Tuesday.
 
-    WEEK(SUNDAY) is called "WEEK", and WEEK(MONDAY) "ISOWEEK". For a call that names no unit, the result is its text in
-    capitals, which no caller knows as a unit.
+    WEEK(SUNDAY) is called "WEEK", and WEEK(MONDAY) "ISOWEEK". For a call that is not a unit, the result is its text in
+    capitals, which callers then refuse as an unknown unit.
     """
     written = f"{node.name.upper()}({', '.join(each.name.upper() for each in node.expressions)})"
     return {"WEEK(MONDAY)": "ISOWEEK", "WEEK(SUNDAY)": "WEEK"}.get(written, written)

@@ -173,9 +173,9 @@ def _concatenation(arguments: Sequence[exp.Expr]) -> exp.Expr:
 
 
 def _from_sunday(weekday: exp.Expr) -> exp.Expr:
-    """Return a SQL expression that counts the days of the week from Sunday as 1, as over private rows.
+    """Return a SQL expression for the day of the week, 1 (Sunday) to 7, the numbers that private rows use as well.
 
-    `weekday` is DuckDB's expression for the day, which counts from Sunday as 0.
+    `weekday` is DuckDB's expression for the day, which is 0 on Sunday.
     """
     return exp.paren(exp.Add(this=weekday.copy(), expression=exp.Literal.number(1)))
 
@@ -191,7 +191,7 @@ def _time_of_seconds(seconds: exp.Expr) -> exp.Expr:
 
 
 def check_aggregate(node: exp.Expr) -> None:
-    """Raise `InvalidParameter` if `node` calls a function of columns that is not allowed, such as STRING_AGG(x).
+    """Raise `InvalidParameter` if `node` calls an unknown function of a column, such as STRING_AGG(x).
 
     The message lists the aggregates that are allowed over private rows. Without this check, the error would come later
     and ask the analyst to group by x, which would not help.

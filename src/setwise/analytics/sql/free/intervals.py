@@ -22,11 +22,13 @@ four products. Without a limit the SQL of a product of six counts would have 700
 
 @dataclass(frozen=True, slots=True)
 class HiddenColumns:
-    """The names of the hidden columns that say how precise a released (noisy) column c is.
+    """The names of the hidden columns (which the result does not show) that say how precise a noisy column c is.
 
-    - `lower` and `upper` name the columns with the ends of the interval of c; both are None if c has no interval.
+    - `lower` and `upper` name the columns with the ends of the confidence interval of c; both are None if there is
+      none.
     - `unreliable` names the column that is true in rows where noise may dominate c.
-    - `sources` is the number of released statistics from which c is computed.
+    - `sources` is the number of released statistics from which c is computed. The more there are, the less sure it is
+      that all their intervals hold.
     - `table` is the table in FROM that has these columns; None if FROM has only one table.
     """
 
@@ -37,7 +39,7 @@ class HiddenColumns:
     table: str | None = None
 
     def column(self, name: str) -> exp.Column:
-        """Return the hidden column `name` as a syntax node, qualified by its table if FROM has several."""
+        """Return a syntax node for the hidden column `name`, with its table before it if FROM has several tables."""
         return exp.column(name, table=self.table, quoted=True)
 
 
@@ -48,8 +50,8 @@ ColumnEnds: TypeAlias = Callable[[exp.Column], HiddenColumns | None]
 def statistics_in(node: exp.Expr, ends_of: ColumnEnds) -> list[HiddenColumns]:
     """Return the hidden columns of each distinct statistic in `node`, an expression over released (noisy) rows.
 
-    The hidden columns of a statistic have the ends of its interval, and whether noise may dominate it. `ends_of` maps a
-    column to its hidden columns, or to None if it depends on no statistic.
+    Hidden columns, which the result does not show, have the ends of a statistic's confidence interval and say whether
+    noise may dominate it. `ends_of` maps a column to its hidden columns, or to None if it depends on no statistic.
     """
     columns = [column for column in _outside_subqueries(node) if type(column) is exp.Column]
     return list(dict.fromkeys(hidden for column in columns if (hidden := ends_of(column)) is not None))
@@ -58,8 +60,9 @@ def statistics_in(node: exp.Expr, ends_of: ColumnEnds) -> list[HiddenColumns]:
 def count_sources(node: exp.Expr, ends_of: ColumnEnds) -> int:
     """Return how many released statistics `node`, an expression over released (noisy) rows, is computed from.
 
-    Statistics that scalar subqueries in `node` read are included. `ends_of` maps a column to its hidden columns (the
-    ends of its interval, and whether noise may dominate it), or to None if it depends on no statistic.
+    The interval of `node` holds if the confidence intervals of all these statistics hold, which is less likely the more
+    there are; a note on the result says how likely. Statistics that scalar subqueries read are included. `ends_of` maps
+    a column to its hidden columns (about precision), or to None if it depends on no statistic.
     """
     inner = [count_sources(select.expressions[0], statistic_ends) for select in _scalar_selects(node) or ()]
     return sum(statistic.sources for statistic in statistics_in(node, ends_of)) + sum(inner)
@@ -68,8 +71,8 @@ def count_sources(node: exp.Expr, ends_of: ColumnEnds) -> int:
 def statistic_ends(column: exp.Column) -> HiddenColumns | None:
     """Return the hidden columns of `column`, a column of released (noisy) rows; None if it is not a statistic.
 
-    Statistics are called s0, s1, .. The hidden columns of s0 are s0_lower and s0_upper, the ends of its interval, and
-    s0_unreliable, which is true where noise may dominate the value.
+    Statistics are called s0, s1, .. The hidden columns of s0 are s0_lower and s0_upper, the ends of its confidence
+    interval, and s0_unreliable, which is true where noise may dominate the value.
     """
     name = column.name
     if not (name.startswith("s") and name[1:].isdecimal()):
@@ -118,9 +121,10 @@ def _scalar(select: exp.Expr, value: exp.Expr) -> exp.Expr:
 def unreliable_condition(node: exp.Expr, ends_of: ColumnEnds) -> exp.Expr | None:
     """Return a condition, as a syntax node, that is true in rows where noise may dominate the value of `node`.
 
-    `ends_of` maps a column to its hidden columns (the ends of its interval, and whether it is unreliable). Returns None
-    if `node` depends on no statistic. Returns None also if it has an aggregate, a window function, or a subquery that
-    does more than read one number, because these read other rows than the row of the value.
+    `ends_of` maps a column to its hidden columns (the ends of its confidence interval, and whether noise may dominate
+    it). The result is None if `node` depends on no statistic. It is also None if `node` has an aggregate, a window
+    function, or a subquery that does more than read one number: their values come from several rows, and a condition
+    sees one.
     """
     scalars = _scalar_selects(node)
     if has_aggregate(node) or node.find(exp.Window) is not None or scalars is None:
@@ -153,10 +157,11 @@ _INCREASING = ("ROUND", "FLOOR", "CEIL", "CEILING")
 
 
 def interval_ends(node: exp.Expr, ends_of: ColumnEnds) -> tuple[exp.Expr, exp.Expr] | None:
-    """Return syntax nodes for the lower and upper end of the interval of `node`; None if `node` has no interval.
+    """Return syntax nodes for the lower and upper end of a confidence interval for `node`; None if there is none.
 
-    `node` is an expression over released (noisy) rows, and `ends_of` maps a column to the hidden columns with the ends
-    of its interval. In rows where the interval of a divisor contains 0, both ends are null.
+    `node` is an expression over released (noisy) rows. Its interval is computed from those of the statistics in it.
+    `ends_of` maps a column to the hidden columns with the ends of its interval. In rows where the interval of a divisor
+    contains 0, both ends are null, because the quotient could be any number.
     """
     match node:
         case exp.Paren():
@@ -202,7 +207,7 @@ def _divisor_of_nullif(node: exp.Expr) -> exp.Expr | None:
 def _is_default(node: exp.Expr) -> bool:
     """Return whether the call `node` is COALESCE(x, c), IFNULL(x, c) or NVL(x, c) with a constant number c.
 
-    Such a call has the interval of x, and so no interval in rows where x is null and c is shown.
+    Such a call gets the confidence interval of x. In rows where x is null, the result shows c without an interval.
     """
     is_call = str(node.this).upper() in ("COALESCE", "IFNULL", "NVL") and len(node.expressions) == 2
     return is_call and constant_number(node.expressions[1].unnest()) is not None
@@ -232,16 +237,17 @@ Ends: TypeAlias = tuple[exp.Expr, exp.Expr]
 
 
 def _ends_or_constant(node: exp.Expr, ends_of: ColumnEnds) -> Ends | None:
-    """Return syntax nodes for the lower and upper end of the interval of `node`; a constant number has itself as both.
+    """Return syntax nodes for the lower and upper end of a confidence interval for `node`; None if there is none.
 
-    None if `node` has no interval. `ends_of` maps a column to the hidden columns with the ends of its interval.
+    For a constant number both ends are the number. `ends_of` maps a column to the hidden columns with the ends of its
+    interval.
     """
     inner = node.unnest()
     return (inner.copy(), inner.copy()) if constant_number(inner) is not None else interval_ends(inner, ends_of)
 
 
 def _of_two_intervals(node: exp.Expr, ends_of: ColumnEnds) -> Ends | None:
-    """Return syntax nodes for the interval ends of `node`, the sum, difference, product or quotient of two numbers.
+    """Return syntax nodes for the ends of a confidence interval for `node`, the +, -, * or / of two numbers.
 
     `ends_of` maps a column to its hidden columns, which have the ends of its interval. Both ends are null in rows where
     the interval of the divisor contains 0. Returns None if one of the numbers has no interval and is no constant, or if
@@ -276,7 +282,7 @@ def _of_two_intervals(node: exp.Expr, ends_of: ColumnEnds) -> Ends | None:
 
 
 def _without_zero(ends: Ends) -> exp.Expr:
-    """Return a condition, as a syntax node, that is true if 0 is not in the interval with the given `ends`."""
+    """Return a condition, as a syntax node, that is true if 0 lies outside the interval from `ends[0]` to `ends[1]`."""
     lower, upper = (exp.paren(end.copy()) for end in ends)
     zero = exp.Literal.number(0)
     return exp.paren(exp.or_(exp.GT(this=lower, expression=zero), exp.LT(this=upper, expression=zero.copy())))

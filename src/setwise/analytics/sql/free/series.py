@@ -133,7 +133,7 @@ def _end(node: exp.Expr, name: str, today: date) -> _Value:
 
 
 def _interval(arguments: list[exp.Expr], name: str) -> tuple[int, int]:
-    """Return the step of a series of times as (months, seconds), of which one is 0.
+    """Return the step of a series of times as (months, seconds): a step in months has 0 seconds, any other 0 months.
 
     `arguments` are the arguments of the call after start and end: the SQL expression of the step, such as INTERVAL '1
     day', or nothing for a step of one day. `name` is the name of the SQL function, such as GENERATE_SERIES, for the
@@ -159,8 +159,8 @@ def _interval(arguments: list[exp.Expr], name: str) -> tuple[int, int]:
 def _times(start: date, end: date, step: tuple[int, int], *, is_inclusive: bool) -> Iterator[_Value]:
     """Yield the times `start`, `start` + `step`, `start` + 2 `step` and so on, as long as they are before `end`.
 
-    `step` is (months, seconds), one of which is 0. A time equal to `end` is yielded too if `is_inclusive`. At most
-    `MOST_STEPS` + 1 times are yielded.
+    `step` is (months, 0) or (0, seconds). A time equal to `end` is yielded too if `is_inclusive`. At most `MOST_STEPS`
+    + 1 times are yielded, so that the caller sees when there are too many.
     """
     months, seconds = step
     first, last = (datetime.fromisoformat(each.isoformat()) for each in (start, end))

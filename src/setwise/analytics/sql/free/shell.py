@@ -38,12 +38,14 @@ _HAS_COMMON_TABLES = "has common tables"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShellColumn:
-    """A result column of a `Shell`, the SELECT over released (noisy) rows.
+    """A result column of a SELECT over released (noisy) rows, which a `Shell` describes.
 
-    - `lower` and `upper` name the hidden columns with the ends of its interval; both are None if it has no interval.
+    - `lower` and `upper` name the hidden columns (which the result does not show) with the ends of its confidence
+      interval; both are None if it has no interval.
     - `unreliable` names the hidden column that is true in rows where noise may dominate the value; None if the column
       depends on no statistic.
-    - `sources` is the number of released statistics from which the interval is computed.
+    - `sources` is the number of released statistics from which the interval is computed; a note on the result says how
+      sure the interval then is.
     - `is_key` is True if the column is computed from group keys alone.
     """
 
@@ -57,11 +59,12 @@ class ShellColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shell:
-    """A SELECT over released (noisy) rows and public tables: `sql` is its DuckDB SQL text. It costs no budget.
+    """The outer part of a statement: a SELECT, as DuckDB SQL text `sql`, over released (noisy) rows and public tables.
 
+    Running it costs no budget, because it reads no private rows.
     - `columns` are the columns of the result; None if they are known only after the SQL has run.
-    - `public` are the names of the public tables that it reads.
-    - `chooses_rows` is True if it may leave out rows because of their noisy numbers.
+    - `public` are the names of the public tables that the SQL reads.
+    - `chooses_rows` is True if the SQL may leave out rows because of their noisy numbers.
     """
 
     sql: str
@@ -71,9 +74,9 @@ class Shell:
 
 
 def shell_of(tree: exp.Expr, public: Sequence[str], most_keys: int) -> Shell:
-    """Return the free part of a statement, which runs over released (noisy) rows, as DuckDB SQL text in a `Shell`.
+    """Return, as a `Shell`, the DuckDB SQL text of the part of a statement that runs over released (noisy) rows.
 
-    - `tree` is the syntax tree of this part.
+    - `tree` is the syntax tree of this part. Hidden columns about the precision of numbers are added to it, in place.
     - `public` are the names of the public tables that it reads.
     - `most_keys` is the largest number of group columns that a private query of the statement has. An ORDER BY with
       fewer group keys leaves rows with equal keys in an order that may depend on noise.
@@ -111,6 +114,7 @@ def unique_names(names: Sequence[str]) -> list[str]:
 def _chooses_by_noise(tree: exp.Expr, most_keys: int) -> bool:
     """Return whether a WHERE, HAVING, QUALIFY, LIMIT or JOIN of `tree` may choose rows by released (noisy) numbers.
 
+    `most_keys` is the largest number of group columns that a private query of the statement has.
     - A condition may choose by noise unless it reads only group keys.
     - A join may choose by noise unless it compares only columns without noise.
     - A LIMIT or OFFSET may choose by noise unless ORDER BY has only group keys, and at least `most_keys` of them. With
@@ -208,7 +212,8 @@ def _selected(node: exp.Expr, select: exp.Expr) -> exp.Expr:
 def _count_products(tree: exp.Expr) -> int:
     """Return the number of products and quotients of two non-constant numbers in the syntax tree `tree`.
 
-    With each of them, the SQL for the ends of an interval becomes several times as long.
+    With each of them, the SQL that computes confidence intervals becomes several times as long. So the caller adds no
+    intervals if there are too many.
     """
     return sum(
         constant_number(node.this.unnest()) is None and constant_number(node.args["expression"].unnest()) is None
@@ -223,8 +228,8 @@ def _is_star(node: exp.Expr) -> bool:
 def _united_selects(tree: exp.Expr) -> list[exp.Expr]:
     """Return the SELECTs whose rows `tree` unites with UNION ALL, in order; only `tree` itself if it is a SELECT.
 
-    Returns an empty list for other set operations: they compare whole rows, so that added columns would change the
-    result.
+    The caller adds hidden columns about precision to these SELECTs. The list is empty for UNION, INTERSECT and EXCEPT:
+    they compare whole rows, so that an added column would change the result.
     """
     if isinstance(tree, exp.Select):
         return [tree]
@@ -237,17 +242,20 @@ def _united_selects(tree: exp.Expr) -> list[exp.Expr]:
 
 
 def _have_equal_columns(selects: Sequence[exp.Expr]) -> bool:
-    """Return whether `selects` have equal numbers of result columns, and no result column is a *."""
+    """Return whether `selects` have equal numbers of result columns, and no result column is a *.
+
+    If not, the columns of SELECTs that UNION ALL unites cannot be matched by their positions.
+    """
     columns = [each for select in selects for each in select.expressions]
     return len({len(select.expressions) for select in selects}) == 1 and not any(map(_is_star, columns))
 
 
 def _passed_selects(select: exp.Expr, tree: exp.Expr) -> list[exp.Expr]:
-    """Return the inner SELECTs whose rows `select` passes on one by one, so that its columns can be followed into them.
+    """Return the inner SELECTs from which `select` reads, if each row of `select` comes from one of their rows.
 
-    They are the SELECTs of the subquery or common table expression in FROM; there are several if these are united with
-    UNION ALL. The list is empty if `select` combines rows, by GROUP BY, DISTINCT or a join, or if FROM has another
-    table. `tree` is the whole statement.
+    They show from which group keys and statistics a column of `select` comes. They are the SELECTs of the subquery or
+    common table expression in FROM; there are several if these are united with UNION ALL. The list is empty if `select`
+    combines rows, by GROUP BY, DISTINCT or a join, or if FROM has another table. `tree` is the whole statement.
     """
     source = select.args.get("from_")
     if source is None or any(select.args.get(clause) for clause in ("group", "distinct", "joins")):
@@ -280,10 +288,10 @@ def _selects_of(table: exp.Expr, tree: exp.Expr) -> list[exp.Expr]:
 
 
 def _names_columns(read: exp.Expr) -> bool:
-    """Return whether columns can be added to the table `read` in FROM without changing the SELECT around it.
+    """Return whether hidden columns can be added to the table `read` in FROM without changing the SELECT around it.
 
-    They can if this SELECT names each column that it takes from the table. They cannot if it has a * or a NATURAL JOIN,
-    which would take the added columns too.
+    Hidden columns say how precise a number is. They can be added if the SELECT names each column that it takes from the
+    table. They cannot if the SELECT has a * or a NATURAL JOIN, which would take the hidden columns too.
     """
     select = read.find_ancestor(exp.Select, exp.CTE)
     if not isinstance(select, exp.Select) or read.args.get("pivots") or read.alias_column_names:
@@ -299,9 +307,9 @@ def _names_columns(read: exp.Expr) -> bool:
 def _expand_stars(select: exp.Expr, tree: exp.Expr) -> None:
     """Replace each plain * of `select`, in place, by the columns of the subquery or common table expression in FROM.
 
-    Each * of that inner query is replaced first. A * of `select` is not replaced if the columns of the inner query are
-    not known, or if rows of `select` and of the inner query do not correspond one to one. `tree` is the whole
-    statement.
+    Hidden columns about precision can then be added, which a * would show. Each * of the inner query is replaced first.
+    A * of `select` is not replaced if the columns of the inner query are not known, or if rows of `select` and of the
+    inner query do not correspond one to one. `tree` is the whole statement.
     """
     passed = _passed_selects(select, tree)
     for inner in passed:
@@ -326,7 +334,7 @@ class _ColumnPrecision:
 
     - `flag` is a condition that is true in rows in which noise may dominate the value; None if the column depends on no
       statistic.
-    - `ends` are the two ends of the column's interval; None if it has no interval.
+    - `ends` are the two ends of the column's confidence interval, as syntax nodes; None if it has no interval.
     - `sources` is the number of released statistics from which the interval is computed.
     """
 
@@ -338,8 +346,9 @@ class _ColumnPrecision:
 def _with_ends(selects: Sequence[exp.Expr], tree: exp.Expr) -> tuple[ShellColumn, ...]:
     """Add hidden columns to `selects`, SELECTs that are united with UNION ALL, in place; return the visible columns.
 
-    The hidden columns have the ends of intervals, and whether noise may dominate a value. `selects` have equal numbers
-    of columns. `tree` is the whole statement, whose common table expressions the SELECTs may read.
+    A hidden column, which the result does not show, has an end of a number's confidence interval, or says whether noise
+    may dominate the number. `selects` have equal numbers of columns. `tree` is the whole statement, whose common table
+    expressions the SELECTs may read.
     """
     if _COLUMNS in selects[0].meta:  # of a common table expression that another part of the statement reads as well
         known: tuple[ShellColumn, ...] = selects[0].meta[_COLUMNS]
@@ -372,7 +381,8 @@ def _with_ends(selects: Sequence[exp.Expr], tree: exp.Expr) -> tuple[ShellColumn
 def _precisions(select: exp.Expr, tree: exp.Expr) -> list[_ColumnPrecision]:
     """Return the precision of each result column of `select`, a SELECT over released (noisy) rows.
 
-    The precision is the column's interval, and whether noise may dominate its values. `tree` is the whole statement.
+    The precision is the column's confidence interval, and whether noise may dominate its values. `tree` is the whole
+    statement.
     """
     hidden_of = _hidden_columns(select, tree)
     columns_precision = []
@@ -454,8 +464,9 @@ def _holds_keys(selects: Sequence[exp.Expr], place: int, tree: exp.Expr) -> bool
 def _hidden_columns(select: exp.Expr, tree: exp.Expr) -> ColumnEnds:
     """Return a function that takes a column that `select` reads, and returns its hidden columns or None.
 
-    Hidden columns say how precise a statistic is: the ends of its interval, and whether noise may dominate it. If
-    `select` reads an inner SELECT, hidden columns are added to that SELECT, in place. `tree` is the whole statement.
+    Hidden columns say how precise a statistic is: the ends of its confidence interval, and whether noise may dominate
+    it. The function returns None for a column that depends on no statistic. If `select` reads an inner SELECT, hidden
+    columns are added to that SELECT, in place. `tree` is the whole statement.
     """
     source = select.args.get("from_")
     if source is None or any(select.args.get(clause) for clause in ("group", "distinct")):

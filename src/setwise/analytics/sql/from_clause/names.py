@@ -221,9 +221,9 @@ def unqualify(select: exp.Expr, tables: dict[str, str], columns: Sequence[str] |
 
 
 def _beside_column(node: exp.Expr, columns: Sequence[str]) -> bool:
-    """Return whether the name in double quotes `node` is compared with one of `columns`, as in country = "NO".
+    """Return whether `node`, a name in double quotes, is compared with one of `columns`, as "NO" in country = "NO".
 
-    Such a name, which is no column itself, is then read as a text constant: some dialects quote texts in this way.
+    If so, and if it is no column itself, it is read as a text constant, because some dialects quote texts in this way.
     """
     parent = node.parent
     if isinstance(parent, exp.In):

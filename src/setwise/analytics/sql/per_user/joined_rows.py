@@ -398,10 +398,10 @@ def _with_groups(inner: exp.Expr, keys: Sequence[tuple[exp.Expr, exp.Expr]], use
 
 
 def _key_selections(keys: Sequence[tuple[exp.Expr, exp.Expr]]) -> list[exp.Expr]:
-    """Return columns to add to the SELECT list of a subquery: the inner side of each of `keys`, named by `_key_name`.
+    """Return columns to add to the SELECT list of a subquery: the inner side of each of `keys`, under a generated name.
 
-    A key is a pair (expression over the outer rows, expression over the subquery's rows) that must be equal. The
-    columns make the inner sides readable for the join that compares them.
+    A key is a pair (expression over the outer rows, expression over the subquery's rows) that must be equal. The join
+    that compares the two sides can read the inner side only if it is a column of the subquery.
     """
     return [exp.alias_(right.copy(), _key_name(place), quoted=True) for place, (_, right) in enumerate(keys)]
 

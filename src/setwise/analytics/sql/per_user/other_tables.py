@@ -135,10 +135,10 @@ def beside(base: SelectSource, rows: SelectSource, user: str, number: int) -> tu
 
 
 def main_table(tree: exp.Expr, others: Collection[str]) -> str | None:
-    """Return the private table that the answer of the statement `tree` is about: the first that is not in `others`.
+    """Return the private table that the answer of the statement `tree` is about: the first table not in `others`.
 
-    `others` are the public and the further private tables that were declared beside it. None if the statement names no
-    other table.
+    `others` are the public tables, and the private tables that were declared as tables to join. None if the statement
+    names only those and common table expressions.
     """
     common = {each.alias.lower() for each in tree.find_all(exp.CTE)}
     names = [".".join(part.name for part in table.parts) for table in tree.find_all(exp.Table)]
@@ -150,7 +150,7 @@ _OTHER = "other table"
 
 
 def schema_beside(schema_of: Callable[[str, tuple[Join, ...]], Schema], main: str, table: str, user: str) -> Schema:
-    """Return the columns of the private table `table`, which was declared beside the private table `main`.
+    """Return the columns of `table`, a private table that the data holder lets join the private table `main`.
 
     `schema_of(name, joins)` returns the columns of a private table together with the tables joined to it. To find the
     columns of `table`, it is joined to `main` on the user column `user`, and the added columns are taken.
