@@ -19,15 +19,15 @@ from setwise.records import set_fields
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aggregation:
-    """Description of an exact histogram (no noise) in which one user changes at most `contributions` counts.
+    """Description of an exact histogram (no noise): which rows are counted, per which group, and how much of each user.
 
     - `user` is the column that identifies users. Rows without a user are not counted.
-    - `item` is the column, or the `Group` with bins, that gives the group of a row. A tuple groups by several of them.
-      None makes all rows one group, labelled `EVERYTHING`.
+    - `item` is the column that gives the group of a row, or a `Group`, which puts a column into ranges such as months.
+      A tuple groups by several of them. None makes all rows one group, labelled `EVERYTHING`.
     - `value` is a column whose values are summed per user and group; a sum of 0 or less is left out. None counts rows.
     - `contributions` is the most groups in which a user is counted. If a user has more groups, some are chosen at
       random. None counts users in all their groups.
-    - `per_item` is the most that one user adds to one group.
+    - `per_item` is the most that one user adds to the count (or sum of `value`) of one group.
     - `where` filters the rows. None reads all rows.
     - `domain` lists public labels, the only groups that are counted. None counts every group.
     - `null_item` is the label of rows whose group is null. None leaves these rows out.
@@ -84,7 +84,7 @@ class Aggregation:
 
     @property
     def groups(self) -> tuple[Group, ...]:
-        """The columns, or bins of columns, by which this aggregation groups rows; empty if all rows form one group."""
+        """The columns by which rows are grouped, perhaps in ranges such as months; empty if all rows form one group."""
         if self.item is None:
             return ()
         items = self.item if isinstance(self.item, tuple) else (self.item,)
@@ -94,22 +94,23 @@ class Aggregation:
     def label_width(self) -> int:
         """The number of columns that hold a group's labels in the result of this aggregation.
 
-        One per column of `item`; 1 if there is no `item`, or if all groups are summed into one (`pooled`).
+        It is the number of group columns in `item`. It is 1 if all rows form one group (`item` is None), or if the
+        measures of all groups are added up (`pooled`).
         """
         return 1 if self.pooled else max(1, len(self.groups))
 
     @property
     def needs_salt(self) -> bool:
-        """Whether the SQL needs a secret salt, by which it chooses at random the groups or values that a user keeps.
+        """Whether the SQL needs a secret salt (a random number), which decides what is counted of a user at random.
 
-        True if each user keeps only some groups, or if a measure (an integer that each user adds to a group)
-        counts only some of the user's distinct values.
+        True if each user is counted only in some of their groups, or if a measure (an integer that each user adds to a
+        group) counts only some of the user's distinct values.
         """
         return self.items_kept_per_user is not None or any(measure.distinct for measure in self.measures)
 
     @property
     def items_kept_per_user(self) -> int | None:
-        """The largest number of groups (items) that a user keeps, chosen at random; None if users keep all."""
+        """The largest number of groups in which a user is counted, chosen at random; None if it is not limited."""
         return None if self.item is None else self.contributions
 
 
@@ -252,9 +253,9 @@ def check_measured(column: Column) -> None:
 
 
 def check_distinct(column: Column) -> None:
-    """Raise `UnsuitableTable` if two engines could find different numbers of distinct values in `column`.
+    """Raise `UnsuitableTable` if two engines could count different numbers of distinct values in the same `column`.
 
-    They do for columns of floating-point numbers, and may for columns whose SQL type Setwise does not know.
+    They disagree on floating-point numbers, and may disagree on a SQL type that Setwise does not know.
     """
     if column.kind in (Kind.FLOAT, Kind.OTHER):
         values = "floating-point numbers" if column.kind is Kind.FLOAT else f"{column.native or 'unknown'} values"
@@ -303,8 +304,8 @@ def _type_name(column: Column) -> str:
 def has_two_forms(aggregation: Aggregation) -> bool:
     """Return whether two different SQL statements can compute `aggregation`, so that an engine can take the faster one.
 
-    The first statement groups rows by user and group. The second numbers rows with window functions instead
-    (`StatementBuilder.counts_of_rows`). False means that only the first can be used.
+    One statement groups rows by user and group. The other numbers the rows of each user with window functions, without
+    grouping them (see `StatementBuilder.counts_of_rows`). False means that only the first can be used.
     """
     # The second statement cannot sum a column, see all groups of a user, or add several integers to a group.
     pairs_needed = aggregation.value is not None or any(

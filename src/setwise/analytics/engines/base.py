@@ -68,8 +68,8 @@ class EngineQuery(Protocol):
     def histogram(self, most: int | None) -> Histogram:
         """Return the exact count (no noise) of every group whose count is positive.
 
-        One user adds to at most `contributions` groups, and at most `per_item` to each, as the query's aggregation
-        says. If `most` is not None, return only the `most` groups with the highest counts, highest first.
+        One user adds to at most `contributions` groups, and at most `per_item` to each (fields of the `Aggregation`).
+        If `most` is not None, return only the `most` groups with the highest counts, highest first.
         """
         ...
 
@@ -80,15 +80,15 @@ class EngineQuery(Protocol):
     def user_groups(self) -> "pa.Table":
         """Return an Arrow table with one row for each pair of a user and a group in which the user has a row.
 
-        Column u is the user as text; columns g0, g1, ... are the group's labels. Contributions are not bounded.
+        Column u is the user as text; columns g0, g1, ... are the group's labels. A user may be in any number of groups.
         """
         ...
 
     def group_weights(self, found_labels: Sequence[Label]) -> GroupWeights:
         """Return the exact weight of each group: a sum over users, to which the private search for groups adds noise.
 
-        `found_labels` are the groups that the search found before; the result has all other groups. A user who keeps n
-        of the others adds about 2^20/sqrt(n) to each, so that the l2 norm of what one user adds is at most 2^20.
+        `found_labels` are the groups that the search found before; the result has all other groups. A user with n of
+        these other groups adds about 2^20/sqrt(n) to each, so that the l2 norm of what one user adds is at most 2^20.
         Raises: `EngineFailed` or `UnsuitableTable` with a fixed message, because the driver's may quote private rows.
         """
         # A query may store the (user, group) pairs in the first round instead of reading the table in each.
@@ -98,8 +98,8 @@ class EngineQuery(Protocol):
 class WeightReader:
     """Context manager that reads the weights of groups, to which the private search for groups then adds noise.
 
-    A weight is a sum over users: a user who keeps n groups adds about 2^20/sqrt(n) to each. All rounds of the search
-    share one query. `aggregation` names the user and group columns of the table that `engine` has open.
+    A weight is a sum over users: a user with n groups adds about 2^20/sqrt(n) to each. All rounds of the search share
+    one query and what it stores. `aggregation` names the user and group columns of `engine`'s table.
     """
 
     def __init__(self, engine: "Engine", aggregation: Aggregation) -> None:
@@ -123,20 +123,20 @@ class WeightReader:
 
     @without_driver_error
     def read(self, found_labels: Sequence[Label]) -> GroupWeights:
-        """Return the exact weights (see `EngineQuery.group_weights`) of all groups that are not in `found_labels`.
+        """Return the exact weights, sums over users, of all groups that are not in `found_labels`.
 
-        Earlier rounds found `found_labels`. A user who keeps n other groups adds about 2^20/sqrt(n) to each of them.
+        Earlier rounds found `found_labels`. A user with n other groups adds about 2^20/sqrt(n) to each of these.
         """
         return self._query.group_weights(found_labels)
 
 
 class Engine(ABC):
-    """One open table (or join) of one database engine, which bounds users' contributions where the data is stored.
+    """One open table (or join) of a database engine; computes exact counts in which the part of one user is limited.
 
     - `_schema` has the columns of the table, as they are stored.
     - `_manifest` describes a prepared dataset (a stored random ranking of each user's groups). None for other tables.
-    - `_origin` is the path or table name by which later changes of the rows are noticed. None if they cannot be
-      noticed, as for joins and tables in memory.
+    - `_origin` is the path or table name of which a digest is kept, to notice later changes of the rows. None if
+      changes cannot be noticed, as for joins and tables in memory.
 
     Methods raise `UnknownColumn` or `UnsuitableTable` for problems that the metadata shows, and `EngineFailed` if the
     engine fails while it runs. No value in the table decides whether an error is raised.
@@ -209,7 +209,7 @@ class Engine(ABC):
     def group_weights(self, aggregation: Aggregation) -> WeightReader:
         """Return a context manager whose `read` returns the exact weights of groups, for the private search for groups.
 
-        A weight is a sum over users: a user who keeps n groups adds about 2^20/sqrt(n) to each. `aggregation`, made by
+        A weight is a sum over users: a user with n groups adds about 2^20/sqrt(n) to each. `aggregation`, made by
         `Aggregation.for_discovery`, names the user and group columns.
         Raises: on entering, `UnsuitableTable` for a prepared dataset, whose stored ranks do not distinguish users.
         """
@@ -240,7 +240,7 @@ class Engine(ABC):
 
     @without_driver_error
     def origin(self) -> tuple[str, str]:
-        """Return (name, fingerprint) of the file or table that this engine reads.
+        """Return (name, fingerprint) of the file or table that this engine reads, to be stored with a prepared dataset.
 
         The fingerprint changes when rows change. Raises: `UnsuitableTable` for a prepared dataset, a join or a table in
         memory.
@@ -315,7 +315,7 @@ class Engine(ABC):
 
     @contextmanager
     def _cancellable(self, stop: Callable[[], object]) -> Iterator[None]:
-        """Context manager: inside its `with` block, `Engine.cancel` in any thread calls `stop` to end the query."""
+        """Context manager: inside its `with` block, `Engine.cancel`, called by any thread, calls `stop`."""
         with self._lock:
             self._running.add(stop)
         try:
@@ -423,9 +423,9 @@ class SqlEngineQuery(ABC):
             return arrow_group_weights(self._fetch(statement, WEIGHT_COLUMNS), self._aggregation)
 
     def _kept_pairs(self, rows: str) -> str:
-        """Return the SQL statement with one row (labels, u) for each pair of a user u and a group that the user keeps.
+        """Return the SQL statement with one row (labels, u) for each user u and each group in which u is counted.
 
-        A user keeps at most `contributions` groups of the aggregation, chosen at random. `rows` is the SQL statement of
+        These are at most `contributions` groups of the aggregation, chosen at random. `rows` is the SQL statement of
         the rows to aggregate.
         """
         pairs = self._builder.bounded_pairs(self._aggregation, rows)
@@ -442,7 +442,7 @@ class SqlEngineQuery(ABC):
         return [f"NOT ({self._membership(labels, columns, rows)})"]
 
     def _keep_pairs(self) -> str | None:
-        """Return the SQL name of a temporary table of pairs (u, labels): each user u with each group that u keeps.
+        """Return the SQL name of a temporary table (u, labels): each user u with each group in which u is counted.
 
         The first call stores the pairs, so that later rounds of the private search for groups need not read the rows
         again. None, the default, means that the engine stores no pairs.

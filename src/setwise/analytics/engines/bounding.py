@@ -166,7 +166,7 @@ class StatementBuilder:
         """Return SQL for one row (u, labels, n) per user u and group of `aggregation`; `rows` is the SQL of the rows.
 
         If `aggregation.value` is set, n is the sum of its values in the user's rows of the group. Otherwise n counts
-        these rows, or is just 1 where `per_item` is 1, because a user then adds no more than 1 to a group.
+        these rows; if `per_item` is 1, it may be 1 whatever their number, because a user adds at most 1 to a group.
         """
         if aggregation.value is None and aggregation.per_item == 1:
             # the engine need not count the rows
@@ -208,27 +208,27 @@ class StatementBuilder:
         return f"SELECT {labels}, {columns}, {rank} AS rank FROM ({pairs}) AS pairs"
 
     def keep_items(self, aggregation: Aggregation, ranked: str, columns: str = "n") -> str:
-        """Return SQL for the labels and `columns` of the groups (items) that users keep, one row per user and group.
+        """Return SQL for the labels and `columns` of the groups (items) in which users count, a row per user and group.
 
-        `ranked` is the SQL of all groups of each user, numbered in random order by the column rank. A user keeps the
-        groups of rank `aggregation.contributions` or less. `columns` are comma-separated names of columns of `ranked`.
+        `ranked` is the SQL of all groups of each user, numbered in random order by the column rank. A user counts in
+        the groups of rank `aggregation.contributions` or less. `columns` are names of its columns, with commas.
         """
         labels = label_columns(aggregation)
         return f"SELECT {labels}, {columns} FROM ({ranked}) AS ranked WHERE rank <= {aggregation.contributions}"
 
     def kept_pairs(self, aggregation: Aggregation, pairs: str, salt: str) -> str:
-        """Return the SQL statement for one row (labels, u) per user u and group that the user keeps.
+        """Return the SQL statement for one row (labels, u) per user u and group in which u is counted.
 
-        `pairs` is the SQL statement for all (u, labels) pairs. `salt` is the SQL expression of the secret salt that
-        decides which `aggregation.contributions` groups a user keeps.
+        `pairs` is the SQL statement for all (u, labels) pairs. `salt` is the SQL expression of the secret salt, which
+        decides at random in which `aggregation.contributions` groups a user is counted.
         """
         return self.choose_items(aggregation, pairs, salt, "u")
 
     def choose_items(self, aggregation: Aggregation, pairs: str, salt: str, columns: str = "n") -> str:
-        """Return SQL for the labels and `columns` of the groups (items) that users keep, one row per user and group.
+        """Return SQL for the labels and `columns` of the groups (items) in which users count, a row per user and group.
 
-        `pairs` is the SQL of all pairs of user and group. A user keeps the `aggregation.contributions` groups with the
-        smallest hashes, which the SQL expression `salt` makes random. If `per_item` is 1, the result may lack n.
+        `pairs` is the SQL of all pairs of user and group. A user counts in the `aggregation.contributions` groups with
+        the smallest hashes, which the SQL expression `salt` makes random. If `per_item` is 1, n may be missing.
         """
         labels = label_columns(aggregation)
         hashed = self.dialect.rank_hash("u", labels.split(", "), salt)
@@ -247,8 +247,8 @@ class StatementBuilder:
         """Return SQL for (labels, weight, root, share): sums over users per group, for the private search for groups.
 
         `pairs` is SQL for one row (labels, u) per user u and group. A user with k groups adds to each about
-        2^20/sqrt(k) as weight, 2^14/sqrt(k) as root and 2^14/k as share, rounded down. The search finds groups by their
-        weights. Before it, the noisy sums of roots and shares estimate the number of users and their groups.
+        2^20/sqrt(k) as weight, 2^14/sqrt(k) as root and 2^14/k as share, rounded down. Groups are found by their noisy
+        weights; noisy totals of shares and roots first estimate the number of users and their mean number of groups.
         """
         labels = label_columns(aggregation)
         counted = f"SELECT {labels}, COUNT(*) OVER (PARTITION BY u) AS n FROM ({pairs}) AS pairs"
@@ -269,15 +269,15 @@ class StatementBuilder:
     def statistics(self, aggregation: Aggregation, rows: str, salt: str | None, number_rows: bool = False) -> str:
         """Return SQL for the measures of `aggregation`, the integers that a user adds to a group, such as a sum.
 
-        Its columns are (labels, cell, measure, users, s0, n0, s1, ...).
+        Its columns are (labels, cell, measure, users, s0, n0, s1, ...). There are two kinds of rows.
 
-        - A row with measure = -1 is about a whole group: users is its number of users, s<i> the sum of measure i, and
-          n<i> the number of users who add to that sum (with `Measure.rows`, the number of their values).
-        - A row with measure = i >= 0 is about one integer (cell) in a group: users is the number of users who add it by
-          measure i, its votes (with `Measure.weight`), or the group's distinct values (with `Measure.distinct`).
+        - With measure = -1, about a whole group: users is its number of users, s<i> the sum of measure i, n<i> how many
+          users add to that sum (if `Measure.rows` is set, how many values).
+        - With measure = i >= 0, about one integer (cell) in a group: users is how many users add it, its votes (if
+          `Measure.weight` is set), or the number of distinct values in the group (if `Measure.distinct` is set).
 
-        `rows` is the SQL of the rows. `salt` is the SQL expression for random choices, or None if there are none. If
-        `number_rows`, the SQL numbers rows instead of grouping them, as in `counts_of_rows`.
+        `rows` is the SQL of the rows, and `salt` the SQL expression for random choices, or None. `number_rows` makes
+        the SQL number rows instead of grouping them, as in `counts_of_rows`.
         """
         labels = label_columns(aggregation)
         measures = self._measures(aggregation)
@@ -333,10 +333,10 @@ class StatementBuilder:
     def _spread_measure(self, aggregation: Aggregation, place: int, salt: str | None, sums: Sequence[str]) -> str:
         """Return a SELECT for measure number `place`, by which one user adds to several cells (integers) of a group.
 
-        With a `weight`, each user divides that many votes among the cells of their rows, and a result row has the votes
-        for one cell. Otherwise a result row has the number of distinct cells of a group. `salt` is the SQL expression
-        for random choices. `sums` names the result columns of other measures, which are 0 here, so that UNION ALL can
-        join the SELECTs of all measures.
+        If the measure has a `weight`, each user divides this number of votes among the cells of their rows, and a
+        result row has the votes for one cell. Otherwise it has the number of distinct cells of a group. `salt` is the
+        SQL expression for random choices. `sums` names the result columns of other measures. They are 0 here, so that
+        UNION ALL can join the SELECTs.
         """
         measure = aggregation.measures[place]
         labels, value = label_columns(aggregation), self._measures(aggregation).row_name(measure)
@@ -366,11 +366,11 @@ class StatementBuilder:
         )
 
     def _divide_units_fast(self, aggregation: Aggregation, place: int, salt: str | None, none: str) -> str:
-        """Return a SELECT that adds up votes per group and cell (an integer), for engines that support MATERIALIZED.
+        """Return a SELECT for the votes per group and cell (an integer), for engines that support MATERIALIZED.
 
-        Each user divides the votes of one measure (its `weight`) among the cells of their rows. `place` is the position
-        of this measure in `aggregation`. `salt` is the SQL expression by which a user's groups are chosen; None for all
-        groups. `none` is SQL text of the result columns that belong to other measures, all 0.
+        Each user has a fixed number of votes (`Measure.weight`), and divides them among the cells of their rows.
+        `place` is the position of the measure in `aggregation`. `salt` is the SQL expression by which a user's groups
+        are chosen; None for all groups. `none` is SQL text of the result columns that belong to other measures, all 0.
         """
         measure = aggregation.measures[place]
         labels, value = label_columns(aggregation), self._measures(aggregation).row_name(measure)
@@ -423,8 +423,8 @@ class StatementBuilder:
         """Return (common tables, selects): SQL for the measures by which a user adds one number to a group.
 
         The results are common table expressions by name, and SELECTs for UNION ALL. `kept` is SQL with one row per user
-        and group, `labels` its label columns, and `sums` maps result columns to SQL sums over users. `celled` names
-        columns of `kept`; for each value in one of them, the users who have the value are counted.
+        and group, `labels` its label columns. `sums` maps result columns to SQL sums over users. `celled` names columns
+        of `kept` that are not summed: for each value in such a column, the users who have it are counted.
         """
         added = "".join(f", {value} AS {name}" for name, value in sums.items())
         users = self.dialect.int64("COUNT(*)")
@@ -499,7 +499,7 @@ class StatementBuilder:
         """Return SQL for (label, count) of every group of `aggregation`, from the rows of a prepared dataset.
 
         A stored row (item, n, rank, users) says that `users` users have the group `item` at this rank and add n to it.
-        The counts equal the result of `counts` over the original table. `conditions` are SQL conditions on rows.
+        The counts are those that the original table would give. `conditions` are SQL conditions on rows.
         """
         all_conditions = list(conditions)
         if aggregation.contributions is not None:
@@ -512,8 +512,8 @@ class StatementBuilder:
     def counts(self, aggregation: Aggregation, kept: str) -> str:
         """Return the SQL statement for (labels, count) of every group of `aggregation`, from the SQL statement `kept`.
 
-        `kept` has one row (labels, n) per user and kept group; count sums n, clipped to `per_item`, over users, and is
-        at most 2^62, which is the most that a histogram holds.
+        `kept` has one row (labels, n) per user and group in which the user is counted. The count is the sum of n, each
+        clipped to `per_item`, and is at most 2^62, which is the most that a histogram holds.
         """
         labels = label_columns(aggregation)
         if aggregation.per_item == 1:  # n is positive, so LEAST(n, 1) is 1 for every row
@@ -537,10 +537,10 @@ def label_columns(aggregation: Aggregation) -> str:
 
 
 def _counted_groups(aggregation: Aggregation, columns: Iterable[str]) -> list[str]:
-    """Return the SQL text of each of `columns` for a SELECT that has one row per user and group.
+    """Return SQL text of each of `columns`, for a SELECT that has one row per user and group.
 
-    Column w<i> is the number that a user adds to the group by measure i of `aggregation`. If that number depends on all
-    groups of the user, as a number of groups does, the text is a window function. Any other text is the column's name.
+    Column w<i> is the number that a user adds to the group by measure i of `aggregation`. If it is their number of
+    groups, or their greatest number in any group, the text is a window function; otherwise it is the column's name.
     """
     spanning = {}
     for place, measure in enumerate(aggregation.measures):
@@ -552,11 +552,11 @@ def _counted_groups(aggregation: Aggregation, columns: Iterable[str]) -> list[st
 
 
 def _cell_columns(celled: Sequence[str]) -> str:
-    """Return the SQL text of the columns cell and measure, which say what a result row of GROUPING SETS counts.
+    """Return SQL text of the columns cell and measure, which say of what each result row of GROUPING SETS is the count.
 
     `celled` names columns w<i>, the integer that a user adds by measure i. A row about a whole group has measure -1 and
     cell 0. A row about one integer has that integer as cell, and measure i. A row about the users who add nothing by
-    measure i has measure -2.
+    measure i has measure -2, and is ignored.
     """
     cell = " ".join(f"WHEN GROUPING({name}) = 0 THEN COALESCE({name}, 0)" for name in celled)
     places = [(name, f"CASE WHEN {name} IS NULL THEN -2 ELSE {name[1:]} END") for name in celled]
@@ -572,7 +572,7 @@ SaltSource: TypeAlias = Callable[[], int]
 
 
 def secret_salt() -> int:
-    """Return a secret of 63 random bits from the operating system, by which each user's kept groups are chosen."""
+    """Return a secret of 63 random bits from the operating system, which decides in which groups a user counts."""
     return secrets.randbits(SALT_BITS)
 
 

@@ -39,8 +39,8 @@ class JoinableTables:
     """The tables that may be joined to a private table, as the data holder declares them: sources by table name.
 
     A table in `public` may be joined on any column. A table in `private` must have a user column of the same name as
-    the private table. It is joined on that column, and on others only beside it, because otherwise a row would belong
-    to two users.
+    the private table, and every join with it must compare the users; it may compare other columns as well. Otherwise a
+    joined row would belong to two users.
     """
 
     public: Mapping[str, Source] = field(default_factory=dict)

@@ -61,7 +61,7 @@ class Header:
 
 
 def read_header(file: BinaryIO, form: CsvFormat) -> Header:
-    """Return the header of a CSV file in the format `form`, read from `file` (see `CsvFormat.open_converted`).
+    """Return the header of a CSV file in the format `form`, read from `file`, its decompressed bytes in UTF-8.
 
     If `form` names the columns, the file has no header line, and the result has these names. Otherwise the first line
     after the skipped ones has the names, and the result of an empty file has no names.

@@ -129,10 +129,11 @@ class Records:
         return lines, min(lines, kept_lines)
 
     def keep_well_formed(self, block: bytes) -> tuple[bytes, int | None]:
-        """Return (records, position): the well-formed records of `block`, and the byte position of its undecided line.
+        """Return (records, position): the well-formed records of `block`, and where a record may begin that ends later.
 
-        The undecided line has an odd number of quotes, so that it may begin a quoted cell which ends after the block.
-        `position` is None if there is no such line.
+        `position` is the byte offset of the block's last line with an odd number of quotes, because a quoted cell may
+        begin there and end after the block. It is None if there is no such line, or if a record of the block ends with
+        it.
         """
         if not block:
             return b"", None
@@ -184,11 +185,11 @@ class Records:
         return record_length(chain([begun], ahead.pieces(file.place, self._layout)), self._layout)
 
     def _after_long_line(self, begun: bytes, file: "_ForwardReader", ahead: "_ForwardReader") -> bytes:
-        """Skip a line that is too long to be held in memory; return the bytes that were read from `file` after it.
+        """Skip a line that is too long to be held in memory; return the bytes after it that `file` has already given.
 
         `begun` are the bytes of the line read so far; `ahead` is a second reader of the same file. If a well-formed
-        record begins with the line, the whole record is skipped, and the result is b"" because `file` then stands at
-        its end.
+        record begins with the line, the whole record is skipped, and the next read from `file` begins after it. The
+        result is then b"".
         """
         end = self._end(begun, file, ahead)
         if end is not None:
@@ -207,8 +208,8 @@ class Records:
         def quoted(match: re.Match[bytes]) -> bytes:
             """Return the cell that `match` found, in quotes if it has a carriage return that does not end the line.
 
-            A cell that has quotes already is returned unchanged. The byte after the cell in `records`, which the
-            enclosing call has, decides whether the carriage return ends the line.
+            A cell that has quotes already is returned unchanged. The byte after the cell in `records`, the argument of
+            the method around this function, decides whether the carriage return ends the line.
             """
             cell = match[0]
             if cell[0] == QUOTE or b"\r" not in cell:
@@ -289,8 +290,9 @@ class _Lines:
     - `separators` is the number of separators outside quotes.
     - `bare` is True if a carriage return outside quotes does not end the line.
 
-    The last three are lists of two arrays. The first supposes that every line begins outside a quoted cell, and the
-    second that every line begins inside one. The second is missing if no line is odd.
+    The last three depend on whether a line begins inside a quoted cell, which is not yet known. Each is a list of two
+    arrays: one for lines that begin outside a quoted cell, one for lines that begin inside. The second is missing if no
+    line is odd, because then no line begins inside.
     """
 
     def __init__(self, block: Bytes, layout: Layout) -> None:
@@ -424,10 +426,10 @@ def _in_context(pieces: Iterable[bytes]) -> Iterator[tuple[Bytes, int, int]]:
 
 
 def _per_line(flags: Flags, feeds: Places) -> npt.NDArray[np.int32]:
-    """Return, for each line of a block, how many of its special bytes (quotes, separators, line ends) are flagged.
+    """Return, for each line of a block, how many True entries of `flags` belong to the line.
 
-    `flags` has one entry for each special byte of the block. `feeds` are the indices in `flags` of the line feeds, each
-    of which ends a line.
+    `flags` has one entry for each special byte (quote, separator or line end) of the block. `feeds` are the indices in
+    `flags` of the line feeds, each of which ends a line.
     """
     return np.diff(np.cumsum(flags, dtype=np.int32)[feeds], prepend=np.int32(0))
 
@@ -435,8 +437,8 @@ def _per_line(flags: Flags, feeds: Places) -> npt.NDArray[np.int32]:
 def _roles(block: Bytes, quotes: Places, layout: Layout) -> tuple[Flags, Flags]:
     """Return (opens, closes): for each quote, whether it may open a quoted cell, and whether it may close one.
 
-    `quotes` are the positions of the quotes in `block`, and `layout` says how records are written. A quote next to
-    another quote may do both.
+    The bytes beside a quote decide. `quotes` are the positions of the quotes in `block`, and `layout` says how records
+    are written. A quote next to another quote may open or close a cell.
     """
     before, after = block[quotes - 1], block[quotes + 1]
     opens = (before == layout.separator) | (before == LF) | (before == QUOTE)

@@ -81,8 +81,8 @@ class DerivedTable:
     def _schema_after(self, step: Step, observed: set[str], schema: Schema, source: Schema) -> Schema:
         """Return the columns that the table has after `step`, one of the steps (such as filters) of its derivation.
 
-        `schema` has all columns before `step`, `observed` the names of those that `step` or a later step reads, and
-        `source` the columns of the source table, before the first step.
+        `schema` has all columns before `step`. `observed` has the names of the columns that `step`, a later step or the
+        query reads. `source` has the columns of the source table, before the first step.
         """
         joined = self._second_table(step)._schema_from(source) if isinstance(step, JoinUserRows) else None
         return _step_schema(step, _visible(step, observed, schema), joined, self.dialect)
@@ -95,8 +95,8 @@ class DerivedTable:
     def _observed_columns(self) -> list[set[str]]:
         """Return, for each step, the names of the columns of its input that this step or a later one reads.
 
-        The columns that a query reads at the end count too: `outputs`, or those that the analyst's statement names if
-        `outputs` is None. A set may have names that its table lacks.
+        The columns that the query reads at the end count as read, too: the field `outputs`, or `_named_columns` if it
+        is None. A set may have names that its table lacks.
         """
         observed = set(self.outputs) if self.outputs is not None else self._named_columns()
         before = []
@@ -108,7 +108,8 @@ class DerivedTable:
     def _named_columns(self) -> set[str]:
         """Return the names of all columns, of the source table or computed, that the analyst's SQL statement mentions.
 
-        A statement may write the column "t.c" of a joined table t as c alone, so the name c includes every such column.
+        They are known from window steps (`AddWindows.ties`); without such a step the result is empty. The column "t.c"
+        of a joined table t is included if the statement mentions c.
         """
         names = {*self.source.names, *(name for step in self.derivation.steps for name in names_added(step))}
         ties = {name for step in self.derivation.steps if isinstance(step, AddWindows) for name in step.ties}
@@ -184,10 +185,10 @@ class DerivedTable:
 
 
 def _expanded_lengths(step: Step, lengths: dict[str, int], schema: Schema, dialect: Dialect) -> dict[str, int]:
-    """Return, for each computed column after `step`, how many characters its SQL has once an engine has expanded it.
+    """Return, for each computed column after `step`, the length in characters of its SQL as an engine expands it.
 
-    Engines replace the name of a computed column by its SQL, except after an aggregation, window or join; then the
-    result is {}. `lengths` has the expanded lengths before `step`, and `schema` all columns before it.
+    Engines put the SQL of a computed column in place of its name, except after an aggregation, window or join; then the
+    result is {}. `lengths` has these lengths before `step`, and `schema` all columns before it.
     Raises: `InvalidParameter` if a text becomes too long for engines.
     """
 
@@ -219,12 +220,11 @@ _SOURCE_ROWS = "source_rows"
 
 
 def _visible(step: Step, observed: set[str], schema: Schema) -> Schema:
-    """Return the columns of `schema`, the table before `step`, that are left for the step and for its result.
+    """Return the columns of `schema`, the table before `step`, that the step can read and its result can keep.
 
-    All are left, unless the step has window functions whose values depend on the order of ties (rows that are equal in
-    an ORDER BY). Such a step sorts ties by all columns that are left. Then only `observed`, the columns that this step
-    or a later one reads, are left: rows that are equal in all of these can stand in any order without changing a
-    result.
+    These are all columns, unless the step has window functions whose values depend on the order of ties (rows that are
+    equal in an ORDER BY). Such a step sorts ties by all columns that it can read. So only `observed`, the columns that
+    this step or a later one reads, are kept: if rows are equal in all of these, their order changes no result.
     """
     if not _sorts_ties(step):
         return schema
@@ -322,7 +322,7 @@ def _step_sql(
     """
 
     def select_list(columns: Sequence[NamedExpression]) -> str:
-        """Return SQL of a SELECT list: each of `columns`, an expression over the outer `schema`, AS its name."""
+        """Return SQL of a SELECT list: each of `columns`, computed from the columns before the step, AS its name."""
         return joined_text(
             f"{_column_sql(column.expression, schema, dialect)} AS {dialect.name(column.name)}" for column in columns
         )

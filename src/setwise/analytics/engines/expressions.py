@@ -34,10 +34,10 @@ the last bin, so that a number there is counted as one that no bounds hold."""
 
 
 def label_sql(group: Group, schema: Schema, dialect: Dialect) -> str:
-    """Return SQL of `dialect` for the label of a row's group: the value of a column, or the bin that holds it.
+    """Return SQL of `dialect` for the label of a row's group: the value of a column, or the range (bin) that holds it.
 
-    `group` names the column and the kind of bins, and `schema` are the columns of the table. The label is null if the
-    value is null, or if no bin holds it.
+    `group` names the column, and says whether its values are put into ranges: of numbers, or of time such as months.
+    `schema` has the columns of the table. The label is null if the value is null, or if it lies in no range.
     """
     column = schema.column(group.column)
     match group.bin:
@@ -57,11 +57,12 @@ def label_sql(group: Group, schema: Schema, dialect: Dialect) -> str:
 
 
 def _lower_end(width: Width, name: str, schema: Schema, dialect: Dialect) -> str:
-    """Return a SQL expression for the lower end of the bin that holds the number in column `name`.
+    """Return a SQL expression for the lower end of the range (bin) that holds the number in column `name`.
 
-    All bins have the width `width`. The lower end is an integer or, if the width is not an integer, text with the
-    width's decimals, so that all engines write the same label. A number beyond 2^53 units of the last decimal gives
-    null. `schema` has the column, and `dialect` writes the SQL.
+    All ranges have the width `width`. The lower end is an integer or, if the width is not an integer, text with as many
+    decimals as the width, so that all engines write the same label. With d decimals, a number of absolute value above
+    about 2^53 / 10^d gives null, because floats are not exact there. `schema` has the column, and `dialect` writes the
+    SQL.
     """
     column = schema.column(name)
     scale = 10**width.decimals
@@ -122,10 +123,11 @@ class Measures:
     dialect: Dialect
 
     def row_values(self) -> list[str]:
-        """Return the SQL expressions of the columns v0, v1, ..., which hold the numbers of a row that measures need.
+        """Return the SQL expressions of the columns v0, v1, ..., which hold what each row contributes to the measures.
 
-        A measure is a number that each user adds to a group; it is computed from one such number of each row. The
-        expressions give integers or null, except for a measure of distinct values, which needs the table's own values.
+        A measure is a number that each user adds to a group, such as a sum of a column. The expressions give integers
+        or null, except for counts of distinct values, which need the table's own values. Columns for the parts of
+        numbers beyond -2^40 or 2^40 come last; only a search for clipping bounds has them.
         """
         sources = list(self._sources().values())
         values = [self._row_value(measures) for measures in sources]
@@ -134,11 +136,11 @@ class Measures:
     def user_sums(self, over: str = "") -> dict[str, str]:
         """Return a dict from column names to SQL aggregates over the rows of one user in one group.
 
-        Only columns that some measure needs are returned. v<i> is a number of each row, from which measures are
-        computed.
+        They are computed from the columns v0, v1, ..., the number of each row that measures read. Only columns that
+        some measure needs are returned:
 
         - n: the number of rows
-        - c<i>: the number of rows where v<i> is not null, or of the distinct v<i> (with `Measure.unique`)
+        - c<i>: the number of rows where v<i> is not null or, if `Measure.unique` is set, the number of distinct v<i>
         - t<i>: the sum of v<i>
         - l<i> and h<i>: the least and the greatest v<i>
 
@@ -162,10 +164,10 @@ class Measures:
         return sums
 
     def user_values(self) -> dict[int, str]:
-        """Return SQL expressions of the integers that a user adds to a group, as a dict by the position of the measure.
+        """Return SQL expressions of the integers that a user adds to a group, by the index of the measure.
 
-        The expressions refer to the columns of `user_sums`, and are null for a user who adds nothing. Measures by which
-        one user adds several integers to a group are left out.
+        The expressions refer to the columns that `user_sums` computes, and are null for a user who adds nothing.
+        Measures by which one user adds several integers to a group are left out.
         """
         return {place: self._user_value(each) for place, each in enumerate(self.measures) if not each.is_spread}
 
@@ -199,20 +201,20 @@ class Measures:
     def _excess_places(self) -> list[int]:
         """Return the index i of each SQL column v<i> whose large numbers are split over two columns.
 
-        The second column holds the excess: the part of a number beyond -2^40 or 2^40, which would overflow the fine
-        units of v<i>. Only a search for clipping bounds sums such large numbers. Integer columns of the table need no
-        second column.
+        A search for clipping bounds sums numbers in units so small that a sum of numbers beyond -2^40 or 2^40 would
+        overflow 64 bits. So v<i> has the number clipped to this range, and a second column has the excess, the part
+        beyond it, in larger units. Integer columns of the table need no second column.
         """
         sources = [measures[0] for measures in self._sources().values()]
         return [place for place, first in enumerate(sources) if first.doubling and not self._is_whole(first)]
 
     def _excess_column(self, place: int) -> list[int]:
-        """Return [j] if column v<j> holds the excess of v<place> (its numbers' part beyond -2^40 or 2^40), else []."""
+        """Return [j] if v<j> has the excess of column v<place>, its numbers' parts beyond -2^40 or 2^40; else []."""
         places = self._excess_places()
         return [len(self._sources()) + places.index(place)] if place in places else []
 
     def _excess(self, measure: Measure) -> str:
-        """Return SQL for the excess of a row's number, the part beyond -2^40 or 2^40, in integer units of 2^8.
+        """Return SQL for the excess of a row's number, its part beyond -2^40 or 2^40, divided by 2^8 and rounded.
 
         `measure` says which column has the number. The excess is 0 for numbers from -2^40 to 2^40, and negative for
         smaller ones.
@@ -226,7 +228,10 @@ class Measures:
         return self.dialect.int64(f"FLOOR(({beyond}) / {real_constant(_COARSE_UNIT)} + 0.5)")
 
     def _is_whole(self, measure: Measure) -> bool:
-        """Return whether `measure` reads the integers of a column as they are, without a unit and without clipping."""
+        """Return whether `measure` sums the integers of a column as they are.
+
+        Other numbers are first converted to multiples of a small unit, and clipped one by one if `Measure.rows` is set.
+        """
         return self.schema.column(str(measure.column)).kind is Kind.INTEGER and measure.rows is None
 
     def _place(self, measure: Measure) -> int:
@@ -236,9 +241,10 @@ class Measures:
     def _row_value(self, measures: Sequence[Measure]) -> str:
         """Return SQL for the value that a row contributes to `measures`, which all read the same column of the table.
 
-        The value is 1 for counts of rows, the cell itself for distinct values, and otherwise an integer that stands for
-        the cell (see `_units`). A null cell gives null. A cell that is not a number also gives null, except for counts
-        and distinct values.
+        The value is 1 for counts of rows, and the cell itself for distinct values and for sums of an integer column.
+        Otherwise it is an integer that stands for the number in the cell: its multiple of a small unit or, if users
+        divide votes (`Measure.weight`), of `Measure.step`. A null cell gives null. A cell that is not a number also
+        gives null, except for counts and distinct values.
         """
         first = measures[0]
         assert first.column is not None
@@ -268,7 +274,8 @@ class Measures:
     def _user_value(self, measure: Measure) -> str:
         """Return SQL for the integer that a user adds to a group by `measure`; null if the user adds nothing.
 
-        The SQL refers to the columns of `user_sums`. The integer is rounded and clipped as `Measure` says.
+        The SQL refers to the columns of `user_sums`. The integer is (x - `origin`) / `step`, rounded and clipped to
+        `least` .. `most`, with a number x of the user's rows and these four fields of `Measure`.
         """
         if measure.column is None:  # for a number of groups only the least is known here; `_counted_groups` replaces it
             return self.dialect.int64(str(measure.least) if measure.groups else f"LEAST(n, {measure.most})")
@@ -306,10 +313,11 @@ _EXTREMES = {-1: "l", 1: "h"}
 
 
 def _doubling_bin(number: str) -> str:
-    """Return a SQL expression for the number, -85 to 85, of the bin that holds the SQL number `number`.
+    """Return a SQL expression for the number, -85 to 85, of the range (bin) that holds the SQL number `number`.
 
-    The ends of bins double: with e = `LEAST_EXPONENT`, bin 0 holds -2^e to 2^e, and bin i > 0 the numbers x with
-    2^(e+i-1) < x <= 2^(e+i). Bin 85 also holds all larger numbers. Bin -i holds the negatives of bin i.
+    Each range is twice as wide as the one before it. With e = `LEAST_EXPONENT`, bin 0 holds -2^e to 2^e, and bin i > 0
+    the numbers x with 2^(e+i-1) < x <= 2^(e+i). Bin 85 also holds all larger numbers. Bin -i holds the negatives of bin
+    i.
     """
 
     def place(positive: str) -> str:
@@ -337,8 +345,8 @@ def _needs_every_digit(measures: Sequence[Measure]) -> bool:
 def _source(measure: Measure) -> Hashable:
     """Return a key that is equal for two measures if and only if they are computed from the same SQL column v<i>.
 
-    A measure is a number that each user adds to a group. The column v<i> holds the value that each row contributes to
-    that number.
+    A measure is a number that each user adds to a group. The column v<i> has what each row contributes to it, and is
+    shared by measures with equal keys.
     """
     if measure.is_spread:
         return measure
@@ -350,8 +358,9 @@ def _source(measure: Measure) -> Hashable:
 def _units(measures: Sequence[Measure]) -> tuple[Fraction, Fraction]:
     """Return (origin, unit): a number x of the table is summed as the integer (x - origin) / unit, rounded.
 
-    Sums of integers are exact, so they do not depend on the order of rows. `measures` are all measures (numbers that a
-    user adds to a group) that are computed from the sum of these integers.
+    Sums of integers are exact, so they do not depend on the order of rows. `measures` (numbers that a user adds to a
+    group) are all those that are computed from one such sum; the unit is 2^-20 of the smallest step to which one is
+    rounded.
     """
     # integers have exact sums
     origin = measures[0].origin if all(each.averaged for each in measures) else Fraction(0)
@@ -361,8 +370,8 @@ def _units(measures: Sequence[Measure]) -> tuple[Fraction, Fraction]:
 def _reachable_end(origin: Fraction, unit: Fraction, units: int) -> float:
     """Return `origin` + `units` * `unit` as a float: one end of the range to which the SQL clips numbers of the table.
 
-    The float is moved towards `origin` until it is less than 2^63 units away. Otherwise its conversion from units in
-    floats to a 64-bit integer would fail.
+    The SQL converts the distance of a number from `origin`, in units, to a 64-bit integer, which fails at 2^63. So if
+    the rounded float is 2^63 units away or more, it is moved towards `origin` until it is nearer.
     """
     start, end = float(origin), float(origin + units * unit)
     # Engines compute a number of units in floats and convert it to 64 bits, which would fail at 2^63.

@@ -229,8 +229,8 @@ class ClickHouseCatalogue:
         def columns_of(schema: str, name: str) -> dict[str, Kind]:
             """Return the types, by column name, of the table `name` in database `schema`, which the view reads.
 
-            An empty `schema` means the view's own database. The table's stored columns are also added to the outer dict
-            `below`, so that their ClickHouse types can be compared with the view's.
+            An empty `schema` means the view's own database. The table's stored columns are also added to `below`, a
+            dict of the method around this function, in which the view's types are later compared with them.
             """
             below.update(self._check_table(f"{schema or database}.{name}").stored)
             return _kinds(below)

@@ -37,9 +37,9 @@ def sql_text(value: str) -> str:
 class DuckDBDialect(Dialect):
     """DuckDB's SQL dialect; all methods return SQL text.
 
-    In SQL, u is the user column and g0, g1, ... are label columns. `texts` names the ones that hold texts. The other
-    columns hold integers or other values, or 64-bit hashes that stand for texts, because hashes sort faster. A user
-    keeps the same groups in both cases.
+    In SQL, u is the user column and g0, g1, ... are label columns. `texts` are the names of those that hold texts,
+    which `rank_hash` hashes. The other columns hold integers, or 64-bit hashes that the query has put in place of
+    texts, because hashes sort faster. A user's groups have the same random order in both cases.
     """
 
     types: ClassVar = {

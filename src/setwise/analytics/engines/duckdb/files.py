@@ -50,7 +50,7 @@ class CsvFiles(DuckDBTable):
         names = columns_of(opened) if columns is None else tuple(columns)
 
         def batches() -> "Iterator[pa.RecordBatch]":
-            """Yield the records of all opened CSV files as Arrow batches of text with the columns `names`."""
+            """Yield the records of all CSV files of the table as Arrow batches of text, with the columns `names`."""
             for csv_file in opened:
                 yield from csv_file.batches(names)
 
@@ -93,7 +93,7 @@ class ParquetFiles(DuckDBTable):
         self._facts: dict[FilesVersion, _ParquetFacts] = {}
 
     def attach(self, connection: "duckdb.DuckDBPyConnection") -> None:
-        """Check, from the footers of the Parquet files, that DuckDB can read them; `connection` is not used.
+        """Check, from the footers of the Parquet files, that DuckDB can read the files; `connection` is not used.
 
         Raises: `UnsuitableTable` unless all files have the same columns of the same types, DuckDB can hold these types,
         and no two column names are equal up to case.
@@ -161,9 +161,10 @@ class ParquetFiles(DuckDBTable):
         return isinstance(self.files[0], StoredObject)
 
     def _current_facts(self) -> "_ParquetFacts":
-        """Return the facts (column types and others) about the current version of the Parquet files.
+        """Return what is known of the current version of the Parquet files: column types, number of rows and so on.
 
-        They are read when a version is seen for the first time; the facts about an earlier version are then forgotten.
+        The footers are read when a version is seen for the first time. What was known of an earlier version is then
+        forgotten.
         """
         version = files_version(self.files)
         known = self._facts.get(version)
@@ -218,9 +219,9 @@ class ParquetFiles(DuckDBTable):
             schema = schema.append(pa.field(key, pa.string()))
 
         def batches() -> "Iterator[pa.RecordBatch]":
-            """Yield the rows of all files as Arrow batches with the columns and types of the outer `schema`.
+            """Yield the rows of all files as Arrow batches of the columns `names`; null for cells DuckDB cannot hold.
 
-            The columns `stored` are read from the files, and the columns `keys` from the names of their folders.
+            Columns in `keys` come from the names of the files' folders, and all other columns from the files.
             """
             for file in self.files:
                 values = hive_values(file)

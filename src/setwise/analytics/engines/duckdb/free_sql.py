@@ -113,7 +113,7 @@ def _shell_result(
     """Run the SQL `statement` on `connection` and return its result.
 
     `connection` has the released tables, and `public` are the public tables by name.
-    Raises: the errors of `run_shell`.
+    Raises: `InvalidParameter`, with DuckDB's own message, if the statement fails, takes too long or has too many rows.
     """
     part = "the part over released rows"
     columns, rows = _run(connection, statement, public, MOST_ROWS + 1, part)
@@ -127,8 +127,9 @@ def _run(
 ) -> tuple[list[tuple[str, str]], list[tuple[object, ...]]]:
     """Run the SQL `statement`, and return the (name, type) of each column, and its first `most` rows.
 
-    `connection` has the released tables. `public` are the public tables by name. `part` names the statement in error
-    messages.
+    `connection` has the released tables. `public` are the public tables by name. `part` is what error messages call the
+    statement, such as "a subquery over public tables".
+    Raises: `InvalidParameter` if the statement fails or takes too long.
     """
     try:
         for name, frame in public.items():

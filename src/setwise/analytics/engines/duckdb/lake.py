@@ -100,7 +100,7 @@ def current_version(folder: LakeFolder) -> int:
 
 
 def lake_fingerprint(folder: LakeFolder) -> str:
-    """Return a digest of a Delta or Iceberg table at `folder.version`: identity, files and counts of deleted rows."""
+    """Return a digest of the lake table `folder`: its identifier, version, files, and how many rows are deleted."""
     snapshot = _read_version(folder)
     deleted = [None if file.deleted is None else len(file.deleted) for file in snapshot.files]
     files = sorted((file.path, file.rows, count) for file, count in zip(snapshot.files, deleted, strict=True))

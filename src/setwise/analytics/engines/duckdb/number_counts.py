@@ -35,7 +35,7 @@ class FarNumber:
     - `words` are the ways in which cells write the number.
     - `cells` is the exact number of cells with this number, among the `filled` cells with any number that were looked
       at.
-    - `low` and `high` are the least and the greatest of the other numbers.
+    - `low` and `high` are the least and the greatest of the other numbers, apart from frequent numbers of nines.
     """
 
     name: str
@@ -51,13 +51,15 @@ def far_numbers(
 ) -> list[FarNumber]:
     """Return the numbers of some columns of `table` that repeat often and lie far from all others of their column.
 
+    Such a number may be a code, as -999 for a missing value, which the data holder should declare.
     - `names` are the columns. A name that is no column, and a column without numbers, is ignored.
     - `kinds` has the types as which columns of text are read, by name, and `grammar` says how their cells are written.
 
-    A number repeats often if it is in at least 0.2% of the cells, and in at least 5. It lies far from the others if its
-    distance from the nearest of them is greater than the width of their range. For a number of nines, such as -999 and
-    99, a twentieth of the width suffices if it is three times as frequent as an average other number, because people
-    choose such codes. Frequent numbers of nines do not count as others. Only the first 200,000 rows are read.
+    Only the first 200,000 rows are read, and only the 50 most frequent numbers except 0 are examined. A number repeats
+    often if it is in at least 0.2% of the cells, and in at least 5. Its others are all different numbers, at least 5,
+    apart from frequent numbers of nines such as -999 and 99. With low and high for the least and the greatest other, it
+    lies far if its distance from this range is greater than high - low. For a number of nines, which people choose as a
+    code, a twentieth of this suffices if it is three times as frequent as an average other number.
     """
     found = []
     with scanning(table) as connection:
@@ -82,10 +84,10 @@ def far_numbers(
 
 
 def _far_among(cursor: "duckdb.DuckDBPyConnection", name: str) -> list[FarNumber]:
-    """Return the numbers that repeat often and lie far from all others in the table `numbers` of the DuckDB `cursor`.
+    """Return the numbers that repeat often and lie far from all others, by the rules that `far_numbers` states.
 
-    That table has a row for each cell of the column `name`: the `number`, and the `word` by which the cell writes it.
-    `far_numbers` says what far means.
+    They are found in the table `numbers` of the DuckDB `cursor`, which has a row for each cell of the column `name`:
+    the `number`, and the `word` by which the cell writes it.
     """
     counted = cursor.execute("SELECT number, COUNT(*) AS cells FROM numbers GROUP BY number").fetchnumpy()
     numbers, counts = counted["number"], counted["cells"]

@@ -141,9 +141,9 @@ class DuckDBEngineQuery(SqlEngineQuery):
     def _run_parts(self, name: str, build: Callable[[], str], merged: str) -> str:
         """Return a SQL statement for the result over all users, who may be split into parts to save memory.
 
-        `build` returns the statement for the current part of the users. If there are several parts, their statements
-        are run now, and their results are stored in the temporary table `name`. The statement `merged`, which adds up
-        the rows of that table, is then returned.
+        `build` returns the statement for the current part of the users. If there is one part, its statement is
+        returned. If there are several, their statements are run now, and their results are stored in the temporary
+        table `name`. Then `merged` is returned, a statement that adds up the rows of this table.
         """
         if self._parts == 1:
             self._begin_statement()
@@ -190,8 +190,8 @@ class DuckDBEngineQuery(SqlEngineQuery):
     def _rows(self, *conditions: str, hint: str = "") -> str:
         """Return the SQL statement for the rows to aggregate, of the current part of the users.
 
-        The rows satisfy the SQL `conditions`. Texts are replaced by hashes if `_codes` is set. `hint` is text for the
-        query optimizer, placed before the columns of the SELECT.
+        The rows satisfy the SQL `conditions`. If the query sorts hashes in place of texts, the texts are replaced by
+        hashes. `hint` is text for the query optimizer, placed before the columns of the SELECT.
         """
         if self._part is not None and self._parts > 1:
             conditions = (*conditions, f"hash({self._user()}) % {self._parts} = {self._part}")
@@ -209,20 +209,21 @@ class DuckDBEngineQuery(SqlEngineQuery):
         return statement if self._codes is None else self._codes.decode(statement)
 
     def _choose_form(self, *, summed: bool) -> None:
-        """Choose between forms of this query's SQL that differ in speed but not in the result.
+        """Choose the fastest form of this query's SQL; all forms give the same result.
 
-        Rows are numbered by window functions, or grouped by user and group; a sample of the users decides. Hashes
-        replace texts, or they do not. `summed` says that the query also sums values of rows, which makes numbering
-        slower.
+        There are two choices. Rows are either numbered by window functions, or grouped by user and group; a sample of
+        the users decides. Texts are either sorted as they are, or replaced by hashes, which sort faster. `summed` says
+        that the query also sums values of rows, which makes numbering slower.
         """
         # Numbering (window functions) is faster if few rows repeat a pair of user and item.
         self._numbers_rows = self._sample_rarely_repeats(summed=summed)
         self._choose_codes()
 
     def _choose_codes(self) -> None:
-        """Decide whether this query sorts hashes in place of texts; set `_codes`, which is None if it sorts texts.
+        """Decide whether this query sorts hashes in place of texts, which is faster, and store the result in `_codes`.
 
-        Each user's groups are ranked by the hashes of their texts in both cases, so that a user keeps the same groups.
+        `_codes` is the `TextCodes` that replaces texts by hashes; None if the query sorts texts. Each user's groups are
+        ranked by the hashes of their texts in both cases, so that the same groups are chosen at random.
         """
         self._codes = None
         self._codes = self._text_codes()
@@ -276,8 +277,8 @@ class DuckDBEngineQuery(SqlEngineQuery):
     def _membership(self, labels: Sequence[str], columns: Sequence[Column], rows: Sequence[tuple[Cell, ...]]) -> str:
         """Register the label tuples `rows` with the cursor; return a SQL condition that a row's labels are one of them.
 
-        `labels` are SQL expressions of the labels of a row, and `columns` their columns. A label column g0, g1, ...
-        that holds hashes (because `_codes` is set) is compared with the hashes of the texts in `rows`.
+        `labels` are SQL expressions of the labels of a row, and `columns` their columns. If the query sorts hashes in
+        place of texts, a label column g0, g1, ... of hashes is compared with the hashes of the texts in `rows`.
         """
         import pyarrow as pa
 

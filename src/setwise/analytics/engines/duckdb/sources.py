@@ -26,8 +26,8 @@ class DataIdentity:
     - `reads` identifies the files, objects, folders or database tables that are read.
     - `within` identifies all folders that contain them.
 
-    Two tables share data if they have a text of `reads` in common, or if `within` of one table has a folder of `reads`
-    of the other.
+    Two tables share data if a text is in `reads` of both. They also share data if one reads a whole folder (a text in
+    its `reads`) and the other reads something inside it (the same text in its `within`).
     """
 
     reads: tuple[str, ...]
@@ -74,8 +74,9 @@ def file_source(path: str) -> DataIdentity:
 def _stored_source(address: str) -> DataIdentity:
     """Return texts that identify the objects at `address`, by which two addresses of the same objects are recognised.
 
-    They are the addresses of the objects (or of their folders, if there are many) and of all folders around them. The
-    version in `address` is left out, because all versions of a table count as the same table.
+    They are the addresses of the objects and of all folders around them; if there are more than `MOST_FILES` objects,
+    only `address` and the addresses of the objects' own folders. The version in `address` is left out, because all
+    versions of a table count as the same table.
     """
     lake = lake_folder(address)
     place = split_version(address)[0].rstrip("/") if lake is None else lake.place
