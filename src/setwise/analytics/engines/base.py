@@ -265,9 +265,9 @@ class Engine(ABC):
         where: Filter | None = None,
         null_item: Label | None = None,
     ) -> Manifest:
-        """Rank each user's groups (items) at random, store the ranks as a prepared dataset, and return its description.
+        """Store a random order of each user's groups (items) as a prepared dataset, and return its description.
 
-        A later histogram with at most k groups per user reads only the ranks 1 to k.
+        A later histogram with at most k groups per user reads only the ranks 1 to k, and so fewer rows.
 
         - `user` and `item` name columns.
         - `value` names the column that is summed per user and item. None counts rows.
@@ -468,21 +468,21 @@ class SqlEngineQuery(ABC):
     def _all_counts(self) -> str:
         """Return the SQL statement for (labels, count) of every group, for a table that is not a prepared dataset.
 
-        An engine that splits users into parts, to save memory, overrides this and adds up `_counts` of the parts.
+        One statement counts all users here; an engine that counts them in parts, to save memory, overrides this.
         """
         return self._counts()
 
     def _all_statistics(self) -> str:
         """Return the SQL statement for the measures (numbers that users add, such as sums) of every group.
 
-        An engine that splits users into parts, to save memory, overrides this and adds up `_statistics` of the parts.
+        One statement reads all users here; an engine that reads them in parts, to save memory, overrides this.
         """
         return self._statistics()
 
     def _decode(self, statement: str) -> str:
-        """Return the SQL `statement` changed so that its rows have the table's labels instead of codes for labels.
+        """Return the SQL `statement` changed so that its rows have the texts of labels.
 
-        An engine whose `_rows` replaces labels by codes, such as hashes, overrides this. By default there are no codes.
+        Here nothing is changed. An engine that sorts hashes in place of texts, for speed, overrides this.
         """
         return statement
 

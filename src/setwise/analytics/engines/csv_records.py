@@ -38,8 +38,8 @@ class Layout:
     - `separator` is the byte between cells.
     - `crlf` says that a carriage return before a line feed belongs to the line end. Otherwise it is part of a cell.
     - `block` is the number of bytes that are read together.
-    - `step` is the number of bytes that are read after a block in which a record does not end. It is doubled until the
-      end is found.
+    - `step` is the number of bytes that are read next if a record does not end in its block. If it still does not end,
+      twice as many are read, and so on.
     - `longest` is the greatest number of bytes of a record. Longer records are left out, as malformed records are.
     """
 
@@ -260,10 +260,10 @@ class _ForwardReader:
             pass
 
     def pieces(self, place: int, layout: Layout) -> Iterator[bytes]:
-        """Yield the bytes of the file from offset `place` on, in pieces whose sizes double from `layout.step`.
+        """Yield the bytes of the file from offset `place` on, in pieces of `layout.step` bytes, then twice as many, ..
 
-        A later call may begin anywhere in the last piece that was yielded, without reading the file again from its
-        start.
+        A piece has at most `layout.block` bytes. A later call may begin anywhere in the last piece that was yielded,
+        without reading the file again from its start.
         """
         self.skip_to(place)
         size = layout.step
@@ -410,8 +410,9 @@ def count_filled_lines(pieces: Iterable[bytes]) -> int:
 def _in_context(pieces: Iterable[bytes]) -> Iterator[tuple[Bytes, int, int]]:
     """Yield (block, first, last): an array of bytes, and the range from `first` to `last` - 1 that the caller examines.
 
-    The ranges cover all bytes of `pieces`, the contents of a file, in order. A block also has one byte before its range
-    and two after it, which decide what a quote in the range means. At the ends of the file these are line feeds.
+    The ranges cover all bytes of `pieces`, the contents of a file, in order. Whether a quote opens or closes a cell
+    depends on the bytes beside it. So a block also has one byte before its range and two after it. At the ends of the
+    file these are line feeds.
     """
     # The bytes beside a quote decide what it means.
     before, remaining = b"\n", b""

@@ -22,10 +22,11 @@ class Dialect(ABC):
 
     A `Kind` is Setwise's own name of a type, such as TEXT or DATE, which is the same for all engines.
     - `types` has the engine's type names for each kind; constants are cast to the first.
-    - `materializes` says that the engine can materialise a common table expression.
-    - `hashes_integers_apart` says that `rank_hash` never gives two integer labels of one user equal hashes, so that no
-      label need be compared after the hash.
-    - `collects_sets` says that collecting each user's groups as a set is faster than a window function.
+    - `materializes` says that the engine can compute a common table expression once and store it (MATERIALIZED).
+    - `hashes_integers_apart` says that `rank_hash`, which orders a user's groups at random, never gives two integer
+      labels of one user equal hashes. So the SQL need not order equal hashes by their labels.
+    - `collects_sets` says that a user's groups are found faster by an aggregate that collects them as a set than by a
+      window function that ranks them.
     - `underflow_fails` says that an underflow of a product or quotient makes the statement fail.
     - `iso_weekday` is the field of EXTRACT for the weekday (1 for Monday).
     """
@@ -316,8 +317,8 @@ class Dialect(ABC):
     def rank_hash(self, user: str, labels: Sequence[str], salt: str) -> str:
         """Return SQL sort keys that put the groups of one user into a uniformly random order: a salted hash.
 
-        `user` and `labels` are the SQL columns that are hashed, and `salt` is the SQL expression of the secret salt.
-        With one salt, a user's groups always have the same order.
+        `user` and `labels` are the SQL columns that are hashed, and `salt` is the SQL expression of the secret random
+        number, which decides the order.
         """
 
     def smallest_rows(self, columns: Sequence[str], order: str, number: int) -> str | None:

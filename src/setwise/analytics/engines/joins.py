@@ -30,7 +30,7 @@ from setwise.errors import InvalidParameter, UnknownColumn, UnsuitableTable
 class Key:
     """A condition of a join: `column` of an earlier table must equal `joined`, a column of the table that is joined.
 
-    Null matches nothing. `earlier` names the earlier table; None means the only earlier table that has `column`.
+    Null matches nothing. `earlier` names the earlier table. It may be None if exactly one earlier table has `column`.
     """
 
     column: str
@@ -415,7 +415,7 @@ class ServerJoin:
 
 
 def _key_sql(column: Column, dialect: Dialect, by_user: bool) -> str:
-    """Return the SQL, in `dialect`, that stands for the key `column` when a join compares its two sides.
+    """Return the SQL, in `dialect`, of the value by which a join compares the key `column` with its other side.
 
     `by_user` says that the key is the user column of two private tables. Two values are then equal only for the same
     user.
@@ -426,11 +426,11 @@ def _key_sql(column: Column, dialect: Dialect, by_user: bool) -> str:
 
 
 def types_of_keys(join: Join, earlier: Sequence[JoinInput], schema: Schema) -> dict[str, Kind]:
-    """Return the types to which text key columns of `join`'s public table are converted, as a dict by column name.
+    """Return the types to which text key columns of the public table that `join` adds are converted, by column name.
 
-    All columns of a CSV file are text, so its keys could not be compared otherwise. A key gets the type (integer, date
-    or timestamp) of the earlier column with which it is compared. `earlier` are the tables before the joined one, and
-    `schema` has the columns of the joined table.
+    In a CSV file every column is text, so a key could not be compared with an integer otherwise. A key gets the type
+    (integer, date or timestamp) of the earlier column with which it is compared. `earlier` are the tables before the
+    joined one, and `schema` has the columns of the joined table.
     """
     types: dict[str, Kind] = {}
     for key in join.keys:

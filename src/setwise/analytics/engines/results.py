@@ -42,8 +42,8 @@ def measure_names(aggregation: Aggregation) -> list[str]:
     """Return the names of the columns of numbers in a result of `StatementBuilder.statistics`.
 
     They are cell, measure and users, and then s<i> and n<i> for each measure i of `aggregation` (a number that each
-    user adds to a group) that is summed. s<i> is the sum over users. n<i> is the number of users who add to that sum
-    or, with `Measure.rows`, the number of their values.
+    user adds to a group) that is summed. s<i> is the sum over users. n<i> is the number of users who add to that sum;
+    for a measure with `rows`, a limit on a user's values, it is the number of values.
     """
     summed = [place for place, measure in enumerate(aggregation.measures) if not measure.in_cells]
     return ["cell", "measure", "users", *(f"{kind}{place}" for place in summed for kind in ("s", "n"))]
@@ -88,7 +88,7 @@ WEIGHT_COLUMNS = ("weight", "root", "share")
 def arrow_group_weights(result: "pa.Table", aggregation: Aggregation) -> GroupWeights:
     """Return the exact weights of groups (sums over users), for one round of the private search for groups.
 
-    A user who keeps n groups adds about 2^20/sqrt(n) to each. `result` is the Arrow result of the SQL statement of
+    A user with n groups adds about 2^20/sqrt(n) to each. `result` is the Arrow result of the SQL statement of
     `StatementBuilder.weights` for `aggregation`.
     """
     weights, roots, shares = (result.column(name).to_numpy() for name in WEIGHT_COLUMNS)
@@ -96,11 +96,11 @@ def arrow_group_weights(result: "pa.Table", aggregation: Aggregation) -> GroupWe
 
 
 class CellCounts(Mapping[Label, NDArray[np.int64]]):
-    """A mapping from a group's label to an array: how many users of the group add each integer by one measure.
+    """A mapping from a group's label to an array with, for each integer, the number of users in the group who add it.
 
-    A measure is a number that each user adds to a group. Entry c of an array counts the users who add c plus the
-    measure's least integer, or, if the measure has a `weight`, the votes for that integer. An array is computed from a
-    query's result when its group is looked up.
+    The integers are those that one measure (a number that each user adds to a group) can give: entry c of an array is
+    about c plus the measure's least integer. If users divide votes among integers (`Measure.weight`), the entry is the
+    number of votes. An array is computed from a query's result when its group is looked up.
 
     - `groups` maps each label to the number of its group.
     - `places`, `cells` and `users` have one element per row of the result: the number of the group, the entry of the
@@ -135,9 +135,10 @@ class CellCounts(Mapping[Label, NDArray[np.int64]]):
 
 
 def arrow_group_table(table: "pa.Table", aggregation: Aggregation) -> GroupTable:
-    """Return the users, sums and cell counts (users or votes per integer) of every group, from an Arrow result.
+    """Return the users, sums and cell counts of every group, from an Arrow result.
 
-    `table` is the result of the SQL statement of `StatementBuilder.statistics` for `aggregation`.
+    Cell counts say for each integer how many users add it to the group, or how many votes they give to it. `table` is
+    the result of the SQL statement of `StatementBuilder.statistics` for `aggregation`.
     """
     # There are many rows but few distinct labels, so each label is converted to a Python object only once.
     encoded = [_encode_column(table.column(name)) for name in label_names(aggregation)]
@@ -167,8 +168,9 @@ def _group_table(
     columns: Mapping[str, NDArray[np.int64]],
     aggregation: Aggregation,
 ) -> GroupTable:
-    """Return the users, sums and cell counts (users or votes per integer) of every group.
+    """Return the users, sums and cell counts of every group.
 
+    Cell counts say for each integer how many users add it to the group, or how many votes they give to it.
     - `columns` are the columns of numbers, by name, in a result of `StatementBuilder.statistics` for `aggregation`.
     - `groups` maps each label to the number of its group.
     - `places` has, for each row of the result, the number of its group.

@@ -71,7 +71,7 @@ _UPPER, _LOWER = "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz"
 class Value:
     """The SQL of a row expression (a value computed from one row): its text `sql`, and the type of the value, `kind`.
 
-    `tiny` says that a value may be nearer to 0 than `SMALLEST` without being 0. Computing with it could underflow.
+    `tiny` says that the value may be between 0 and 1e-150 (`SMALLEST`) in size. Its products could underflow.
     """
 
     sql: str
@@ -157,7 +157,7 @@ class _Compiler:
                 assert_never(expression)
 
     def _unit_key(self, user: str, part: RowExpression) -> Value:
-        """Return the SQL of a text that identifies a unit of privacy, such as one day of one user.
+        """Return the SQL of a text that identifies a unit of privacy: what is protected, such as one day of one user.
 
         The text is made of the value of `part`, such as the day, and of the column `user`. Two texts are equal only if
         both the values and the users are equal.
@@ -284,9 +284,9 @@ class _Compiler:
         return Value(self._dialect.null_beyond(self._dialect.real(value.sql), LARGEST_INTEGER), Kind.FLOAT)
 
     def _without_tiny(self, value: Value) -> Value:
-        """Return the SQL of the number `value` with 0 for numbers nearer to 0 than `SMALLEST`, against underflow.
+        """Return the SQL of the number `value`, with 0 in place of numbers nearer to 0 than `SMALLEST` (1e-150).
 
-        On engines where underflow is not an error, `value` is returned unchanged.
+        Products of such numbers could underflow. If the engine does not fail then, `value` is returned unchanged.
         """
         if not value.tiny or not self._dialect.underflow_fails:
             return value

@@ -101,7 +101,7 @@ class CellGrammar:
     def thousands_marks(self) -> str:
         """The characters that can each stand between groups of three digits; "" for none.
 
-        A program writes one kind of space, which a person cannot tell from the others, so that they are all read.
+        If spaces are declared, these are all kinds of spaces (`SPACES`), because they look the same to a person.
         """
         return SPACES if self.thousands in ("space", " ") else self.thousands
 
@@ -142,7 +142,8 @@ class TextFunctions:
     - `trimmed` is the template of a text without the blanks around it.
     - `matches` is the template of the condition that a whole text (first argument) matches a pattern (second).
     - `literal` is a function that returns a text as a quoted SQL literal.
-    - `earlier` is the template of a timestamp (first argument) moved back by a number of minutes (second).
+    - `earlier` is the template of a timestamp (first argument) moved back by a number of minutes (second), by which a
+      time with an offset such as +01:00 becomes UTC.
     """
 
     types: Mapping[Kind, tuple[str, ...]]
@@ -255,8 +256,8 @@ def _year_first(text: str, functions: TextFunctions, grammar: CellGrammar) -> st
     """Return a SQL expression that rewrites a date, or date and time, so that it begins with the date as 2024-01-02.
 
     `text` is the SQL expression of a text cell, and `functions` are the engine's SQL templates. A cell that is not a
-    date in `grammar.date_format` stays unchanged, because dates as 2024-01-02 are also read. But it becomes null if
-    `date_format` begins with the year.
+    date in `grammar.date_format` may be a date as 2024-01-02, which is read as well, and stays unchanged. If the format
+    itself begins with the year, such a cell becomes null instead.
     """
     if grammar.date_format is None:
         return text
@@ -266,7 +267,7 @@ def _year_first(text: str, functions: TextFunctions, grammar: CellGrammar) -> st
     places = {letter: place for place, letter in enumerate(letters, start=1)}
 
     def part(letter: str) -> str:
-        """Return a SQL expression for one part (day, month or year) of the date in the text cell `text`.
+        """Return a SQL expression for one part (day, month or year) of the date that the text cell states.
 
         `letter` is d for the day, m or b for the month, Y or y for the year, as in the date format. The part is a text
         of digits, or the name of a month.

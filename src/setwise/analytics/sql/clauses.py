@@ -188,8 +188,8 @@ def _negate(node: exp.Expr) -> str:
 def _comparison(node: exp.Expr, *, negated: bool) -> str:
     """Return the condition `node`, a column compared with constants, in the filter language (see `filter_text`).
 
-    `negated` is True if a NOT stands before `node`; the text then states the opposite condition. A NOT inside `node`,
-    as in NOT LIKE, cancels it.
+    `negated` is True if a NOT stands before `node`. The text then states the opposite condition; the opposite of x NOT
+    LIKE 'a%' is x LIKE 'a%'.
     """
     kind = type(node)
     negation = "NOT " if negated != bool(node.args.get("negate")) else ""

@@ -18,12 +18,12 @@ _LITERAL = re.compile(r"(\^?)((?:[\w /\-:@,;=#%&'\"~]|\\[./\-_])*)(\$?)")
 
 
 def plain_condition(node: exp.Expr) -> exp.Expr:
-    """Return a form of the condition or call `node` that this package reads; `node` itself if it needs no rewriting.
+    """Return an equal form of the condition or call `node` that can be converted; `node` itself if none is needed.
 
     - x IS DISTINCT FROM y becomes comparisons and IS NULL, with null equal to null.
     - STRPOS(x, 'a') > 0 becomes x LIKE '%a%', and so for INSTR, CHARINDEX, LOCATE and POSITION.
     - x > 1 IS NOT TRUE becomes (x > 1) IS NOT TRUE.
-    - TRUNC(x / 2) becomes a product that rounds towards 0.
+    - TRUNC(x / 2) becomes SIGN(x / 2) * FLOOR(ABS(x / 2)), which also rounds towards 0.
     """
     if isinstance(node, _NULL_SAFE) and node.find_ancestor(exp.Join) is None:
         return _null_safe(node)

@@ -54,12 +54,12 @@ def parse_sql(
     facts: TableFacts = NOTHING_KNOWN,
     today: date | None = None,
 ) -> Statement:
-    """Parse the SQL `text` and return the statement, with the private queries that it consists of.
+    """Parse the SQL `text` and return the statement: its private queries, and the SQL over their noisy answers.
 
-    - `user` is the user column, unless the OPTIONS clause names it.
+    - `user` is the user column, unless the OPTIONS clause of the text names it.
     - `contributions` is the most groups in which one user counts, and `domain` the public group keys; both hold for all
       private queries of the statement.
-    - `columns` are the columns of the joined tables, needed only if `facts` has no schema; None if not known.
+    - `columns` are the columns of the joined tables, needed only if `facts.schema_of` is None; None if not known.
     - `facts` has the names of the tables, and what the catalog (the data holder's file) declares for them.
     - `today` is the value of CURRENT_DATE; None is the current day in UTC.
     Raises: `InvalidParameter`, naming everything that is not supported and, if possible, a statement to write instead.

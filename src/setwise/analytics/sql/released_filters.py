@@ -21,8 +21,8 @@ class ReleasedColumns:
     """The columns of a table of released (noisy) rows.
 
     - `names` are the names of all columns.
-    - `keys` are the names of the columns with group keys, which together tell any two rows apart. The set is empty if
-      the table lacks one of its group keys, or if they are not known.
+    - `keys` are the names of the columns with group keys. No two rows are equal in all of them, so that a join with
+      them matches at most one row. The set is empty if the table lacks one of its group keys, or if they are not known.
     """
 
     names: tuple[str, ...]

@@ -119,8 +119,8 @@ class RowReader:
     """Converts SQL syntax nodes into row expressions, which engines compute from each private row.
 
     - `today` is the value of CURRENT_DATE.
-    - `released` takes a scalar subquery, and returns a placeholder for its (noisy) value, which is released before the
-      rows are read. If it is None, scalar subqueries are refused.
+    - `released` takes a scalar subquery, and returns a stand-in for its (noisy) value, which becomes a constant before
+      the rows are read. If it is None, scalar subqueries are refused.
     """
 
     def __init__(self, today: date, released: Released | None = None) -> None:

@@ -30,7 +30,7 @@ _WIDTH = re.compile(r"(\d+)(?:\.0+)?\s*([A-Za-z]+?)s?")
 
 
 def rewrite_spellings(tree: exp.Expr) -> exp.Expr:
-    """Return the syntax tree `tree` with constructs of other SQL dialects replaced by forms that this package reads.
+    """Return the syntax tree `tree` with constructs of other SQL dialects replaced by equal ones that can be converted.
 
     For example, x // 2 becomes SIGN(x / 2) * FLOOR(ABS(x / 2)). The tree is changed in place where possible. A result
     column without an alias keeps the name that it would have without rewriting.
@@ -54,7 +54,7 @@ def _rewritten(node: exp.Expr) -> exp.Expr:
 
 
 def _plain_form(node: exp.Expr) -> exp.Expr:
-    """Return a form of the syntax node `node` that this package reads; `node` itself if it needs no rewriting."""
+    """Return an equal form of the syntax node `node` that can be converted; `node` itself if it needs no rewriting."""
     match node:
         case exp.Window() if _name(node.this) == "RATIO_TO_REPORT" and len(node.this.expressions) == 1:
             return _ratio_to_report(node)

@@ -274,10 +274,10 @@ class StatementReader:
     def _first_table(self, select: exp.Expr, results: Sequence[_Result | None], known: Mapping[str, _Result]) -> int:
         """Return the index, among the tables of FROM and JOIN, of the private table to which the others are joined.
 
-        This is the first private table, with two exceptions. A subquery with at most one row per user gives way to the
-        table after it. And a subquery gives way to a private table right after it that is named directly. `results` are
-        the tables of FROM and JOIN in `select` (None after an error), and `known` has the common table expressions by
-        name.
+        This is the first private table, with one exception: if FROM has a subquery over a private table, and an inner
+        JOIN with rows of another follows. Then it is the JOIN, if that names a table or if only the subquery has at
+        most one row per user. `results` are the tables of FROM and JOIN in `select` (None after an error), and `known`
+        has the common table expressions by name.
         """
         source, joins = select.args["from_"].this, select.args.get("joins") or []
         place = next(index for index, each in enumerate(results) if isinstance(each, SelectSource))

@@ -54,7 +54,7 @@ def is_text(kind: pa.DataType) -> bool:
 def reaches_beyond_microseconds(kind: pa.DataType) -> bool:
     """Return whether the Arrow type `kind` is a timestamp in seconds or milliseconds.
 
-    Such a timestamp can be beyond the range of 64-bit microseconds, to which timestamps are converted.
+    Timestamps are converted to 64-bit microseconds, in whose range such a timestamp may not lie.
     """
     return bool(pa.types.is_timestamp(kind)) and kind.unit in PER_MICROSECOND
 

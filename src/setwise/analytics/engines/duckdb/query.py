@@ -45,17 +45,17 @@ _KEPT_PAIRS = "kept_pairs"
 
 
 class OneSortBuilder(StatementBuilder):
-    """A `StatementBuilder` for small tables: one sort of all rows chooses the groups that each user keeps.
+    """A `StatementBuilder` for small tables: one sort of all rows chooses the groups in which each user is counted.
 
     A window function with PARTITION BY would first divide the rows by a hash of the user. On a table of 20,000 rows
     this takes DuckDB more time than the other parts of the statement.
     """
 
     def choose_items(self, aggregation: Aggregation, pairs: str, salt: str, columns: str = "n") -> str:
-        """Return SQL for the labels and `columns` of the groups (items) that users keep, one row per user and group.
+        """Return SQL for the labels and `columns` of the groups (items) in which users count, a row per user and group.
 
-        `pairs` is the SQL of all pairs of user and group. A user keeps the first `aggregation.contributions` groups, in
-        an order that the SQL expression `salt` makes random.
+        `pairs` is the SQL of all pairs of user and group. A user counts in the first `aggregation.contributions`
+        groups, in an order that the SQL expression `salt` makes random.
         """
         if any(measure.groups or measure.peak for measure in aggregation.measures):
             return super().choose_items(aggregation, pairs, salt, columns)  # it needs a window over users anyway
@@ -74,8 +74,9 @@ class DuckDBEngineQuery(SqlEngineQuery):
     - `manifest` describes a prepared dataset (a stored random ranking of each user's groups). None for other tables.
     - `parts` is the number of parts into which the users are split, so that the statement of each part fits in memory.
     - `salt` is the secret number by which users' groups are chosen at random.
-    - `hashes` remembers which text columns have no hash collisions (two texts with one hash).
-    - `errors` returns a context manager that replaces DuckDB's errors by Setwise's own.
+    - `hashes` is a cache, shared by the queries of an engine, that says in which text columns no two texts have one
+      hash.
+    - `errors()` returns a context manager that replaces DuckDB's errors, which may quote rows, by Setwise's own.
     """
 
     def __init__(
@@ -233,9 +234,9 @@ class DuckDBEngineQuery(SqlEngineQuery):
     def _text_codes(self) -> TextCodes | None:
         """Return the `TextCodes` that replaces texts by hashes while a window function sorts rows, or None.
 
-        None means that no text is replaced by a hash. There are four reasons: users keep all their groups, so that
-        nothing is sorted; no column is text; two distinct texts have the same hash; the table is small or costly to
-        read twice.
+        None means that no text is replaced by a hash. There are four reasons: users count in all their groups, so that
+        nothing is sorted; no column is text; two distinct texts have the same hash; the table is small, or is one of
+        files such as CSV, of which single columns cannot be read cheaply to check the hashes.
         """
         ranks = self._aggregation.items_kept_per_user is not None
         if not ranks or not self._table.columnar or self._table_rows <= UNPROBED_ROWS:
@@ -263,8 +264,8 @@ class DuckDBEngineQuery(SqlEngineQuery):
         """Return whether numbering rows by window functions is faster than grouping them by user and group.
 
         It is if few rows in a sample of the users repeat a (user, group) pair. `summed` says that the query also sums
-        values of rows. False, without a sample, for tables that are small or costly to read twice, and if only grouping
-        can compute the aggregation.
+        values of rows. The result is False, without a sample, for small tables, for files such as CSV, of which single
+        columns cannot be read cheaply, and for aggregations that numbering cannot compute.
         """
         rows = self._table_rows
         if rows <= UNPROBED_ROWS or not has_two_forms(self._aggregation) or not self._table.columnar:

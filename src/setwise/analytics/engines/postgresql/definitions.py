@@ -63,9 +63,11 @@ _RULE = "SELECT ev_action::text FROM pg_rewrite WHERE ev_class = %(oid)s AND ev_
 def computed_columns(connection: psycopg.Connection[Any], oid: int, table: str) -> tuple[str, ...]:
     """Return the names of a table's virtual columns, which the server computes while it reads; () for a view.
 
-    Queries must leave these columns out, because computing them could fail on a row. `oid` identifies the table or view
-    in the catalogue that `connection` reads, and `table` is its name for messages.
-    Raises: `UnsuitableTable` if rows cannot be read without an expression that could fail.
+    Queries must leave these columns out, because computing them could fail on a row, and the failure would reveal the
+    row. `oid` identifies the table or view in the catalogue that `connection` reads, and `table` is its name for
+    messages.
+    Raises: `UnsuitableTable` if one row could make every query fail, whichever columns it reads: if a view or a
+    row-level security policy computes something, or if a foreign table or a view's virtual columns are read.
     """
     kind, _, _ = _catalogue_row(connection, _RELATION, oid)
     _check_relation(connection, oid, table, below_view=False, seen=frozenset())
@@ -81,7 +83,8 @@ def _check_relation(
 
     - `connection` reads the catalogue.
     - `table` is the name that the caller gave, for messages.
-    - `below_view` says that `oid` is read through a view.
+    - `below_view` says that a view reads this table. Then virtual columns are refused too, because the caller can leave
+      out only columns of the table that it names.
     - `seen` has the numbers of the views through which `oid` was reached. They are not checked again, because views
       that read each other would never end.
     """
@@ -117,7 +120,7 @@ def _check_relation(
 
 
 def _is_plain_view(connection: psycopg.Connection[Any], tree: str) -> bool:
-    """Return whether a view is one SELECT of tables and joins, without LIMIT, that cannot fail on a row.
+    """Return whether a view is one SELECT of tables and joins, without LIMIT, that raises an error for no rows.
 
     `tree` is PostgreSQL's parsed form of the view's query, as the catalogue, which `connection` reads, stores it.
     """
@@ -126,10 +129,10 @@ def _is_plain_view(connection: psycopg.Connection[Any], tree: str) -> bool:
 
 
 def _cannot_fail(connection: psycopg.Connection[Any], tree: str) -> bool:
-    """Return whether the parsed query or condition `tree` has only parts that never fail on a row.
+    """Return whether the parsed query or condition `tree` never raises an error, whatever the rows.
 
-    `tree` is PostgreSQL's parsed form as the catalogue stores it; its parts are nodes, operators and functions. The
-    catalogue, read through `connection`, says which operators and functions cannot fail.
+    `tree` is PostgreSQL's parsed form as the catalogue stores it. The catalogue, read through `connection`, says which
+    operators and functions in it cannot fail; nodes of other kinds than simple ones give False.
     """
     if not set(_NODE.findall(tree)) <= _PLAIN_NODES:
         return False

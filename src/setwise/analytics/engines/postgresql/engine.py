@@ -194,8 +194,8 @@ class PostgresqlEngineQuery(SqlEngineQuery):
     """One `aggregation` of `relation`, a PostgreSQL table or join, as SQL statements on a `connection` of its own.
 
     - `salts`, for tests, returns the secret numbers for random choices. None lets the server draw them.
-    - `repetition` is a cache that all queries of the engine share: for a sample of the users, the number of rows and
-      the number of distinct (user, group) pairs in them.
+    - `repetition` is a cache that all queries of the engine share. It has, for a sample of the users, the number of
+      rows and of distinct (user, group) pairs, by which the faster form of the SQL is chosen.
     """
 
     def __init__(
@@ -226,9 +226,9 @@ class PostgresqlEngineQuery(SqlEngineQuery):
         return f"{self._secret} {statement}", values
 
     def make_pairs_table(self) -> None:
-        """Create an empty temporary table for pairs (labels, u) of a group and a user u who keeps the group.
+        """Create an empty temporary table for pairs (labels, u) of a group and a user u who is counted in it.
 
-        `_keep_pairs` fills the table in the first round of the private search for groups, and later rounds read it.
+        The first round of the private search for groups fills the table, and later rounds read it.
         """
         # CREATE TABLE takes no parameters, and constants of a filter must not become part of its text. So the columns
         # come from a SELECT without the filter, which is not run.

@@ -139,7 +139,7 @@ class SparkEngine(Engine):
         views = Views(session, group.replace("-", "_"))
 
         def look() -> bool:
-            """Report the fraction of tasks completed in Spark's active stages; return False, so polling goes on."""
+            """Report the fraction of tasks completed in Spark's active stages; return False, to be called again."""
             tracker = context.statusTracker()
             stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
             total = sum(stage.numTasks for stage in stages if stage is not None)

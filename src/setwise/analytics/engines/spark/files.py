@@ -91,15 +91,14 @@ def csv_frame(session: SparkSession, source: str, form: CsvFormat, columns: Sequ
     def parse_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the CSV records of whole files as Arrow batches; `batches` gives the files as rows (path, content).
 
-        Runs on Spark's executors. `form` and `chosen` of the enclosing function are the CSV format and the columns to
-        read.
+        Spark runs it on its executors. The CSV format and the columns to read are those given to `csv_frame`.
         """
         for batch in batches:
             for path, content in zip(batch.column(0).to_pylist(), batch.column(1), strict=True):
                 buffer = content.as_buffer()
 
                 def open_buffer(buffer: pa.Buffer = buffer, path: str = path) -> BinaryIO:
-                    """Return the content of one file as a decompressed UTF-8 stream; `path` shows the compression."""
+                    """Return a file's content decompressed and in UTF-8; an ending of `path` such as .gz shows how."""
                     return form.open_converted(pa.BufferReader(buffer), path)
 
                 yield from CsvFile(open_buffer, form).batches(chosen)

@@ -482,9 +482,10 @@ def _hidden_columns(select: exp.Expr, tree: exp.Expr) -> ColumnEnds:
 def _columns_of(table: exp.Expr, tree: exp.Expr) -> ColumnEnds | None:
     """Return a function that takes a column of `table`, an entry of FROM, and returns its hidden columns or None.
 
-    Hidden columns say how precise a statistic is, and are added to the SELECTs of `table`, in place. The function
-    returns None for a column that depends on no statistic. If rows of `table` and released (noisy) rows do not
-    correspond one to one, there is no function, and the result is None. `tree` is the whole statement.
+    Hidden columns (the ends of a statistic's confidence interval, and whether noise may dominate it) are added to the
+    SELECTs of `table`, in place. The function returns None for a column that depends on no statistic. The result is
+    None, and no function, if a row of `table` does not come from exactly one released (noisy) row. `tree` is the whole
+    statement.
     """
     if isinstance(table, exp.Table) and table.name.startswith("core_"):
         return statistic_ends
@@ -502,8 +503,8 @@ def _columns_of(table: exp.Expr, tree: exp.Expr) -> ColumnEnds | None:
 def _joined_columns(select: exp.Expr, tree: exp.Expr) -> ColumnEnds:
     """Return a function that takes a column read by `select`, which has joins, and returns its hidden columns or None.
 
-    Hidden columns say how precise a statistic is. Columns in USING, and all columns of a NATURAL JOIN, have none.
-    `tree` is the whole statement.
+    Hidden columns have the ends of a statistic's confidence interval and say whether noise may dominate it. Columns in
+    USING, and all columns of a NATURAL JOIN, have none. `tree` is the whole statement.
     """
     joins = select.args["joins"]
     if any(str(join.args.get("method") or "").upper() == "NATURAL" for join in joins):
