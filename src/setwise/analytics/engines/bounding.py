@@ -151,7 +151,7 @@ class StatementBuilder:
         return [self._label(group, aggregation.null_item, place) for place, group in enumerate(aggregation.groups)]
 
     def _label(self, group: Group, null_item: Label | None, place: int) -> str:
-        """Return the SQL expression of a row's label for `group`, a column, or bins of a column, to group by.
+        """Return the SQL expression of a row's label for `group`, a column to group by, or ranges of it such as months.
 
         A null label becomes the label `null_item`, unless `null_item` is None. With several group columns `null_item`
         is a tuple, and `place`, the position of `group`, selects its component.
@@ -472,9 +472,9 @@ class StatementBuilder:
     def _rank_rows(self, aggregation: Aggregation, rows: str, salt: str, sums: Mapping[str, str] | None = None) -> str:
         """Return SQL that numbers the rows of the statement `rows`: labels, rank, earlier and the columns in `sums`.
 
-        rank numbers the user's groups from 1, in an order that the SQL expression `salt` makes random. earlier is the
-        number of earlier rows of the same user and group. `sums` maps names of columns to SQL aggregates over all rows
-        of the same user and group.
+        The column rank numbers the user's groups from 1, in an order that the SQL expression `salt` makes random. The
+        column earlier numbers a user's rows in one group from 0. `sums` maps names of columns to SQL aggregates over
+        all rows of the same user and group.
         """
         labels = label_columns(aggregation)
         # In the window's order, rows of one user and item are adjacent. So DENSE_RANK numbers the distinct items, and

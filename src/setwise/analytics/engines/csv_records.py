@@ -151,11 +151,11 @@ class Records:
         return b"".join(pieces), None if opened is None else int(starts[opened])
 
     def _is_regular(self, block: bytes) -> bool:
-        """Return whether the lines of `block` are well-formed, except perhaps in their numbers of cells.
+        """Return whether the lines of `block` are well-formed records, as far as quotes and carriage returns show.
 
-        Arrow's parser detects a wrong number of cells. The result is False if a quote in `block` is misplaced, a quoted
-        cell goes on after the block, a carriage return does not end a line, or the block is longer than a record may
-        be.
+        Their numbers of cells are not checked here, because Arrow's parser detects a wrong number. The result is False
+        if a quote in `block` is misplaced, a quoted cell goes on after the block, a carriage return does not end a
+        line, or the block is longer than a record may be.
         """
         if len(block) > self._layout.longest:
             return False
@@ -331,7 +331,8 @@ class _Lines:
         - `kept` flags the lines of well-formed records.
         - `bare` flags the lines of kept records that have a carriage return inside a cell without quotes, so that
           quotes must be added for Arrow's parser.
-        - `undecided` is a line with an odd number of quotes, which may begin a quoted cell that ends after the block.
+        - `undecided` is the index of the last line with an odd number of quotes, if no record ends with it: a quoted
+          cell that begins there may end after the block.
         """
         wanted, longest = self._layout.width - 1, self._layout.longest
         starts = np.concatenate(([0], self.ends[:-1]))

@@ -200,9 +200,9 @@ class Dialect(ABC):
         return f"({number} / {divisor})"
 
     def operand(self, column: Column) -> str:
-        """Return a SQL expression for `column` in the form that filters compare with a constant.
+        """Return a SQL expression for `column` that a filter can compare with a constant; no value makes it fail.
 
-        No value of the column makes the expression fail.
+        By default texts are compared by code point, all kinds of floats as 64-bit floats, and other values as they are.
         """
         match column.kind:
             case Kind.TEXT:
@@ -223,9 +223,10 @@ class Dialect(ABC):
         return self._cast(placeholder, column.kind)
 
     def pattern(self, written: str) -> str:
-        """Return the LIKE pattern `written` in the form that the condition of `Dialect.like` takes as its parameter.
+        """Return the LIKE pattern `written` as the value of a parameter, with which `Dialect.like` compares a text.
 
-        In `written`, as in SQL, % matches any text and _ any character, unless a backslash stands before them.
+        By default it is `written` itself; an engine whose SQL uses regular expressions translates it. In `written`, as
+        in SQL, % matches any text and _ any character, unless a backslash stands before them.
         """
         return written
 

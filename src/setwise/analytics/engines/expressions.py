@@ -315,15 +315,16 @@ _EXTREMES = {-1: "l", 1: "h"}
 def _doubling_bin(number: str) -> str:
     """Return a SQL expression for the number, -85 to 85, of the range (bin) that holds the SQL number `number`.
 
-    Each range is twice as wide as the one before it. With e = `LEAST_EXPONENT`, bin 0 holds -2^e to 2^e, and bin i > 0
-    the numbers x with 2^(e+i-1) < x <= 2^(e+i). Bin 85 also holds all larger numbers. Bin -i holds the negatives of bin
-    i.
+    The upper end of each range is twice that of the one before it. With e = `LEAST_EXPONENT`, bin 0 holds -2^e to 2^e,
+    and bin i > 0 the numbers x with 2^(e+i-1) < x <= 2^(e+i). Bin 85 also holds all larger numbers. Bin -i holds the
+    negatives of bin i.
     """
 
     def place(positive: str) -> str:
-        """Return a SQL expression for the number, 1 to 85, of the bin of `_doubling_bin` that holds `positive`.
+        """Return a SQL expression for the number i, 1 to 85, of the range 2^(e+i-1) .. 2^(e+i) that holds `positive`.
 
-        `positive` is the SQL expression of a number greater than the upper end of bin 0.
+        `positive` is the SQL expression of a number greater than 2^e, with e = `LEAST_EXPONENT`. Numbers above all
+        ranges have i = 85.
         """
         exponent = f"CEIL(LN({positive}) / {real_constant(log(2))} - 1e-9)"
         least, most = LEAST_EXPONENT + 1, LARGEST_EXPONENT + 1

@@ -414,9 +414,9 @@ class _Compiler:
     def _to_one_kind(self, expressions: Sequence[RowExpression], construct: str) -> tuple[list[Value], Kind]:
         """Return (values, type): the SQL of each of `expressions`, converted to one type, and that type.
 
-        Integers become floats if any expression is a float. `construct` is the word for the error message, such as
-        CASE.
-        Raises: `InvalidParameter` if the types differ otherwise.
+        Integers become floats if any expression is a float; no other types are converted. `construct` is the word for
+        the error message, such as CASE.
+        Raises: `InvalidParameter` if the types still differ.
         """
         values = [self.value(each) for each in expressions]
         kinds = {value.kind for value in values}

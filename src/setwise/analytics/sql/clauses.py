@@ -349,7 +349,7 @@ def _time_cast(node: exp.Expr, is_date: bool) -> Group | None:
 
 
 def _width(node: exp.Expr) -> Group | None:
-    """Return the group key "column x in bins of width w" if the product `node` is FLOOR(x / w) * w with a column x.
+    """Return the group key "column x in ranges of width w" if the product `node` is FLOOR(x / w) * w with a column x.
 
     The width w must be the same constant number in both places. Returns None for any other product.
     """

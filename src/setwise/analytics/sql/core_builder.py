@@ -156,8 +156,9 @@ class CoreBuilder:
     def _takes_null_groups(self, query: Query) -> bool:
         """Return whether rows in which a group column is null can form groups of the query.
 
-        They cannot if the group keys are public (a list of keys has no null), if the table was written by
-        `Session.prepare` (its rows all have a key), or if the SELECT gives null keys a label of its own.
+        They cannot in three cases: the group keys are public, because the list of keys has no null; the table is a
+        dataset that `Session.prepare` stored, because its rows all have a key; the SELECT gives null keys a label of
+        its own.
         """
         prepared = self._source.schema is not None and self._source.schema.prepared
         return query.domain is None and query.null_item is None and not prepared
@@ -479,7 +480,8 @@ class CoreBuilder:
     def _read_condition(self, clause: str) -> exp.Expr | None:
         """Return the condition of HAVING or QUALIFY (`clause`) as a syntax node over the released, noisy rows.
 
-        None if there is no such clause, or if its condition is not supported; a problem is then recorded.
+        None if there is no such clause. Also None if its condition is not supported; the error is then recorded in
+        `problems`.
         """
         node = self._select.args.get(clause)
         if node is None:

@@ -28,7 +28,7 @@ class GroupedSelects:
 
     - `selects` has one SELECT for each grouping set.
     - `shown` is the number of result columns; further columns of the SELECTs are only there for sorting.
-    - `order` is the ORDER BY, whose terms name columns by position; None if the statement has none.
+    - `order` is the ORDER BY, which names columns by position, as in ORDER BY 2; None if the statement has none.
     - `limit` and `offset` are the clauses LIMIT and OFFSET, or None.
     """
 

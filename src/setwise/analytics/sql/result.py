@@ -227,7 +227,7 @@ class SqlAnswer(Exportable):
         return keys or other[:1]
 
     def _number_columns(self, labels: Sequence[str]) -> list[str]:
-        """Return the names of the columns that hold numbers: statistics and columns with intervals first, others last.
+        """Return the names of the columns that hold numbers: statistics and columns with confidence intervals first.
 
         `labels` are the columns that label the rows; they are left out.
         """

@@ -542,8 +542,9 @@ UNITS = ("YEAR", "QUARTER", "MONTH", "ISOWEEK", "WEEK", "DAY", "HOUR", "MINUTE",
 
 
 def time_column(node: exp.Expr) -> str | None:
-    """Return the name of the column that `node` is, perhaps inside casts to DATE, TIMESTAMP or UTC; None for others.
+    """Return the name of the column that `node` stands for, with or without casts to DATE, TIMESTAMP or UTC around it.
 
+    None if `node` is anything but a column.
     Raises: `InvalidParameter` if the node has a time zone other than UTC.
     """
     inner = node.unnest()

@@ -268,11 +268,11 @@ _CALLS: dict[str, Callable[[exp.Expr], exp.Expr]] = {
 
 
 def _bins(node: exp.Expr) -> exp.Expr:
-    """Return FLOOR((x - s) / w) * w + s for `node`, a sum or product by which a BI tool computes bins of width w.
+    """Return FLOOR((x - s) / w) * w + s for `node`, a sum or product by which a BI tool puts x into ranges of width w.
 
-    The constant s is where one of the bins begins; FLOOR(x / w) * w is returned if s is 0.
-    An example is (CAST(FLOOR((x - 0.0) / 250.0) AS INTEGER) * 250.0) + 0.0, as Metabase writes, which becomes
-    FLOOR(x / 250) * 250. Other sums and products are returned unchanged.
+    The constant s is where one of the ranges begins; FLOOR(x / w) * w is returned if s is 0. An example is
+    (CAST(FLOOR((x - 0.0) / 250.0) AS INTEGER) * 250.0) + 0.0, as Metabase writes, which becomes FLOOR(x / 250) * 250.
+    Other sums and products are returned unchanged.
     """
     product, start = (node.this.unnest(), _integer(node.args["expression"])) if type(node) is exp.Add else (node, 0)
     if start is None or type(product) is not exp.Mul or isinstance(node.parent, exp.Add):

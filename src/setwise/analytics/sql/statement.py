@@ -200,7 +200,7 @@ class Statement:
         return derivation.with_released({place: self.released_value(place, answers, public) for place in places})
 
     def request_text(self, texts: Sequence[str], versions: Mapping[str, str] | None = None) -> str:
-        """Return the text that identifies the charge of a statement with several SELECTs that aggregate private rows.
+        """Return a text by which the same statement is recognised again, if several of its SELECTs read private rows.
 
         Equal statements have equal texts, so that a retry is not charged again. `texts` are the request texts of the
         single SELECTs. `versions` maps the names of data lake tables to their versions; None if there are none.

@@ -95,7 +95,7 @@ _Result: TypeAlias = SelectSource | _Free | _Public
 
 
 class StatementReader:
-    """Converts the syntax tree of a SQL statement to a `Statement`, innermost SELECT first.
+    """Converts the syntax tree of a SQL statement to a `Statement`; inner SELECTs are converted before outer ones.
 
     `settings` has the user column and bounds, `facts` the names and columns of the tables, and `columns` the columns of
     the private rows if `facts` lacks them (or None). SELECTs that aggregate private rows are numbered in the order in
@@ -316,8 +316,8 @@ class StatementReader:
     def _grouping_sets(self, select: exp.Expr, known: Mapping[str, _Result]) -> _Free | None:
         """Return a UNION ALL over the released (noisy) rows of `select`, which has ROLLUP, CUBE or GROUPING SETS.
 
-        Each grouping set becomes a private query of its own, which is charged. `known` are common table expressions by
-        name. Returns None if an error was recorded.
+        Each grouping set becomes a private query of its own, which costs budget. `known` are common table expressions
+        by name. Returns None if an error was recorded.
         """
         clause = select.args.get("with_")
         grouped = split_grouping_sets(select)
@@ -533,8 +533,8 @@ class StatementReader:
     def _scalar_converter(self, known: Mapping[str, _Result]) -> Callable[[exp.Expr], RowExpression]:
         """Return a function that converts a scalar subquery in an expression over private rows into a row expression.
 
-        A subquery over private rows becomes a placeholder for its noisy value, which is released first. A subquery over
-        public tables becomes a constant. `known` are common table expressions by name.
+        A subquery over private rows becomes a stand-in for its noisy value (`ReleasedValue`), which is released first.
+        A subquery over public tables becomes a constant. `known` are common table expressions by name.
         """
 
         def convert(node: exp.Expr) -> RowExpression:
@@ -560,7 +560,7 @@ class StatementReader:
         """Return a row expression for the value of `query`, a SELECT of one value over released rows and public tables.
 
         If `query` reads public tables alone, the value is computed now and becomes a constant. Otherwise the result is
-        a placeholder for the noisy value, which is known only after a private query has run.
+        a stand-in (`ReleasedValue`) for the noisy value, which is known only after a private query has run.
         """
         text = query.sql(dialect="duckdb", identify=True)
         public = self._public_in(query)

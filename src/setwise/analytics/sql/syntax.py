@@ -33,8 +33,8 @@ OPTIONS = (*SPENDING, "privacy_unit_column", "max_groups_contributed")
 class SqlDialect(BigQuery):
     """The dialect in which sqlglot parses statements: BigQuery's SQL, but "x" is a name and not text.
 
-    sqlglot's rewriting of known functions is off, so that every call keeps its name and all its arguments. UNION
-    without a word means UNION DISTINCT, as in standard SQL.
+    By default sqlglot rewrites functions that it knows. Here it does not, so that every call keeps its name and all its
+    arguments. UNION without ALL or DISTINCT means UNION DISTINCT, as in standard SQL.
     """
 
     UNNEST_COLUMN_ONLY = False

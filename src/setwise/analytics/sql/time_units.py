@@ -494,11 +494,11 @@ UNIX_UNITS = {
 
 
 def unix_time(function: str, number: RowExpression) -> RowExpression:
-    """Return the row expression (a value per row) for the time `function(number)`, `number` units after 1970 began.
+    """Return the row expression (a value per row) for `function(number)`, a time in seconds or the like since 1970.
 
-    `function` is a key of `UNIX_UNITS`, which says whether it takes seconds, milliseconds or microseconds. If `number`
-    is a column divided by 1000 or 1000000, the column itself is read, as a number of a smaller unit, so that no
-    precision is lost.
+    `function` is a key of `UNIX_UNITS`, which says whether `number` is in seconds, milliseconds or microseconds since
+    the start of 1970. If `number` is a column divided by 1000 or 1000000, the column itself is read, in the unit that
+    is this much smaller, so that no precision is lost.
     """
     per_second = UNIX_UNITS[function]
     match number:

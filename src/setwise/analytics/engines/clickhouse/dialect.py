@@ -185,9 +185,10 @@ class ClickHouseDialect(Dialect):
         return f"{day} - toInt32({days})"
 
     def operand(self, column: Column) -> str:
-        """Return a SQL expression for `column` in the form that filters compare with a constant.
+        """Return a SQL expression for `column` that a filter can compare with a constant.
 
-        NaN becomes infinity, so that it exceeds every constant. -0.0 becomes 0.0. Times become nanoseconds in 128 bits.
+        NaN becomes infinity, so that it exceeds every constant. -0.0 becomes 0.0. Times become nanoseconds in 128 bits,
+        because a comparison of times with different precisions can fail.
         """
         name = self.name(column.name)
         match column.kind:

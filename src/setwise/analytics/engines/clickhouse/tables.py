@@ -196,8 +196,8 @@ class ClickHouseCatalogue:
     def _is_total(self, expression: str, native: str, natives: Mapping[str, str]) -> bool:
         """Return whether `expression`, the default value of a column of type `native`, cannot fail on any row.
 
-        Only constants of the type `native`, and a few functions of a date or time column whose results have this type,
-        are known not to fail. `natives` maps each column of the table to its type.
+        `natives` maps each column of the table to its ClickHouse type. Only two kinds of expressions are known not to
+        fail: constants of the type `native`, and a few functions of a date or time column, if they return `native`.
         """
         # ClickHouse computes the default as it reads parts written before the column was added. Whether there are such
         # parts depends on rows, so it is not checked.

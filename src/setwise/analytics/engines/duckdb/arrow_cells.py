@@ -26,8 +26,9 @@ _THERE = pa.list_(pa.null())
 
 
 def sound_schema(schema: pa.Schema) -> pa.Schema:
-    """Return the Arrow schema of the table that `sound_table` makes from a table with the Arrow schema `schema`.
+    """Return the Arrow schema of the table into which `sound_table` converts a table with the Arrow schema `schema`.
 
+    Its types are those that DuckDB can hold.
     Raises: `UnsuitableTable` for decimals of more than 38 digits, which DuckDB cannot hold.
     """
     return pa.schema([pa.field(cell.name, _sound_type(cell.name, cell.type)) for cell in schema])

@@ -145,10 +145,10 @@ class DuckDBDialect(Dialect):
         return super().label_constant(column, placeholder)
 
     def operand(self, column: Column) -> str:
-        """Return a SQL expression for `column` in the form that filters compare with a constant.
+        """Return a SQL expression for `column` that a filter can compare with a constant.
 
         NaN is replaced by infinity, because constants are finite and NaN must exceed all of them. Without the
-        replacement DuckDB would skip a row group of a Parquet file by its recorded maximum, which ignores NaN.
+        replacement DuckDB would skip a part of a Parquet file by its recorded maximum, which ignores NaN.
         """
         match column.kind:
             case Kind.FLOAT:

@@ -176,8 +176,8 @@ class DuckDBEngine(Engine):
     def _store(self, aggregation: Aggregation, manifest: Manifest, destination: str) -> None:
         """Rank at random each user's groups in `aggregation`; write the ranks to the directory `destination`.
 
-        Later queries keep only groups of low rank. The ranks are written as a Parquet file, beside `manifest`, the
-        description of the dataset.
+        A later query that counts a user in at most k groups reads the ranks 1 to k. The ranks are written as a Parquet
+        file, beside `manifest`, the description of the dataset.
         """
         with self._engine_query(aggregation) as query:
             write_prepared(Path(destination), query.rank(), manifest)

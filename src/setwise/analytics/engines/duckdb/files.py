@@ -178,8 +178,9 @@ class ParquetFiles(DuckDBTable):
     def _needs_care(self, name: str, kind: "pa.DataType", columns: Sequence[str] | None) -> bool:
         """Return whether DuckDB could fail on a cell of the column `name`, so that Arrow must read the column instead.
 
-        `kind` is the Arrow type of the column. `columns` are the columns that a query reads. None means that the table
-        is only described and no cell is read, so that the result is False.
+        `kind` is the Arrow type of the column. `columns` are the columns that a query reads. If it is None, the table
+        is only described and no cell can fail, so the result is False. For a text column the first call reads all its
+        cells.
         """
         import pyarrow as pa
 
@@ -292,7 +293,7 @@ def parquet_types(opened: "pq.ParquetFile") -> "dict[str, pa.DataType]":
 
 
 def _int96(opened: "pq.ParquetFile") -> frozenset[str]:
-    """Return the names of the columns of the Parquet file `opened` that store timestamps in 96 bits, an older form."""
+    """Return the names of the columns of the Parquet file `opened` whose timestamps have 96 bits, as in older files."""
     return frozenset(leaf.path for leaf in _leaves(opened) if leaf.physical_type == "INT96")
 
 

@@ -47,7 +47,7 @@ class ReleasedTable:
 
 @dataclass(frozen=True, slots=True)
 class ShellResult:
-    """The result of the part of a SQL statement that reads released rows: `names` of the columns, and the `rows`."""
+    """The result of SQL over released (noisy) rows: the `names` of its columns, and its `rows`."""
 
     names: tuple[str, ...]
     rows: list[tuple[ShellCell, ...]]

@@ -251,7 +251,7 @@ def _column(
     """Return the values of one column of the lake table for the rows of `batch`, as an Arrow array.
 
     `batch` comes from one data file, and `cell` is the column's Arrow field. `held` maps each column that the file
-    stores to its name and type in the file, and `constants` maps others to their one value. Any other column is null.
+    stores to its name and type in the file, and `constants` maps columns to their one value in it. Others are null.
     """
     if cell.name in held:
         return stored_column(batch, *held[cell.name])

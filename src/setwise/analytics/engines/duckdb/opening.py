@@ -75,9 +75,10 @@ def duckdb_table(
 
 
 def untyped_table(source: object, table: str | None, csv: CsvOptions) -> DuckDBTable:
-    """Return `source`, a path or a table in memory, as a table whose text columns are read as they are.
+    """Return `source`, a path or a table in memory, as a table whose text columns are not converted to other types.
 
-    Words for empty cells, such as NA, stay text, too. `csv` says how CSV files are written. `table` names a table of a
+    So a caller can count the cells that a conversion would make null. Words for empty cells, such as NA, stay text, and
+    a description file beside the files is ignored. `csv` says how CSV files are written. `table` names a table of a
     database file, and is None for other sources.
     Raises: `UnsuitableTable` if the files cannot be read or are of several formats.
     """

@@ -152,8 +152,8 @@ class PostgresqlEngine(Engine):
     def _store(self, aggregation: Aggregation, manifest: Manifest, destination: str) -> None:
         """Rank at random each user's groups in `aggregation`; write the ranks to the table `destination`.
 
-        Later queries keep only groups of low rank. `manifest`, the description of the dataset, becomes the table's
-        comment. The rows and the comment are written in one transaction.
+        A later query that counts a user in at most k groups reads the ranks 1 to k. `manifest`, the description of the
+        dataset, becomes the table's comment. The rows and the comment are written in one transaction.
         """
         with self._connect(read_only=False) as connection:
             query = PostgresqlEngineQuery(aggregation, self._relation, connection, self._salts, self._repetition)

@@ -129,7 +129,7 @@ class SparkDialect(Dialect):
         return f"DATE_SUB({day}, CAST({days} AS INT))"
 
     def operand(self, column: Column) -> str:
-        """Return a SQL expression for `column` in the form that filters compare with a constant.
+        """Return a SQL expression for `column` that a filter can compare with a constant.
 
         NaN becomes infinity, so that it exceeds every constant. -0.0 becomes 0.0.
         """

@@ -113,8 +113,8 @@ class SparkEngine(Engine):
     def _store(self, aggregation: Aggregation, manifest: Manifest, destination: str) -> None:
         """Rank at random each user's groups in `aggregation`; write the ranks to the table `destination`.
 
-        Later queries keep only groups of low rank. `manifest`, the description of the dataset, becomes a property of
-        this catalogue table.
+        A later query that counts a user in at most k groups reads the ranks 1 to k. `manifest`, the description of the
+        dataset, becomes a property of this catalogue table.
         """
         with self._engine_query(aggregation) as query:
             statement, values = query.prepared_statement()

@@ -54,8 +54,8 @@ class SparkTable:
     - `named` is the path or table name under which the session finds the source again. None for a frame, a join or a
       derived table.
     - `manifest` describes a prepared dataset (a stored random ranking of each user's groups). None for other tables.
-    - `bytes_of` is a frame whose size in bytes stands for that of `frame`, which Spark cannot estimate for a join. None
-      if Spark can estimate it.
+    - `bytes_of` is the frame of which Spark is asked the size in bytes: for a join, which Spark estimates badly, the
+      frame of its private table. None stands for `frame` itself.
     """
 
     frame: DataFrame

@@ -198,7 +198,7 @@ def _reads_released_rows(table: exp.Expr, tree: exp.Expr) -> bool:
 
 
 def _selected(node: exp.Expr, select: exp.Expr) -> exp.Expr:
-    """Return the expression that `node`, a term of ORDER BY in `select`, sorts by.
+    """Return the expression by which `node`, one of the expressions in ORDER BY of `select`, sorts.
 
     If `node` names the alias of a result column, this is the expression of that column; otherwise it is `node` itself.
     """

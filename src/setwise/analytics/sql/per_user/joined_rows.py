@@ -135,7 +135,10 @@ def _left_conditions(
 
 
 def check_same_source(rows: SelectSource, source: SelectSource) -> None:
-    """Raise `InvalidParameter` unless `rows` and `source` come from one private table, with the same tables joined."""
+    """Raise `InvalidParameter` unless `rows` and `source` come from one private table, with the same tables joined.
+
+    The SQL reads that table once, and computes both from its rows.
+    """
     if rows.table != source.table:
         raise unsupported(
             f"a subquery over {rows.table} beside rows of {source.table}",

@@ -45,15 +45,17 @@ _DEPENDS_ON_OTHERS = {
 
 
 class PerUserReader:
-    """Converts a per-user SELECT into the derived table of private rows that it computes.
+    """Converts a per-user SELECT into the table of private rows that it computes (the derived table).
 
     In a per-user SELECT, each row of the result is computed from the rows of one user.
     - `select` is its syntax node.
     - `source` are the private rows that it reads.
     - `settings` has the user column.
     - `problems` collects the errors.
-    - `released` returns a placeholder for the noisy value of a scalar subquery in the SELECT.
-    - `ties` are the columns that the statement names, in lower case. They break ties in ORDER BY of window functions.
+    - `released` returns a stand-in for the noisy value of a scalar subquery in the SELECT, which becomes a constant
+      once that value is released.
+    - `ties` are the columns that the statement names, in lower case. If rows are equal in the ORDER BY of a window
+      function, these columns decide their order.
     """
 
     def __init__(
