@@ -32,9 +32,10 @@ _CLAUSES = frozenset({"expressions", "from_", "where"})
 
 
 def refuse_view(name: str, remedy: str) -> UnsuitableTable:
-    """Return the error that refuses the view `name`, because it computes values and so could fail on a row.
+    """Return the error that refuses the view `name`, because the view computes values.
 
-    `remedy` is the part of the message that says how to store the view's rows in a table instead.
+    A computation could fail on one row, and the failure of a query would reveal this row. `remedy` is the part of the
+    message that says how to store the view's rows in a table instead.
     """
     return UnsuitableTable(
         f"the view {name!r} computes what it shows, so one row could make every question fail: {remedy}, or define the "
@@ -45,9 +46,9 @@ def refuse_view(name: str, remedy: str) -> UnsuitableTable:
 def plain_view(statement: str, dialect: str, columns_of: ReadableColumns) -> dict[str, str] | None:
     """Return {name of a view's column: name of the table's column that it shows}; None if the view must be refused.
 
-    `statement` is the view's SELECT or CREATE VIEW in sqlglot's `dialect`. `columns_of` returns the types of a table's
-    columns. A view is refused if it computes anything, if its WHERE condition could fail on a row, or if its table is
-    unknown.
+    A view is refused if reading it could fail on one row, because the failure would reveal this row: if it computes
+    anything, or if its WHERE condition could fail. It is also refused if its table is unknown. `statement` is the
+    view's SELECT or CREATE VIEW in sqlglot's `dialect`. `columns_of` returns the types of a table's columns.
     """
     try:
         statements = parse(statement, read=dialect)

@@ -451,8 +451,7 @@ def _open_csv(file: TableFile, form: CsvFormat) -> CsvFile | str:
 def csv_file(open_file: OpenFile, form: CsvFormat) -> CsvFile | str:
     """Return a CSV file with its header read, or a text that says why the header cannot be read.
 
-    The function `open_file` opens the file from its beginning, converted by `CsvFormat.open_converted`, and `form` is
-    its CSV format.
+    The function `open_file` opens the file from its beginning, decompressed and in UTF-8, and `form` is its CSV format.
     """
     try:
         return CsvFile(open_file, form)

@@ -151,8 +151,8 @@ _PLAIN = re.compile(r"[^\W\d]\w*")
 def filter_text(node: exp.Expr) -> str:
     """Return the SQL condition `node` in the filter language, the text form in which `Query.where` states conditions.
 
-    The types of columns and constants are not checked here, but when the text is parsed again for a table whose columns
-    are known.
+    The types of columns and constants are not checked here, because the columns may not be known yet, but when the
+    query is asked.
     Raises: `InvalidParameter` if the filter language cannot state the condition.
     """
     match type(node):

@@ -71,7 +71,7 @@ class Core:
 
     @property
     def fits_kinds(self) -> bool:
-        """Whether the columns hold the kinds of values that the query needs; True if the kinds are not known.
+        """Whether the query's columns have types with which it can be answered; True if the types are not known.
 
         Sums, means, quantiles and variances need numbers, periods need times, and other groups need text, integers,
         dates or booleans.

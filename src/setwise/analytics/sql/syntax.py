@@ -257,8 +257,9 @@ def _describe_error(error: str | None) -> str:
 def _without_clause(tokens: Sequence[Token]) -> tuple[list[Token], dict[str, str]]:
     """Return the tokens of a statement without its clause `WITH DIFFERENTIAL_PRIVACY OPTIONS (...)`, and its options.
 
-    The options are a mapping from names to values as text, empty if the clause does not follow the first SELECT.
-    Raises: `InvalidParameter` for an unknown, repeated or malformed option.
+    The clause stands after a SELECT with which the statement begins. The options are a mapping from names to values as
+    text. Without the clause, all tokens are returned, and the mapping is empty.
+    Raises: `InvalidParameter` for another clause WITH at this place, and for an unknown, repeated or malformed option.
     """
     kinds = [token.token_type for token in tokens[:2]]
     if kinds != [TokenType.SELECT, TokenType.WITH] or len(tokens) < 3:

@@ -104,8 +104,9 @@ class _Definition:
 
 
 class ClickHouseCatalogue:
-    """Lookup of tables in ClickHouse's catalogue, which refuses a table if one row could make a query of it fail.
+    """Lookup of tables in ClickHouse's catalogue; a table is refused if the values in one row could make a query fail.
 
+    The failure would reveal private values.
     - `ask` runs a SQL statement and returns the columns of its result.
     - `has_policies` is False for a ClickHouse whose tables cannot have row policies.
 
@@ -145,7 +146,8 @@ class ClickHouseCatalogue:
     def _check_table(self, table: str) -> _Definition:
         """Return the catalogue's definition of `table`.
 
-        Raises: `UnsuitableTable` if the table does not exist, or if a row could make reading it fail.
+        Raises: `UnsuitableTable` if the table does not exist, or if reading it could fail because of the values in a
+        row.
         """
         definition = self._definition(table)
         if definition.engine == "View":
@@ -221,7 +223,8 @@ class ClickHouseCatalogue:
     def _check_view(self, table: str, definition: _Definition) -> None:
         """Raise `UnsuitableTable` if the view `table` does more than show columns of one table with their types.
 
-        A view that computes or converts values could fail on a row. `definition` is the view's entry in the catalogue.
+        A view that computes or converts values could fail on a row, and so reveal its values. `definition` is the
+        view's entry in the catalogue.
         """
         database = _parts(table)["database"] or definition.current_database
         below: dict[str, _Column] = {}
@@ -242,8 +245,8 @@ class ClickHouseCatalogue:
     def _check_tables_below(self, table: str, definition: _Definition) -> None:
         """Raise `UnsuitableTable` unless the tables that a Merge or Buffer table reads have its columns and types.
 
-        With other types ClickHouse would convert rows while it reads, and a conversion can fail. `table` is the name of
-        the Merge or Buffer table, and `definition` its entry in the catalogue.
+        With other types ClickHouse would convert values while it reads, and a conversion can fail on a value and so
+        reveal it. `table` is the name of the Merge or Buffer table, and `definition` its entry in the catalogue.
         """
         matched = _OF_OTHERS.match(definition.engine_text)
         names = [] if matched is None else [matched[3]]
@@ -265,8 +268,9 @@ class ClickHouseCatalogue:
     def _check_policies(self, table: str, definition: _Definition) -> None:
         """Raise `UnsuitableTable` if a row policy (a filter that the server adds to every query) could fail on a row.
 
-        Also raised if this login (the database user) may not list policies, because they could then not be checked.
-        `table` is the table's name, and `definition` its entry in the catalogue.
+        The failure would reveal values of the row. Also raised if this login (the database user) may not list policies,
+        because they could then not be checked. `table` is the table's name, and `definition` its entry in the
+        catalogue.
         """
         # chDB keeps users in its own configuration, which has no policies; nobody can create or list one there.
         if not self._has_policies:

@@ -95,8 +95,8 @@ class DuckDBTable(ABC):
 class DatabaseTable(DuckDBTable):
     """The table `table`, or a view of plain columns, of the DuckDB database file `path`, opened read-only.
 
-    Generated columns are left out, and views that compute anything are refused (definitions.py). DuckDB evaluates both
-    while it reads rows, so that one row could make every query fail.
+    Generated columns are left out, and views that compute anything are refused. DuckDB computes both while it reads
+    rows, so that one row could make a query fail, which would reveal values of the row.
     """
 
     attaches_file = True
@@ -110,9 +110,10 @@ class DatabaseTable(DuckDBTable):
         self._computed: tuple[str, ...] = ()
 
     def attach(self, connection: "duckdb.DuckDBPyConnection") -> None:
-        """Attach the database file to `connection`, and check that the table exists and that reading it cannot fail.
+        """Attach the database file to `connection`, and check that the table exists and is no view that computes.
 
-        Raises: `UnsuitableTable` if there is no such table, or if it is a view that computes values.
+        A view that computes values could fail on a row, which would reveal the row's values.
+        Raises: `UnsuitableTable` if there is no such table, or if it is such a view.
         """
         connection.execute(f"ATTACH IF NOT EXISTS {sql_text(str(self._path))} AS {quoted(self._catalog)} (READ_ONLY)")
         tables = connection.execute(
@@ -308,8 +309,8 @@ def _missing(path: Path, table: str, tables: Sequence[str]) -> UnsuitableTable:
 class JoinedTable(DuckDBTable):
     """The join of a private table (the first of `tables`) with the other tables, by `joins`, on DuckDB.
 
-    `user` is the user column. Every column of a CSV file is text. So if a key column of a public table is text, its
-    cells are converted to the type of the column that the key is compared with.
+    `user` is the user column. In a CSV file every column is text, so a key column of a public table is converted, if it
+    is text, to the type of the column with which it is compared.
     """
 
     def __init__(self, tables: Sequence[NamedTable[DuckDBTable]], joins: Sequence[Join], user: str) -> None:
@@ -327,8 +328,9 @@ class JoinedTable(DuckDBTable):
         self._version = ""
 
     def attach(self, connection: "duckdb.DuckDBPyConnection") -> None:
-        """Attach every table of the join to `connection`, and check that the join is allowed (joins.py).
+        """Attach every table of the join to `connection`, and check that the join is allowed.
 
+        A join is allowed if every joined row belongs to one user, and if the types of its keys can be compared.
         Raises: `InvalidParameter` or `UnknownColumn` if the join is not allowed.
         """
         parts: list[JoinInput] = []
@@ -443,9 +445,10 @@ class SqliteTable(DuckDBTable):
         self._table = table
 
     def attach(self, connection: "duckdb.DuckDBPyConnection") -> None:
-        """Check that the SQLite table exists and that reading it cannot fail; `connection` is not used.
+        """Check that the SQLite table exists and is no view that computes values; `connection` is not used.
 
-        Raises: `UnsuitableTable` if there is no such table, or if it is a view that computes values.
+        Such a view could fail on a row, which would reveal the row's values.
+        Raises: `UnsuitableTable` if there is no such table, or if it is such a view.
         """
         del connection
         with closing(self._open()) as source:
@@ -466,7 +469,8 @@ class SqliteTable(DuckDBTable):
 
         - `source` is the connection to the file.
         - `views` maps the name of each table to None, and the name of each view to its SQL.
-        - `schema` is the schema that a view's SQL states for `name`. It must be empty or main.
+        - `schema` is what stands before `name` in a view's SQL, "" or "main". Any other schema is not in this file, and
+          gives None.
 
         Every type is given as integer, because types do not matter here: SQLite can compare any constant with any
         column.

@@ -169,9 +169,10 @@ def find_table(connection: psycopg.Connection[Any], table: str) -> Relation:
     """Return the `Relation` (SQL text and columns) of a table or view, looked up through `connection`.
 
     `table` is the name, in upper and lower case as the server stores it, with or without a schema. Virtual columns are
-    left out, because the server computes them while it reads rows and could fail on a row.
+    left out, because the server computes them while it reads rows: the computation could fail on a row and so reveal
+    its values.
 
-    Raises: `UnsuitableTable` if there is no such table, or if one row could make reading it fail (definitions.py).
+    Raises: `UnsuitableTable` if there is no such table, or if reading its stored columns could fail as well.
     """
     quoted = quoted_table(table)
     row = connection.execute(_RELATION, {"name": quoted}).fetchone()

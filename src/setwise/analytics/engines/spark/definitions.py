@@ -48,10 +48,10 @@ _REMEDY = "write it to Parquet, and give the path"
 
 
 def check_frame(frame: DataFrame, source: str) -> None:
-    """Raise `UnsuitableTable` if the data frame `frame` computes or converts values, which could fail on a row.
+    """Raise `UnsuitableTable` if the data frame `frame` computes or converts values.
 
-    A frame over stored tables is also refused if Spark would convert their files' rows (see `_check_storage`). `source`
-    names the frame in the message.
+    That could fail on a row, and the failure would reveal values of the row. A frame over stored tables is also refused
+    if Spark would convert values of their files (see `_check_storage`). `source` names the frame in the message.
     """
     for node in _tree(frame._jdf.queryExecution().analyzed()):
         name = _class_name(node)
@@ -65,12 +65,12 @@ def check_frame(frame: DataFrame, source: str) -> None:
 
 
 def _check_storage(session: SparkSession, leaf: Any, name: str, source: str) -> None:  # noqa: ANN401 - an object of Java
-    """Raise `UnsuitableTable` if Spark converts rows of a stored table while it reads them, which could fail on a row.
+    """Raise `UnsuitableTable` if Spark converts values of a stored table while it reads them.
 
-    Delta and Iceberg tables are accepted. A Parquet table is accepted if its files have the types that the table
-    declares, and no timestamps in milliseconds. All other formats are refused. `session` is the Spark session, and
-    `leaf` the node of a query plan that reads the table. `name` is the Java class of this node, and `source` the
-    table's name for messages.
+    A conversion could fail on a value, and the failure would reveal it. Delta and Iceberg tables are accepted. A
+    Parquet table is accepted if its files have the types that the table declares, and no timestamps in milliseconds.
+    All other formats are refused. `session` is the Spark session, and `leaf` the node of a query plan that reads the
+    table. `name` is the Java class of this node, and `source` the table's name for messages.
     """
     stored = str(leaf.table().getClass().getName() if name == "DataSourceV2Relation" else leaf.relation().getClass())
     if name == "LogicalRelation" and stored.endswith("HadoopFsRelation"):

@@ -102,9 +102,10 @@ def _scalar_select(node: exp.Expr) -> exp.Expr | None:
 
 
 def _scalar_selects(node: exp.Expr) -> list[exp.Expr] | None:
-    """Return the SELECTs of the scalar subqueries in `node`, if each of them only reads one statistic; otherwise None.
+    """Return the SELECTs of the scalar subqueries in `node`; None if a subquery does more than read one statistic.
 
-    `node` is an expression over released (noisy) rows, and a statistic is one of their columns.
+    `node` is an expression over released (noisy) rows, and a statistic is one of their columns. The list is empty if
+    there are no subqueries.
     """
     subqueries = [each for each in _outside_subqueries(node) if isinstance(each, exp.Subquery | exp.Select)]
     selects = [select for each in subqueries if (select := _scalar_select(each)) is not None]

@@ -25,9 +25,10 @@ ReadExpression = Callable[[exp.Expr], RowExpression]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FromClause:
-    """The tables that a SELECT reads, and the joins between them.
+    """The tables that a SELECT reads, and how they are joined.
 
     - `tables` maps each table's alias (its name if it has no alias) to its name, in the order of FROM.
+    - `joins` has one join for each table but the first.
     - `left_keys` maps (alias, column), in lower case, to a key column that the SELECT reads from a table joined by LEFT
       JOIN. Such a column is null in rows without a match.
     """

@@ -108,7 +108,7 @@ def _left_conditions(
     scope: Scope,
     read: Callable[[exp.Expr], RowExpression],
 ) -> tuple[Derivation, list[KeyPair]]:
-    """Return (rows, keys) that express `conditions`, the conditions in ON of a LEFT JOIN that are not equalities.
+    """Return (rows, keys): how a LEFT JOIN applies `conditions`, those in its ON that are not equalities.
 
     A condition on the joined `rows` becomes a step that keeps only some of these rows. A condition on the earlier rows
     (those to which `rows` are joined) becomes a key of the join, a pair of values that are equal only if the condition
@@ -203,10 +203,11 @@ def _is_joined(node: exp.Expr, alias: str, scope: Scope, columns: Sequence[str] 
 def _equal_sides(
     node: exp.Expr, is_inner: Callable[[exp.Expr], bool | None], kinds: tuple[type[exp.Expr], ...] = (exp.EQ,)
 ) -> tuple[exp.Expr, exp.Expr] | None:
-    """Return (outer side, inner side) of the comparison `node`: one side reads only outer rows, the other inner rows.
+    """Return (outer side, inner side) of the comparison `node` of outer rows with rows of a subquery or joined table.
 
-    The inner rows are those of a subquery or joined table. `is_inner` says whether a column belongs to them. `kinds`
-    are the classes of comparisons that are accepted, such as `exp.EQ`. Returns None if `node` is anything else.
+    One side must read only outer rows, and the other only the inner ones, those of the subquery or joined table.
+    `is_inner` says whether a column belongs to the inner rows. `kinds` are the classes of comparisons that are
+    accepted, such as `exp.EQ`. Returns None if `node` is anything else.
     """
     if type(node) not in kinds:
         return None

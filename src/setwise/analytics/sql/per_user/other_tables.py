@@ -56,10 +56,10 @@ def name_table(join: exp.Expr, rows: SelectSource) -> None:
 def join_subquery(
     subquery: UserSubquery, rows: SelectSource, tables: Mapping[str, str], user: str, number: int
 ) -> tuple[Join, exp.Expr]:
-    """Return (join, syntax node) that together replace `subquery`, which reads a private table beside the outer one.
+    """Return (join, syntax node) that together replace `subquery`, which reads another private table than the SELECT.
 
-    The subquery is about the user of each outer row. The join adds columns with its result, from which the node
-    computes the subquery's value.
+    The subquery is about the user of each row of the SELECT around it (an outer row). The join adds columns with its
+    result, from which the node computes the subquery's value.
     - `rows` are the rows of the subquery, with at most one row per user and values of its keys.
     - `tables` maps the aliases of the outer SELECT to names of tables, and `user` is the user column.
     - `number` makes the names of the added columns unique in the statement.
@@ -90,7 +90,7 @@ def join_subquery(
 
 
 def beside(base: SelectSource, rows: SelectSource, user: str, number: int) -> tuple[SelectSource, SelectSource]:
-    """Return (`base`, `rows`), rewritten so that both are computed from one table and can be joined.
+    """Return (`base`, `rows`), rewritten so that both are computed from one table, as a join of users' rows needs.
 
     - `base` are the rows of a subquery over one private table, and `rows` the rows of a subquery over another private
       table.
@@ -179,7 +179,10 @@ def _others(rows: SelectSource, user: str) -> Sequence[str]:
 
 
 def _check_one_table(rows: SelectSource) -> None:
-    """Raise `InvalidParameter` unless `rows` are computed from one table, without joins and released numbers."""
+    """Raise `InvalidParameter` unless `rows` are computed from one table alone.
+
+    Joins of other tables are refused, and expressions with a noisy number that another part of the statement releases.
+    """
     if rows.joins:
         raise unsupported(
             f"a subquery over {rows.table} that joins other tables, beside another private table",
