@@ -149,7 +149,7 @@ def with_filter(aggregation: Aggregation, where: Filter | None, schema: Schema) 
     The copy is checked against `schema`, the columns of the table. If `aggregation` itself has passed `check_suitable`
     for this schema, a new filter is the only part that is checked, because nothing else has changed.
 
-    Raises: the errors of `check_suitable`.
+    Raises: `UnknownColumn`, `UnsuitableTable` or `InvalidParameter` if the copy does not suit the columns.
     """
     filtered = replace(aggregation, where=where)
     if where is not None and aggregation.suitable_for == schema:

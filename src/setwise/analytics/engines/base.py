@@ -227,8 +227,8 @@ class Engine(ABC):
     def user_groups(self, aggregation: Aggregation) -> "pa.Table":
         """Return an Arrow table with one row for each user and each group of `aggregation` in which the user has a row.
 
-        Columns are u (the user as text), g0, g1, ... (labels). Contributions are not bounded. The rows are as private
-        as the table.
+        Columns are u (the user as text), g0, g1, ... (labels). A user may be in any number of groups. The rows are as
+        private as the table.
 
         Raises: `UnsuitableTable` for a prepared dataset, whose stored ranks do not distinguish users.
         """

@@ -159,7 +159,7 @@ class DerivedTable:
         return f"({rows} SELECT * FROM {self._statement(_SOURCE_ROWS, source)}) AS derived"
 
     def _statement(self, relation: str, source: Schema, longest: int | None = None) -> str:
-        """Return the SQL text of the derived table, to stand after FROM, without materialising its source.
+        """Return the SQL text of the derived table, to stand after FROM; it may read its source more than once.
 
         `relation` is the SQL text of the source table, and `source` are its columns.
         Raises: `InvalidParameter` if the text is longer than `longest` characters; None allows any length.

@@ -487,10 +487,10 @@ def apply_description(
 ) -> tuple[Mapping[str, Kind], CsvOptions]:
     """Return (types, options): the column types and CSV options with which `source` is to be read.
 
-    They come from the description file of `source` (FILE.toml beside its first file or lake folder), and types in
-    `types` override the file's. If there is no such file, or if `csv` sets any option, `types` and `csv` are returned
-    unchanged.
-    Raises: the errors of `read_description`.
+    They come from the description file of `source` (FILE.toml beside its first file or lake folder). For a column that
+    `types` names, the type in `types` is taken. If there is no description file, or if `csv` sets any option, `types`
+    and `csv` are returned unchanged.
+    Raises: `InvalidParameter` if the description file cannot be read, or has an unknown key or a wrong value.
     """
     if csv != CsvOptions() or not isinstance(source, str | Path) or "://" in str(source):
         return types, csv

@@ -120,7 +120,7 @@ class Relation:
 
     - `rows` is the approximate number of rows, or None if metadata does not state it.
     - `manifest` describes a prepared dataset (a stored random ranking of each user's groups). None for other tables.
-    - `origin` is the name under which a table can be found again. None for joins and derived tables.
+    - `origin` is the name of the table, by which its changes are later noticed. None for joins and derived tables.
     """
 
     text: str
@@ -289,7 +289,8 @@ class JoinedTables:
 
         The earlier table is given by its position. `place` is the position of the joined table, and `user` the name of
         the user column.
-        Raises: `InvalidParameter` or `UnknownColumn` if the join is not allowed.
+        Raises: `InvalidParameter` or `UnknownColumn` if a joined row could belong to two users, a key cannot be
+        compared with its other side, or a column is missing.
         """
         part = self._parts[place]
         if not part.private and user.lower() in map(str.lower, part.schema.names):
@@ -398,7 +399,8 @@ class ServerJoin:
 
         `find_table` returns the relation of a table by its name, and `dialect` writes the SQL of the server.
         Raises: `UnsuitableTable` if one of the tables is a prepared dataset, which has a random ranking of users'
-        groups but no rows of users; `InvalidParameter` or `UnknownColumn` if the join is not allowed.
+        groups but no rows of users; `InvalidParameter` or `UnknownColumn` if a joined row could belong to two users, or
+        if keys cannot be compared.
         """
         relations = [find_table(each.table) for each in self.tables]
         if any(each.manifest is not None for each in relations):

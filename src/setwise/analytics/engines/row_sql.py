@@ -198,8 +198,8 @@ class _Compiler:
     def _constant(self, value: object) -> Value:
         """Return the SQL and the type of the constant `value`: a truth value, number, date or text.
 
-        Raises: `InvalidParameter` for a number beyond `LARGEST`, for a time (which may only be compared with a column)
-        and for values of other types.
+        Raises: `InvalidParameter` for a number of absolute value above `LARGEST` (1e150), for a time (which may only be
+        compared with a column) and for values of other types.
         """
         match value:
             case bool():

@@ -199,8 +199,8 @@ class CoreBuilder:
     def _where(self) -> str | None:
         """Return the conditions of WHERE as text of the filter language, which compares columns with constants.
 
-        Conditions that this language cannot state are added to `_conditions`, as row expressions (values computed from
-        each row). Returns None if no condition is left for the text.
+        Conditions that this language cannot state become row expressions (values computed from each row), which
+        `_derived_rows` later applies. Returns None if no condition is left for the text.
         """
         texts = []
         parts = conjunction(self._select.args.get("where"))
@@ -264,7 +264,7 @@ class CoreBuilder:
         """Return the private rows that the query aggregates: `source` with further conditions and computed columns.
 
         The conditions are those of WHERE that the filter language (comparisons of columns with constants) cannot state.
-        The columns are those that `_compute` added.
+        The columns are arguments of aggregates and group keys that are expressions, such as x + y.
         """
         source = self._source
         steps: list[KeepRows | AddColumns] = [KeepRows(each) for each in self._conditions]

@@ -364,7 +364,7 @@ class StatementReader:
         results: Sequence[_Result | None],
         known: Mapping[str, _Result],
     ) -> _Free:
-        """Return the SELECT `select`, which reads no private rows, with its subqueries converted in place.
+        """Return `select`, which reads no private rows, with its subqueries changed in place to read none either.
 
         - `tables` are the nodes of FROM and JOIN.
         - `results` are the tables that these stand for (None after an error).

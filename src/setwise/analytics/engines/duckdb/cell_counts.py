@@ -42,7 +42,8 @@ class CellCount:
 class TableCount:
     """Exact counts (no noise) of a table: its number of `rows`, and the counts of its `columns`.
 
-    `users` is the number of distinct users, as the user column is read, or None if no user column was given.
+    `users` is the number of distinct values of the user column, converted to the type as which the column is read. It
+    is None if no user column was given.
     """
 
     rows: int

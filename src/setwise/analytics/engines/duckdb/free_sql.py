@@ -97,7 +97,7 @@ def check_shell(
 def run_scalar(statement: str, public: "Mapping[str, pa.Table]") -> ShellValue:
     """Run the SQL `statement`, a SELECT of one column over the `public` tables, and return the value of its only row.
 
-    The value is NULL if there is no row, as in SQL. The limits of `run_shell` apply.
+    The value is NULL if there is no row, as in SQL.
     Raises: `InvalidParameter`, with DuckDB's own message, if the statement fails, takes too long or has several rows.
     """
     with _INSTANCES.borrow() as cursor:

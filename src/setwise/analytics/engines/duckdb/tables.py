@@ -38,8 +38,8 @@ class DuckDBTable(ABC):
     """A table that DuckDB reads in place, or through Arrow from an object store.
 
     - `files` are the only files that may be read.
-    - `origin` is the path or glob by which later changes of the table are noticed. None if they cannot be, as for a
-      table in memory.
+    - `origin` is the path or glob of the files, by whose digest later changes of the table are noticed. None if they
+      cannot be, as for a table in memory.
     - `columnar` says whether one or two columns can be read again cheaply, without reading the others.
     - `attaches_file` says whether DuckDB itself holds a database file open while the table is attached.
     """

@@ -196,8 +196,8 @@ def find_table(connection: psycopg.Connection[Any], table: str) -> Relation:
 def find_join(connection: psycopg.Connection[Any], join: ServerJoin) -> Relation:
     """Return `join`, a join of tables of the server behind `connection`, as one `Relation` (SQL text and columns).
 
-    Raises: `UnsuitableTable` if a column of the join has a name that is too long for PostgreSQL, and the errors of
-    `ServerJoin.look_up`.
+    Raises: `UnsuitableTable` if a column of the join has a name that is too long for PostgreSQL, or if a table cannot
+    be joined; `InvalidParameter` or `UnknownColumn` if the join is not allowed.
     """
     relation = join.look_up(partial(find_table, connection), PostgresqlDialect())
     for column in relation.schema.names:

@@ -165,7 +165,7 @@ def joined_tables(
     `joins` are the joins of the other tables, in order, and `user` is the user column.
 
     Raises: `UnsuitableTable` for a prepared dataset, which has a random ranking of users' groups but no rows of users;
-    `InvalidParameter` or `UnknownColumn` for a join that is not allowed.
+    `InvalidParameter` or `UnknownColumn` if a joined row could belong to two users, or if keys cannot be compared.
     """
     opened: list[SparkTable] = []
     parts: list[JoinInput] = []

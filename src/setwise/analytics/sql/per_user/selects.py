@@ -124,7 +124,7 @@ class PerUserReader:
         )
 
     def _unique_by(self, steps: Sequence[Step]) -> frozenset[str] | None:
-        """Return columns of the derived table that together tell the rows of one user apart; None if none are known.
+        """Return columns of the derived table in which no two rows of one user are equal; None if none are known.
 
         `steps` are the operations that compute the derived table from the private rows. For example, after GROUP BY
         user, a, b these are the columns a and b. An empty set says that every user has at most one row.
@@ -405,7 +405,7 @@ _PER_USER = "write COUNT, COUNT(DISTINCT x), COUNTIF, SUM, AVG, MIN or MAX"
 
 
 def _numbered_by(step: AddWindows) -> frozenset[str] | None:
-    """Return columns that together tell any two rows of one user apart, because `step` adds a row number.
+    """Return columns in which no two rows of one user are equal, because `step` numbers each user's rows.
 
     They are the columns in PARTITION BY of the first ROW_NUMBER, and the column with the row number. None if `step` has
     no ROW_NUMBER that is partitioned by plain columns.
