@@ -72,7 +72,7 @@ class Join:
         return self.table if self.alias is None else self.alias
 
     def to_record(self) -> dict[str, object]:
-        """Return the join as a dictionary, part of the text by which a repeated request is recognised and not charged.
+        """Return the join as a dictionary, part of the text by which a repeated request is known and charged once.
 
         Equal joins have equal dictionaries. Optional fields that are not set are left out, so that the texts that older
         versions stored stay valid.

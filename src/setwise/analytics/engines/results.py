@@ -98,9 +98,9 @@ def arrow_group_weights(result: "pa.Table", aggregation: Aggregation) -> GroupWe
 class CellCounts(Mapping[Label, NDArray[np.int64]]):
     """A mapping from a group's label to an array with, for each integer, the number of users in the group who add it.
 
-    The integers are those that one measure (a number that each user adds to a group) can give: entry c of an array is
-    about c plus the measure's least integer. If users divide votes among integers (`Measure.weight`), the entry is the
-    number of votes. An array is computed from a query's result when its group is looked up.
+    The integers are those that one measure (a number that each user adds to a group) can give: entry c of an array
+    belongs to the integer c + `Measure.least`. If users divide votes among integers (`Measure.weight`), the entry is
+    the number of votes for it. An array is computed from a query's result when its group is looked up.
 
     - `groups` maps each label to the number of its group.
     - `places`, `cells` and `users` have one element per row of the result: the number of the group, the entry of the

@@ -71,7 +71,7 @@ _UPPER, _LOWER = "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz"
 class Value:
     """The SQL of a row expression (a value computed from one row): its text `sql`, and the type of the value, `kind`.
 
-    `tiny` says that the value may be between 0 and 1e-150 (`SMALLEST`) in size. Its products could underflow.
+    `tiny` says that its absolute value may be between 0 and 1e-150 (`SMALLEST`). Products of it could underflow.
     """
 
     sql: str

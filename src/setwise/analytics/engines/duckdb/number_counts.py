@@ -55,11 +55,13 @@ def far_numbers(
     - `names` are the columns. A name that is no column, and a column without numbers, is ignored.
     - `kinds` has the types as which columns of text are read, by name, and `grammar` says how their cells are written.
 
-    Only the first 200,000 rows are read, and only the 50 most frequent numbers except 0 are examined. A number repeats
-    often if it is in at least 0.2% of the cells, and in at least 5. Its others are all different numbers, at least 5,
-    apart from frequent numbers of nines such as -999 and 99. With low and high for the least and the greatest other, it
-    lies far if its distance from this range is greater than high - low. For a number of nines, which people choose as a
-    code, a twentieth of this suffices if it is three times as frequent as an average other number.
+    Only the first 200,000 rows are read, and only the 50 most frequent numbers except 0 are examined.
+    - A number repeats often if it is in at least 0.2% of the cells, and in at least 5.
+    - It is compared with the other numbers of the column, of which at least 5 must be different. Frequent numbers of
+      nines, such as -999 and 99, are left out of these.
+    - It lies far from the others, which range from low to high, if its distance from this range is greater than high -
+      low. For a number of nines, which people choose as a code, a twentieth of this distance suffices if it is three
+      times as frequent as an average other number.
     """
     found = []
     with scanning(table) as connection:

@@ -120,7 +120,7 @@ def _check_relation(
 
 
 def _is_plain_view(connection: psycopg.Connection[Any], tree: str) -> bool:
-    """Return whether a view is one SELECT of tables and joins, without LIMIT, that raises an error for no rows.
+    """Return whether a view is one SELECT of tables and joins, without LIMIT, and no row can make it fail.
 
     `tree` is PostgreSQL's parsed form of the view's query, as the catalogue, which `connection` reads, stores it.
     """
