@@ -143,7 +143,7 @@ class PrivateAnswer(Exportable):
     - `epsilon` is a certified interval for the cost at `delta`. The upper end is the promise. It holds for analysts
       who, after seeing answers, choose only what `interaction` allows.
     - `method` names the computation of `epsilon`, and `statement` the theorem behind it.
-    - `spent` lists the mechanisms that really ran, as guarantees with counts.
+    - `spent` lists the mechanisms that really ran, each as a privacy guarantee and a number of runs.
     - `complete` is True if no item that the question asked for can be missing.
     - `reason` says why the list of items ends where it does, and `hint` which parameters would have shown more items.
     - `interval_note` says what the intervals promise at `confidence`.
@@ -151,7 +151,7 @@ class PrivateAnswer(Exportable):
       delta; otherwise None.
     - `groups` names the group columns if there are several; otherwise empty.
     - `statistics` names the estimates of each item; empty if an item has a single count.
-    - `found` has the results of private searches, such as bounds, by name.
+    - `found` has what private searches found, such as the clipping bounds [0, 120] under the column name "age".
     - `left_out` says which rows the numbers do not include because contributions are bounded.
     - `brief` is a shorter version of `left_out`, in one sentence.
     - `hidden` says which groups may be missing.
@@ -433,7 +433,7 @@ class PrivateAnswer(Exportable):
     def cost(self) -> tuple[float, float]:
         """The (epsilon, delta) of this answer by itself, which every text states as its cost and its promise.
 
-        If an account pays for a question with an (epsilon, delta) of its own, it is the cost at the question's delta.
+        It is `alone` (the cost at the question's own delta) if an account pays and the question states an epsilon.
         Otherwise it is the upper end of the certified `epsilon`, at `delta`.
         """
         return self.alone or (self.epsilon.upper, self.delta)

@@ -61,12 +61,12 @@ def with_defaults(
     - `kind` is the name of the question's shape, such as "mean".
     - `words` are its parameters by name, and `spent` is its budget.
     - `declared` has the bounds of the catalog (the data holder's file of declared tables). Clipping bounds that neither
-      the question nor the catalog states become "auto": a private search finds them. For questions over rows, and for
-      distinct values, the limit on a user's rows is also taken from the catalog.
-    - `terms` are the terms of the account that pays; None if no account pays.
+      the question nor the catalog states become "auto": a private search finds them. For a variance, a standard
+      deviation or a number of distinct values, the limit on a user's rows is also taken from the catalog.
+    - `terms` has the budget and the limits of the account that pays, on which the delta depends; None without account.
 
-    If the budget is neither an epsilon nor an accuracy, but a list of an account's registered guarantees, only that
-    limit on rows is filled in, because a search for bounds is paid from an epsilon.
+    If the budget is neither an epsilon nor an accuracy, but a list of an account's registered guarantees, only the
+    limit on a user's rows is filled in, because a search for bounds is paid from an epsilon.
     """
     filled = dict(words)
     if kind in STATISTICS and STATISTICS[kind].over_rows and words.get("per_user") is None:
@@ -135,8 +135,8 @@ class Askable(ABC):
         - `item` is the column, or the columns, whose values are the items.
         - The number of an item is its users if `per_item` and `value` are None. With `per_item` alone it is the item's
           rows, at most `per_item` of each user.
-        - With `value`, a column of integers, it is the sum of this column; each user adds 0 to `per_item` (None: the
-          dataset's bound, or 1).
+        - With `value`, a column of integers, it is the sum of this column. Each user adds at least 0 and at most
+          `per_item`; None takes the bound that a service states for its dataset, or else 1.
         - `key`: asking again under the same key returns the same answer at no cost. None is a new question.
         - `words` state the groups (see `Grouping`) and the budget (see `BudgetWords`).
         """
@@ -157,8 +157,8 @@ class Askable(ABC):
           with few users are left out.
         - The number of an item is its users if `per_item` and `value` are None. With `per_item` alone it is the item's
           rows, at most `per_item` of each user.
-        - With `value`, a column of integers, it is the sum of this column; each user adds 0 to `per_item` (None: the
-          dataset's bound, or 1).
+        - With `value`, a column of integers, it is the sum of this column. Each user adds at least 0 and at most
+          `per_item`; None takes the bound that a service states for its dataset, or else 1.
         - `key`: asking again under the same key returns the same answer at no cost. None is a new question.
         - `words` state the groups (see `Grouping`) and the budget (see `BudgetWords`). If `contributions` is left out
           for items that are not public, a session finds it privately with a tenth of epsilon, and a service takes the
@@ -261,7 +261,8 @@ class Askable(ABC):
         """Return quantiles of the column `value` at the levels `at`, such as 0.5 for the median.
 
         All users have equal weight; the weight of a user is divided evenly among the user's rows.
-        - The exponential mechanism selects one of low, low + step, .., high. A `step` of None takes a default.
+        - The exponential mechanism selects one of low, low + step, .., high. A `step` of None is a thousandth of
+          high - low, but a whole number for a column of integers (1 if the bounds are at most 10,000 apart).
         - `at` is a level between 0 and 1, or a list of levels for one quantile each.
         - `bounds="auto"` finds `low` and `high` privately with a tenth of epsilon.
         - `item` is a column, or several, for the quantiles of each of its values.

@@ -29,9 +29,9 @@ _DEFAULT_QUESTIONS = 10
 def default_delta(terms: "Terms | None") -> float:
     """Return the delta of a question that needs a delta and states none.
 
-    It is `DEFAULT_DELTA`, or a tenth of the account's limit on failure probability if that is less, so that ten such
-    questions stay within the limit. `terms` are the terms of the account that pays (its budget and limits); None if no
-    account pays.
+    It is `DEFAULT_DELTA` or, if that is less, a tenth of the probability with which the account's mechanisms may fail
+    outright (reveal everything), so that ten such questions can be paid for. `terms` has the budget and the limits of
+    the account that pays; None if no account pays.
     """
     if terms is None or terms.totals is None or not terms.totals.failure:
         return DEFAULT_DELTA

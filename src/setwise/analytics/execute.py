@@ -72,22 +72,22 @@ class Reader(Protocol):
     def histogram(self, aggregation: Aggregation) -> Histogram:
         """Return the exact count of every group whose count is positive; no noise is added here.
 
-        `aggregation` names the columns, and bounds how much one user adds, and to how many groups.
+        `aggregation` states the columns, the most that one user adds to a group, and the most groups of one user.
         """
         ...
 
     def top(self, aggregation: Aggregation, most: int) -> Histogram:
         """Return the `most` groups with the highest exact counts, highest first; equal counts are ordered by label.
 
-        `aggregation` names the columns, and bounds how much one user adds, and to how many groups.
+        `aggregation` states the columns, the most that one user adds to a group, and the most groups of one user.
         """
         ...
 
     def statistics(self, aggregation: Aggregation) -> GroupTable:
         """Return the exact numbers of every group: its users, and for each measure the sum of what users add.
 
-        A measure (`Measure`) is a whole number that each user adds to a group. `aggregation` names the columns, and
-        bounds to how many groups one user adds.
+        A measure (`Measure`) is a whole number that each user adds to a group. `aggregation` states the columns, the
+        measures, and the most groups to which one user adds.
         """
         ...
 
@@ -135,8 +135,8 @@ def execute(
 
     Ensures: no row is read before the charge is stored. Mechanisms that were charged but not run are refunded to the
     account, if it registered them in advance.
-    Raises: the errors of `payer.charge`; after the charge, the errors of the engine (`EngineFailed`, `UnsuitableTable`,
-    `UnknownColumn`), `StoreFailed` or `AnswerWithheld`, and nothing else.
+    Raises: what `payer.charge` raises, such as `BudgetExhausted`; after the charge, the errors of the engine
+    (`EngineFailed`, `UnsuitableTable`, `UnknownColumn`), `StoreFailed` or `AnswerWithheld`, and nothing else.
     """
 
     def compute(receipt: Receipt, failures: _EngineFailures) -> tuple[PrivateAnswer, tuple[Use, ...]]:
@@ -235,7 +235,7 @@ def _charge_and_settle(
     """Charge `uses` to `payer`, call `compute` for the answer, and store the answer or a refusal under `key`.
 
     - The result is (text of the stored answer, whether it was stored before).
-    - `uses` are the mechanisms to be run, as guarantees with counts.
+    - `uses` are the mechanisms to be run, each as a privacy guarantee and a number of runs.
     - `request` is the text that identifies the request.
     - `compute` takes the receipt of the charge, reads rows, and returns the answer and the refund.
     - `searches` keeps noisy results that were drawn for this charge. They are dropped once the outcome is stored,
@@ -259,8 +259,8 @@ def _charge_and_settle(
 def _run_to_outcome(receipt: Receipt, compute: ComputeAnswer) -> tuple[str, tuple[Use, ...]]:
     """Call `compute` for the answer to the charge `receipt`; return (text to be stored, refund).
 
-    The text is the answer or a refusal. The refund has the mechanisms that were charged but not run, as guarantees with
-    counts.
+    The text is the answer or a refusal. The refund has the mechanisms that were charged but not run, each as a
+    privacy guarantee and a number of runs.
     Raises: errors of an engine, and nothing else. Any other error may depend on private rows, so it is not raised, and
     the text is a refusal.
     """

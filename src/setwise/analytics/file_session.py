@@ -106,9 +106,9 @@ class FileSession(Session):
     def _may_read(self, name: str | None, before: Kind | None, kind: Kind) -> bool:
         """Return whether a question that could not be planned may be tried again with the column `name` read as `kind`.
 
-        - It may not if `name` is the user column, a column with a declared type, or None (a column that no file has).
-        - `before` is the kind that an earlier attempt at the same question set, or None. A kind that was set may only
-          change from float to integer, so that the attempts come to an end.
+        - It may not if `name` is the user column, a column with a declared type, or None (no file has the column).
+        - `before` is the kind as which an earlier attempt at the same question read the column; None if there was none.
+          A kind may be changed only once, from float to integer, so that the attempts come to an end.
         """
         is_free = name is not None and name not in self._fixed
         return is_free and (before is None or (before, kind) == (Kind.FLOAT, Kind.INTEGER))

@@ -105,8 +105,8 @@ def open(  # noqa: A001 - it is called as setwise.open
     - `public` and `private` are other tables, by name, on the same engine, which SQL and `Session.join` may join to
       this one. Public tables say nothing about users, and private tables have the same user column.
     - `memory` is DuckDB's memory limit, as in "4GiB".
-    - `catalog` says where tables are, their user columns, how they are read, and which bounds SQL may use. Other
-      arguments override it.
+    - `catalog` is a file that says where tables are, their user columns, how they are read, and the bounds on values
+      and rows that a question takes if it states none. Other arguments override it.
 
     What is protected and who pays:
 
@@ -276,8 +276,9 @@ def _header_advice(location: Location) -> str:
 def _session_with(types: Mapping[str, Kind], open_joined: Callable[..., Engine], words: Mapping[str, Any]) -> Session:
     """Return a session on a file whose text columns are read as `types`, a mapping from columns to kinds.
 
-    `open_joined(types=types)` opens the file's table and returns the engine that reads it. With more arguments, it
-    opens this table joined to others. `words` are the other keyword arguments of `Session`.
+    `open_joined(types=types)` opens the file's table and returns the engine that reads it. For a question that joins
+    tables, the session calls `open_joined(name, joins, derivation, types=types)`, which returns the engine that reads
+    the joined rows. `words` are the other keyword arguments of `Session`.
     """
     return Session(open_joined(types=types), types=types, open_joined=partial(open_joined, types=types), **words)
 

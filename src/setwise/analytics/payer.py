@@ -38,16 +38,17 @@ class Payer(Protocol):
     def charge(self, uses: Sequence[Use], *, key: str, request: str) -> Receipt:
         """Charge `uses` durably for the request text `request` under the idempotency key `key`, and return the receipt.
 
-        `uses` are the mechanisms that a question runs, as guarantees with counts. If the key was charged before for the
-        same request, nothing more is charged, and the receipt may hold the stored answer.
+        `uses` are the mechanisms that a question runs, each as a privacy guarantee and a number of runs. If the key was
+        charged before for the same request, nothing more is charged, and the receipt may hold the stored answer.
         """
         ...
 
     def settle(self, receipt: Receipt, *, answer: str, returned: Sequence[Use] = ()) -> str:
         """Store `answer` for the charge of `receipt`, refund the mechanisms in `returned`, and return the stored text.
 
-        `returned` are the mechanisms that were charged but not run, as guarantees with counts. Only the returned text
-        may be shown: it differs from `answer` if another attempt stored its answer first.
+        Each of `returned`, the mechanisms that were charged but not run, is a privacy guarantee and a number of runs.
+        Only the text that is returned may be shown: it differs from `answer` if another attempt stored its answer
+        first.
         """
         ...
 
@@ -62,16 +63,18 @@ class AccountPayer(Payer, Protocol):
     def shortage(self, uses: Sequence[Use]) -> str | None:
         """Return in words what the account lacks to pay for `uses`, or None if it can pay; nothing is charged.
 
-        `uses` are mechanisms, as guarantees with counts, such as 25 mechanisms with pure DP of epsilon 0.1.
+        `uses` are mechanisms, each a privacy guarantee and a number of runs: for example 25 runs of pure DP with
+        epsilon 0.1.
         """
         ...
 
     def warning(self, uses: Sequence[Use]) -> str | None:
         """Return a warning if charging `uses` would end one of the two ways in which a dataset's accounts can pay.
 
-        The accounts on a dataset share a joint budget, which pays from a Gaussian budget (mu squared) or from a sum of
-        epsilons. A charge that only one of the two can pay ends the other for good, for all these accounts. The result
-        is None if the charge ends neither. `uses` are mechanisms, as guarantees with counts. Nothing is charged.
+        The accounts on a dataset share a joint budget, which can be spent in two ways: as a Gaussian budget (of which a
+        mechanism takes a mu squared, mu being sensitivity / noise) or as a sum of epsilons. A charge that fits only one
+        way ends the other way for good, for all these accounts. The result is None if the charge ends neither. `uses`
+        are mechanisms, each as a privacy guarantee and a number of runs. Nothing is charged.
         """
         ...
 
@@ -115,8 +118,8 @@ class OneOff:
     def charge(self, uses: Sequence[Use], total: tuple[float, float], *, key: str, request: str) -> Receipt:
         """Record `uses` and `total`, their (epsilon, delta), under `key` for the text `request`; return the receipt.
 
-        `uses` are the mechanisms that the question runs, as guarantees with counts. If the key was charged before,
-        nothing is charged, and the receipt has the stored answer, or None.
+        `uses` are the mechanisms that the question runs, each as a privacy guarantee and a number of runs. If the key
+        was charged before, nothing is charged, and the receipt has the stored answer, or None.
         Raises: `KeyConflict` if the key was used for another request or other uses.
         """
         with self._lock:
@@ -143,7 +146,7 @@ class OneOff:
 
     @property
     def spent(self) -> tuple[Use, ...]:
-        """The mechanisms of all questions so far, as privacy guarantees with counts; equal guarantees are one entry."""
+        """The mechanisms of all questions so far, as privacy guarantees and numbers of runs, each guarantee once."""
         return merged(use for charge in self._charges.values() for use in charge.receipt.uses)
 
     def guarantee(self, delta: float, claimed: Interaction) -> CertifiedBound:
@@ -231,9 +234,9 @@ def first_payable(
     - `budget` is the question's budget. A budget that names its noise, its mechanism or a wanted accuracy is tried
       alone.
     - `attempt` plans the question within a budget, charges it and returns its answer.
-    - `status` returns the status of the account that pays, and `uses_of` the mechanisms of the plan within a budget, as
-      guarantees with counts. From them `sparing_budget` chooses the noise to try first, which does not use up an
-      account fast. Without them, the noise that the planner prefers is tried first.
+    - `status` returns the status of the account that pays, and `uses_of` the mechanisms of the plan within a budget
+      (privacy guarantees and numbers of runs). From both, `sparing_budget` chooses the noise to try first: one that
+      does not use up the account fast. If they are left out, the noise that the planner prefers is tried first.
 
     Raises: the error of the first attempt if no attempt can be paid for.
     """
@@ -264,7 +267,8 @@ def payable_plan(
     none, it returns `plan(budget)`.
 
     - `plan` plans the question within a budget, and `can_pay` says whether the account can pay for a plan.
-    - `status` returns the status of the account, and `uses_of` the mechanisms of a plan, as guarantees with counts.
+    - `status` returns the status of the account, and `uses_of` the mechanisms of a plan (privacy guarantees and numbers
+      of runs); from both follows which noise is tried first.
     """
 
     def attempt(tried: AskedBudget) -> P:
@@ -290,18 +294,19 @@ def sparing_budget(
 ) -> AskedBudget:
     """Return `budget`, if possible with noise that lowers what the account has left by at most the question's epsilon.
 
-    An account pays from a Gaussian budget (mu squared) or from a sum of epsilons, and a charge that only one of the two
-    can pay ends the other. So the noise that the planner chooses for its accuracy can lower the epsilon that the
-    account has left by far more than the question's epsilon. The planner's noise, Laplace and Gaussian noise are tried
-    in this order. The first that takes at most the question's epsilon is chosen, or else the one that leaves the
+    Some accounts can be spent in two ways: as a Gaussian budget (in mu squared) or as a sum of epsilons. A charge that
+    fits only one way ends the other. So the noise that the planner chooses for its accuracy can lower the epsilon that
+    the account has left by far more than the question's epsilon. The planner's noise, Laplace and Gaussian noise are
+    tried in this order. The first that takes at most the question's epsilon is chosen, or else the one that leaves the
     account most. Gaussian noise takes the account's default delta if `budget` has none, because the account's promise
     has a delta in any case.
 
     - `status` returns the status of the account that pays; None if no account pays.
-    - `uses_of` plans the question within a budget, and returns its mechanisms as guarantees with counts.
+    - `uses_of` plans the question within a budget, and returns its mechanisms (guarantees and numbers of runs).
 
-    The result is `budget` unchanged if it names its noise, its mechanism or a wanted accuracy; if no account pays, or
-    one that pays in another way; if its epsilon is more than the account has left; and if no noise can be paid for.
+    The result is `budget` unchanged if it names its noise, its mechanism or a wanted accuracy; if no account pays; if
+    the account cannot be spent in these two ways (for example because it registered its guarantees in advance); if the
+    question's epsilon is more than the account has left; and if no noise can be paid for.
     """
     account = status() if _leaves_noise_open(budget) else None
     if account is None or not isinstance(budget, Total) or account.epsilon_left is None:
@@ -358,10 +363,10 @@ def suggest_budget(
 ) -> str | None:
     """Return a phrase with budgets close to `total` that `account` can still pay for, or None if none is found.
 
-    The phrase names the largest smaller epsilon that was found to fit, with two digits, and the parameters that ask for
-    Gaussian noise if this fits. An account that pays in mu squared pays less for Gaussian noise than for Laplace noise
-    with the same (epsilon, delta).
-    - `needed` are the mechanisms that were planned for `total`, as guarantees with counts.
+    The phrase names a smaller epsilon that fits (about the largest, with two digits) and, if the question fits with
+    Gaussian noise, the parameters that ask for this noise. An account with a Gaussian budget pays less for Gaussian
+    noise than for Laplace noise with the same (epsilon, delta).
+    - `needed` are the mechanisms that were planned for `total`, each as a privacy guarantee and a number of runs.
     - `fits` plans another budget and says whether the account can pay for it.
     - `in_json` writes the parameters as JSON fields, and not as keyword arguments of Python.
     """
@@ -383,7 +388,8 @@ def suggest_budget(
 def gaussian_alternative(total: Total, terms: Terms) -> Total | None:
     """Return the budget `total`, changed to ask for Gaussian noise; None if it asks for other noise or a mechanism.
 
-    Gaussian noise needs a delta: if `total` has the delta 0, it gets the default delta of an account with the `terms`.
+    Gaussian noise needs a delta: if `total` has the delta 0, it gets the default delta of the account that pays, whose
+    budget and limits are in `terms`.
     """
     if total.counts not in (CountNoise.BEST, CountNoise.LAPLACE) or total.mechanism is not None:
         return None
@@ -414,8 +420,8 @@ def _smaller(total: Total, needed: Sequence[Use], account: AccountPayer) -> Iter
 def _paid_share(needed: Sequence[Use], account: AccountPayer) -> float | None:
     """Return the largest factor f, at most 1, such that `account` can pay for `needed` with f times their epsilons.
 
-    `needed` are mechanisms, as guarantees with counts. The factor is found by bisection, to within 1%. None if the
-    account cannot pay even with `_LEAST`, the least factor that is tried.
+    `needed` are mechanisms, each a privacy guarantee and a number of runs. The factor is found by bisection, to within
+    1%. None if the account cannot pay even with `_LEAST`, the least factor that is tried.
     """
     low, high = math.log(_LEAST), 0.0
 

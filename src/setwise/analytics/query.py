@@ -152,8 +152,8 @@ class Query:
         - `item` is the column whose values are the items, or several columns.
         - Items are ranked by users if `per_item` and `value` are None. With `per_item` alone they are ranked by rows,
           at most `per_item` of each user.
-        - `value` is an integer column to rank by its sum; one user adds 0 to `per_item` (None: the dataset's bound, or
-          1).
+        - `value` is an integer column to rank by its sum. One user adds at least 0 and at most `per_item`; None takes
+          the bound that a service states for its dataset, or else 1.
         - `grouping` are the keyword arguments of `Grouping`.
         """
         statistics = (_ranking_statistic(value, per_item),)
@@ -168,7 +168,8 @@ class Query:
         - `item` is a column or several columns.
         - Users are counted if `per_item` and `value` are None. With `per_item` alone rows are counted, at most
           `per_item` of each user.
-        - `value` is an integer column to be summed; one user adds 0 to `per_item` (None: the dataset's bound, or 1).
+        - `value` is an integer column to be summed. One user adds at least 0 and at most `per_item`; None takes the
+          bound that a service states for its dataset, or else 1.
         - `grouping` are the keyword arguments of `Grouping`.
         """
         statistics = (_ranking_statistic(value, per_item),)
@@ -258,7 +259,7 @@ class Query:
 
         All users have equal weight; the weight of a user is divided evenly among the user's rows.
         - A quantile is selected from low, low + step, .., high. With `bounds="auto"` a private search finds `low` and
-          `high`, which then stay None. A `step` of None takes the default.
+          `high`, which then stay None. A `step` of None is chosen later, from the kind of the column.
         - `item` is a column, or several, for quantiles of each of its values; None: of all rows.
         - `grouping` are the keyword arguments of `Grouping`.
 
@@ -293,7 +294,7 @@ class Query:
 
     @property
     def per_item(self) -> int:
-        """The most that one user adds to the number by which groups are ranked; 1 if that is the number of users."""
+        """The most that one user adds to the number by which groups are ranked; 1 if groups are ranked by users."""
         return 1 if self.counted is None else self.counted.per_item or 1
 
     @property
@@ -335,10 +336,10 @@ class Query:
         )
 
     def with_declared_rows(self, most: int | None) -> "Query":
-        """Return the query with `most` as the limit on a user's rows wherever a private search would have to find one.
+        """Return the query with `most` as the limit on a user's rows in statistics that need a limit and state none.
 
-        These are statistics over rows and numbers of distinct values. `most` is declared for the dataset; None if
-        nothing is declared.
+        These are variances, standard deviations and numbers of distinct values. The data holder declares `most` for the
+        dataset, so that no budget is spent on a private search for the limit; None if nothing is declared.
         """
         return replace(self, statistics=tuple(statistic.with_declared_rows(most) for statistic in self.statistics))
 
@@ -473,7 +474,7 @@ def _shape_of(statistic: type[Statistic]) -> Callable[..., Query]:
     ]
 
     def make(**words: Any) -> Query:  # noqa: ANN401 - checked by the statistic and the query
-        """Return the query for one statistic, of the class `statistic` of the enclosing call.
+        """Return the query for one statistic of the class that was passed to `_shape_of` as `statistic`.
 
         `words` has the parameters of the statistic, with `value` in place of `column`, then `item` and the keys of
         `Grouping`.

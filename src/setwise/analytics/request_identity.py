@@ -101,11 +101,10 @@ def identify_source(source: Source, engine: str = "duckdb", table: str | None = 
 def _query_words(query: Query) -> dict[str, object]:
     """Return `query` as a dictionary for the text of its request, which a ledger stores to recognise a retry.
 
-    An unchanged request must keep the text that earlier versions stored for it, so two parameters are treated
-    specially:
-    - A lower bound of 0 of a sum is left out.
-    - A limit on a user's rows that a search finds is stated as "auto". A stored text that states no such limit was
-      answered with a fixed number, so it must not be taken for this request.
+    Two parameters are written otherwise than in `Query.to_dict`, because ledgers hold texts of earlier versions:
+    - The lower bound of a sum is left out if it is 0, as earlier versions did, so that a retry is still recognised.
+    - If a private search is to find the limit on a user's rows, `per_user` is "auto". Earlier versions left it out and
+      used a fixed limit, so a request of theirs must not be taken for this one.
     """
     words = query.to_dict()
     statistics = words.get("statistics", [])

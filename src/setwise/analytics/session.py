@@ -552,8 +552,8 @@ class Session(Askable):
     def warning(self, plan: Plan) -> str | None:
         """Return a warning if charging `plan` would end one of two ways of paying, for all accounts on the dataset.
 
-        Their joint budget pays from mu squared or from a sum of epsilons; a charge that only one can pay ends the other
-        for good. Returns None if the charge ends neither, or if the session has no account.
+        Their joint budget can be spent as a Gaussian budget (in mu squared) or as a sum of epsilons; a charge that fits
+        only one way ends the other for good. Returns None if the charge ends neither, or without an account.
         """
         return None if self._account is None else self._account.warning(plan.uses)
 
@@ -570,10 +570,10 @@ class Session(Askable):
 
     @property
     def spent(self) -> tuple[Use, ...]:
-        """The mechanisms that all questions so far were charged for, as privacy guarantees with counts.
+        """The mechanisms that all questions so far were charged for, as privacy guarantees and numbers of runs.
 
-        If an account pays, this is what the account has spent in its budget period, also by other sessions. What it
-        spent from a budget is stated as one or two guarantees that reveal at least as much.
+        If an account pays, this is what the account has spent in its budget period, also by other sessions. If the
+        account has a budget, the mechanisms themselves are not listed: one or two guarantees bound what they reveal.
         """
         if self._account is not None:
             return self._account.status().spent

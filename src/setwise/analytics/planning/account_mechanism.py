@@ -44,7 +44,7 @@ class AccountMechanism:
 
     - `name` is the mechanism's name in the answer.
     - `account_names` has pairs (guarantee of the mechanism, registered guarantee that is charged for it), only where
-      the two are written differently. For example, discrete Laplace noise is charged as `pure:E`.
+      the two are written differently. For example, discrete Laplace noise is charged as pure DP, "pure:0.1".
     """
 
     mechanism: HistogramMechanism | GroupStatistics
@@ -215,7 +215,8 @@ def _noisy_histogram(bounds: Bounds, draws: Draws, status: AccountStatus) -> Acc
 def _count_noise(guarantee: Guarantee, per_item: int) -> tuple[Counts, AccountNames, str]:
     """Return (noise, account names, kind of noise) for a count that is paid with the registered `guarantee`.
 
-    - The account names are pairs (guarantee of the noise, registered guarantee), and empty if the two are equal.
+    - The account names are pairs (guarantee of the noise, registered guarantee that is charged for it); there are none
+      if the two are equal.
     - The kind of noise is "laplace" or "gaussian".
     - `per_item` is the sensitivity: the most that one user adds to one count.
     Raises: `InvalidParameter` unless `guarantee` is pure DP, or the guarantee of Gaussian noise, or of Laplace noise of
@@ -285,8 +286,8 @@ def check_planned(uses: tuple[Use, ...], status: AccountStatus) -> None:
 def check_registered(uses: tuple[Use, ...], status: AccountStatus) -> None:
     """Raise unless the account with this `status` registered each guarantee in `uses` at least as often as it is used.
 
-    `uses` are the mechanism runs of a question, as guarantees with counts. A guarantee that was not registered passes
-    if the account has a budget, from which it can be paid.
+    `uses` are the mechanisms of a question, each as a privacy guarantee and a number of runs. A guarantee that was not
+    registered passes if the account has a budget, from which it can be paid.
     Raises: `InvalidParameter` if a guarantee was not registered; `BudgetExhausted` if it was registered too few times.
     """
     # Checked before the joint cost is computed: this is fast for registered guarantees, but may be slow for others.

@@ -77,7 +77,8 @@ class FoundBounds:
       limit.
     - `rows` has, for each kind of rows that the search was about (`Search.row_measures`), the most rows of one user
       that count in a group, and the noisy share of rows that this limit leaves out.
-    - `largest_group` is about the count of the largest group, guessed from the noisy numbers; None if it is not known.
+    - `largest_group` is an estimate of the count of the largest group, made from the noisy numbers; None if there is no
+      estimate.
     """
 
     bounds: tuple[tuple[Fraction, Fraction], ...] = ()
@@ -110,10 +111,10 @@ class Search:
     row_measures: tuple[Measure, ...]
 
     def uses(self) -> tuple[Use, ...]:
-        """Return the mechanism runs (guarantees with counts) that a question with a search for bounds is charged for.
+        """Return what a question with a search for bounds is charged for: privacy guarantees and numbers of runs.
 
-        The runs of the search come first. The last entry is one (epsilon, delta)-DP guarantee with all the budget that
-        remains for the answer, because the answer's mechanism is chosen only after the search.
+        The mechanisms of the search come first. The last entry is one (epsilon, delta)-DP guarantee with all the budget
+        that remains for the answer, because the answer's mechanism is chosen only after the search.
         """
         epsilon, delta = float_below(self.remaining.epsilon), float_below(self.remaining.delta)
         answer = ApproxDP(epsilon=epsilon, delta=delta) if delta else PureDP(epsilon=epsilon)
@@ -141,7 +142,8 @@ class Search:
         """Add noise to the exact counts in `table`, and return the bounds that are chosen from the noisy counts.
 
         - `table` has the counts that `aggregation` requests.
-        - `steps` is an upper limit for the limit on a user's rows in a group, so that noise for it can be sampled.
+        - `steps` is the largest limit on a user's rows in a group that may be chosen. Noise grows with this limit, and
+          too much noise cannot be sampled.
         - `randomness` is the source of the noise.
         """
         contributions, rows, largest_group = self._release_limits(table, steps, randomness)
@@ -233,12 +235,12 @@ class Search:
         )
 
     def _noise_of_row(self, contributions: int) -> float:
-        """Estimate by how much the answer's noise grows if the limit on a user's rows in a group grows by 1.
+        """Estimate how much noise, in rows, it costs to raise the limit on a user's rows in a group by 1.
 
-        The search weighs this noise against the rows that the limit leaves out, but it knows these rows only for the
-        group in which each user has the most. The noise of all groups is therefore divided by a guess of the number of
-        groups in which the limit leaves rows of a user out. `contributions` is the most groups in which one user
-        counts.
+        The search weighs this noise against the number of rows that the limit leaves out. It knows this number only for
+        one group per user, the one in which the user has the most rows. To compare like with like, the noise of all
+        groups is divided by a guess of the number of groups in which rows of a user are left out. `contributions` is
+        the most groups in which one user counts.
         """
         # The rows that a bound leaves out are known in one group only, the one in which a user has the most. In all
         # groups together it leaves out 1 to `contributions` times as many, so the noise is divided by the midpoint.
@@ -260,17 +262,16 @@ class Search:
     def _noise_at(self, bound: int) -> float:
         """Estimate the total noise of the answer, the sum of the noise scales of all counts, for the limit `bound`.
 
-        `bound` is the most groups in which a user counts. The unit is (user, group) pairs, so that the search can
-        compare the noise with the number of pairs that the limit leaves out.
+        `bound` is the most groups in which a user counts. The noise is that of counts of users, so it can be compared
+        with the number of (user, group) pairs that the limit leaves out.
         """
         return self._group_count * self._expected_error.noise_scale(bound)
 
     def bounded_query(self, found_bounds: FoundBounds, schema: Schema, steps: int) -> Query:
         """Return the search's query with `found_bounds`, the bounds that the search found, in place of its open bounds.
 
-        `steps` limits one user's part, so that noise for it can be sampled: the larger absolute bound of a sum of
-        integers is at most `steps` rounding steps, and a count includes at most `steps` rows of each user. `schema`
-        describes the table.
+        `steps` limits how much one user adds, because too much noise cannot be sampled: at most `steps` rounding steps
+        to a sum of integers, and at most `steps` rows to a count. `schema` describes the table.
         """
         bounds = dict(zip(self.measures, found_bounds.bounds, strict=True))
         rows = dict(zip(self.row_measures, found_bounds.rows, strict=True))
@@ -291,8 +292,8 @@ class Search:
 def _likely(search: ContributionSearch, noisy: NDArray[np.float64], last: int) -> LikelyUsers:
     """Return an estimate of how many users have how many groups, or rows, from the noisy numbers of a private search.
 
-    - `noisy[i]` is the noisy number of users in the i-th bin of `search`.
-    - `last` is the index of the last bin that is known to have users.
+    - `noisy[i]` is the noisy number of users in the i-th bin of `search` (a range of numbers of groups or rows).
+    - `last` is the index of the last bin whose noisy number shows that it has users.
     """
     return LikelyUsers(numbers=np.array(search.ends, dtype=float), users=search.likely_users(noisy, last))
 
@@ -366,9 +367,9 @@ def open_bounds(query: Query) -> list[str]:
 def budgeted_query(query: Query, steps: int) -> Query:
     """Return `query` with bounds in place of its open bounds, at least as costly as any bounds that a search can find.
 
-    If the returned query is within the budget, then so is the query with the bounds that the search finds. `steps`
-    limits these bounds: the upper bound of a sum is at most `steps` of its rounding steps, and a count includes at most
-    `steps` rows of each user.
+    If the returned query is within the budget, then so is the query with the bounds that the search finds. By those, a
+    user adds at most `steps` rounding steps to a sum, and at most `steps` rows to a count. The returned query allows
+    `_STEPS_MARGIN` times as many, so that its noise scale is not below that of any later plan.
     """
     statistics = tuple(
         # The margin makes this noise scale at least that of any later plan: if it can be sampled, so can the later
@@ -391,8 +392,9 @@ def example_queries(query: Query, steps: int) -> list[tuple[Query, str]]:
     """Return pairs (`query` with example bounds in place of its open bounds, a phrase that states these bounds).
 
     A preview states the expected error for the example bounds, because the real bounds are found only after the charge.
-    The first pair has common bounds. The second has the largest limits on a user's groups and rows that may be found,
-    and so the largest error; it is left out if neither is open. A limit on rows is at most `steps`.
+    The first pair has typical bounds (4 groups and 16 rows of a user). The second has the largest limits on a user's
+    groups and rows that the search can find, and so the largest error; it is left out if the query states both limits.
+    A limit on rows is at most `steps`.
     """
     likely = _with_bounds(query, _EXAMPLE_GROUPS, _EXAMPLE_ROWS)
     worst = _with_bounds(query, LARGEST_BOUND, min(MOST_ROWS, steps))
@@ -403,8 +405,8 @@ def example_queries(query: Query, steps: int) -> list[tuple[Query, str]]:
 def _with_bounds(query: Query, groups: int, rows: int) -> tuple[Query, str]:
     """Return (`query` with limits in place of its open bounds, a phrase that states these limits).
 
-    `groups` is the limit on a user's groups, and `rows` is the limit on a user's rows in a group. Values are taken to
-    be between 0 and `_EXAMPLE_HIGH`.
+    `groups` is the limit on a user's groups, and `rows` is the limit on a user's rows in a group. Open clipping bounds
+    become 0 and `_EXAMPLE_HIGH`.
     """
     assumed = []
     statistics = list(query.statistics)
@@ -570,8 +572,8 @@ def _with_clip_found(statistic: Statistic, low: Fraction, high: Fraction, schema
 def _costliest(statistic: Statistic, steps: int) -> Statistic:
     """Return `statistic` with bounds that cost at least as much as any bounds that a search can find.
 
-    A limit on the rows of a user becomes `steps` rows, and the upper bound of a sum becomes `steps` times its rounding
-    step. The cost of other statistics does not depend on their clipping bounds.
+    An open limit on the rows of a user becomes `steps` rows, and the open upper bound of a sum becomes `steps` times
+    its rounding step. The cost of other statistics does not depend on their clipping bounds.
     """
     if statistic.finds_clip:
         statistic = _with_step(statistic.with_bounds(Fraction(0), Fraction(1)), Fraction(1, steps))

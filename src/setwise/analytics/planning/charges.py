@@ -18,10 +18,11 @@ Charge: TypeAlias = tuple[CertifiedBound, float, tuple[float, float] | None]
 def promise_within(uses: tuple[Use, ...], total: Total, status: AccountStatus | None) -> Charge:
     """Return (cost, delta, alone), the privacy promise for `uses`, the runs of a question with the budget `total`.
 
-    - `uses` are mechanism runs (guarantees with counts). Their cost is a certified epsilon at `delta`.
+    - `uses` are mechanisms, each as a privacy guarantee and a number of runs. Their cost is a certified epsilon at
+      `delta`.
     - `delta` is the delta of the account that pays, or the question's delta if no account pays (`status` is None).
     - `alone` is the (epsilon, delta) of `uses` at the question's own delta, which the answer shows as its cost; None if
-      no account pays, because the cost then says it already.
+      no account pays, because the cost is then at the question's own delta already.
     """
     # A question whose uses satisfy pure DP within its epsilon needs no delta.
     is_pure = certified_price(uses, 0.0, Interaction.SETWISE).upper <= total.epsilon

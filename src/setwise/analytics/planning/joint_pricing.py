@@ -61,7 +61,7 @@ class Priced:
 
     @property
     def uses(self) -> tuple[Use, ...]:
-        """The mechanism runs (guarantees with counts) of all planned queries, which the account is charged for."""
+        """The mechanisms of all planned queries (privacy guarantees and numbers of runs), which are charged."""
         return _uses(self.plans)
 
 
@@ -174,9 +174,9 @@ class _BudgetCandidates:
     ) -> _BudgetCandidate:
         """Return a candidate whose queries together cost at most `epsilon`, with nearly the largest possible budgets.
 
-        The epsilon of each query is its weight times a common scale. `price` returns the joint epsilon of mechanism
-        runs at a delta. `first` is the scale that is tried first; None starts where the queries' epsilons add up to
-        `epsilon`.
+        The epsilon of each query is its weight times a common scale. `price(uses, delta)` returns the joint epsilon of
+        the mechanisms `uses` at `delta`. `first` is the scale that is tried first; None starts where the queries'
+        epsilons add up to `epsilon`.
         Raises: `Unattainable` if no scale that was tried costs at most `epsilon`.
         """
         best: _BudgetCandidate | None = None
@@ -206,8 +206,8 @@ def _uses(plans: Sequence[Plan]) -> tuple[Use, ...]:
 def _mean_log_error(questions: Sequence[WeightedQuery], plans: Sequence[Plan]) -> float:
     """Return the mean of log(expected error) over `plans`, to compare ways of dividing a budget; lower is better.
 
-    `plans` has one plan for each of `questions`, in order, and counts with the question's weight. A plan whose expected
-    error is not known is left out; the result is 0 if no expected error is known.
+    `plans` has one plan for each of `questions`, in order. The mean is weighted by the weights of the questions. A plan
+    whose expected error is not known is left out; the result is 0 if no expected error is known.
     """
     errors = [
         (question.weight, math.log(plan.error.expected_error))
@@ -232,8 +232,8 @@ class JointPlan:
     - `parts` are the plans of the SELECTs, in order.
     - `plan` is the plan of the whole statement: the mechanism runs of all `parts`, and their certified joint cost.
     - `budgets` has a budget for each SELECT, to be stated in the text that identifies its request. If the statement has
-      an (epsilon, delta), or registered guarantees, it is that budget for each SELECT. If the statement has an
-      accuracy, it is the budget with which the SELECT reaches this accuracy.
+      an (epsilon, delta), or registered guarantees, every SELECT has the budget of the statement here. If the statement
+      asks for an accuracy, it is the budget with which the SELECT reaches this accuracy.
     """
 
     parts: tuple[ExecutablePlan, ...]
@@ -265,7 +265,8 @@ def plan_together(
       each query draws the guarantees in it.
     - `status` is the status of the account that pays; None if no account pays.
     - `plan(index, budget)` returns the plan of the query with this index.
-    Raises: `Unattainable` if no budgets satisfy (epsilon, delta), or if the accuracy costs more than it allows.
+    Raises: `Unattainable` if no budgets satisfy (epsilon, delta), or if all queries together need a larger epsilon for
+    the accuracy than `budget` allows.
     """
     match budget:
         case Total() as total:

@@ -51,7 +51,7 @@ class LikelyUsers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectedError:
-    """The expected error of an answer, in rows, as a function of the limits on one user.
+    """Computes the expected error of an answer, in rows, for given limits on one user's groups and rows.
 
     - `epsilon` and `delta` are the budget of the answer.
     - `groups` is the number of groups whose noise is added up.
@@ -115,9 +115,9 @@ class UserLimits:
     """Limits on one user, and what is expected of the answer with them.
 
     - `contributions` is the limit on a user's groups.
-    - `rows` is, for each count of rows, the limit on a user's rows in a group.
+    - `rows` has, for each count of rows in the query, the limit on a user's rows in a group.
     - `error` is the expected error of the answer, in rows.
-    - `largest_group` is about the count of the largest group.
+    - `largest_group` is an estimate of the count of the largest group, in rows.
     """
 
     error: float
@@ -138,9 +138,11 @@ def choose_limits(
     - `expected` computes the expected error of an answer for given limits.
     - `contributions` are the limits on groups to choose from, ascending. `groups` says how many users have how many
       groups.
-    - `row_limits` are the limits on rows to choose from. `rows` has one entry for each count of rows in the query: how
-      many users have how many rows in the group in which they have the most. If it is empty, every user counts once in
-      a group.
+    - `row_limits` are the limits on rows to choose from.
+    - `rows` has one entry for each count of rows in the query: how many users have how many rows in the group in which
+      they have the most. If `rows` is empty, every user counts once in a group.
+
+    Of limits on groups with nearly the same error, the smallest is chosen.
     """
     choices = []
     for limit in contributions:
@@ -189,8 +191,8 @@ def rows_of_groups(most: NDArray[np.float64], groups: int) -> NDArray[np.float64
     """Return the expected number of rows of each user in each of `groups` groups, as an array of one line per user.
 
     `most[i]` is the number of rows of user i in the group in which the user has the most. In the j-th group a user is
-    expected to have j^(-3/4) times as many, but at least one. For flights, the share of rows that a limit of 8 leaves
-    out is then 18% by destination (exactly 15%) and 5% by month (7%).
+    expected to have j^(-3/4) times as many, but at least one. In a table of flights, a limit of 8 rows in a group is so
+    estimated to leave out 18% of the rows by destination (in truth 15%), and 5% by month (in truth 7%).
 
     >>> rows_of_groups(np.array([16.0, 2.0]), 3).round(1).tolist()
     [[16.0, 9.5, 7.0], [2.0, 1.2, 1.0]]

@@ -65,7 +65,7 @@ class Plan:
     """How a question would be answered: its mechanism, cost and expected error. `preview` returns a plan at no cost.
 
     - `mechanism` is the name of the mechanism, and `why` a sentence that compares it with other mechanisms.
-    - `uses` are the mechanism runs (guarantees with counts) that are charged at most.
+    - `uses` are the mechanisms that are charged at most, each as a privacy guarantee and a number of runs.
     - `epsilon` is the certified cost of `uses` at `delta`, as a lower and an upper end. The upper end is the promise.
     - `interaction` says what an analyst may choose after seeing answers without breaking the promise.
     - `method` names the computation of `epsilon`, and `statement` the theorem behind it.
@@ -91,10 +91,10 @@ class Plan:
         return f"{self.mechanism}, at most {uses}; {self.why}"
 
     def with_count_error(self, counted: ErrorEstimate) -> "Plan":
-        """Return this plan with the error `counted` of its counts in place of the planned error.
+        """Return this plan with `counted`, the expected error of its counts, in place of the error that was planned.
 
-        It is known after the groups were found, when the limit on a user's groups may have been lowered, so that less
-        noise is needed. The error is stated in the field `error`, and in words in `why`.
+        Once the groups are found, the limit on a user's groups may be lowered, so that less noise is needed and the
+        error is smaller. It is stated in the field `error`, and in words in `why`.
         """
         error = replace(self.error, expected_error=counted.expected_error, radius=counted.radius)
         why = self.why.replace(count_error_in_words(self.error), count_error_in_words(error))
@@ -157,8 +157,8 @@ class ExecutablePlan:
     - `in_utc` are the columns of times with a time zone whose periods, such as days, are group keys. The periods begin
       at midnight in UTC, which the answer says.
     - `search` is the search for open bounds, which runs first; None if no bound is open.
-    - `largest_group` is about the count of the largest group, guessed from noisy numbers of a search that ran before;
-      None if it is not known.
+    - `largest_group` is an estimate of the count of the largest group, from the noisy numbers of a search that ran
+      before; None if there is no estimate.
     """
 
     query: Query
@@ -215,8 +215,8 @@ class ExecutablePlan:
     def over(self, discovery: Discovery) -> "ExecutablePlan":
         """Return the plan that counts the groups in `discovery`, or releases their statistics; it searches for none.
 
-        This plan found the groups in rounds (noisy passes over the table). If the new plan counts, it may lower its
-        limit on the number of groups per user to about twice the average that the rounds estimated.
+        This plan found the groups in rounds (noisy passes over the table). A new plan that counts users or rows may
+        lower the limit on a user's groups to about twice the average number of groups that the rounds estimated.
         Raises: `InvalidParameter` if the plan does not find groups in rounds.
         """
         aggregation = replace(self.aggregation, domain=discovery.labels)
@@ -245,7 +245,7 @@ class ExecutablePlan:
     def in_account_names(self, spent: Sequence[Use]) -> tuple[Use, ...]:
         """Return `spent`, mechanism runs, with each guarantee replaced by the one that the account registered for it.
 
-        The two can differ: discrete Laplace noise is registered and charged as the pure DP that it satisfies.
+        The two can differ: discrete Laplace noise may be registered, and is then charged, as pure DP.
         """
         names = dict(self.account_names)
         return merged(Use(names.get(use.guarantee, use.guarantee), use.count) for use in spent)
@@ -327,8 +327,9 @@ def plan_query(
     - `user` is the user column, and `schema` describes the table's columns.
     - `status` is the status of the account that pays; None if the question brings its own budget.
     - `where` is the parsed filter of the query; None if it is to be parsed here.
-    - `charge` is the cost that the plan states, if the caller has computed what is charged; None computes the cost of
-      this plan's mechanism runs. A plan made with a `charge` must not be run, because its noise may only be estimated.
+    - `charge` is None to compute the cost of this plan's mechanisms. A caller that only wants the expected error, and
+      knows the cost already, gives the cost here, and the plan states it. Such a plan must not be run, because its
+      noise is only estimated.
     Raises: an error such as `InvalidParameter`, `InvalidFilter` or `UnsuitableTable` that says what is wrong with the
     query or its budget.
     """
@@ -433,7 +434,8 @@ def _plan_costliest(
 ) -> tuple[ExecutablePlan, int]:
     """Return (plan, steps): a plan of the query with the costliest bounds that `search` can find.
 
-    It is made before the charge, to show that the query can be planned with any bounds. Its own cost is not certified.
+    It is made before the charge, to show that the query can be planned with any bounds. It is not run, so that its
+    noise is only estimated.
     - `steps` is the most rounding steps that the larger bound of a sum may have: `FINE_STEPS` if the budget allows that
       many, else `COARSE_STEPS`.
     - `user` is the user column, and `schema` has the table's columns.
@@ -500,7 +502,8 @@ def _is_weighable(query: Query, schema: Schema) -> bool:
     """Return whether the private groups of `query` can be found in rounds: several noisy passes over the table.
 
     `schema` describes the table. They cannot if the query has no groups, if the rows do not name users (a table of
-    `Session.prepare`), or if a group column holds unsigned 64-bit integers (see `_UNSIGNED`).
+    `Session.prepare`), or if a group column holds unsigned 64-bit integers, which may exceed 2^63 and so do not fit
+    into the list of found labels.
     """
     columns = [group_of(text, schema).labels(schema) for text in query.groups]
     return bool(columns) and not schema.prepared and not any(column.native in _UNSIGNED for column in columns)

@@ -21,9 +21,9 @@ def suggest_parameters(query: Query, total: Total, *, weighable: bool = False, l
 
     - `total` is the budget of the `query`.
     - `weighable` is True if groups can be found in rounds (several noisy passes over the table).
-    - `largest` is about the largest count of an item that is not shown, guessed from released numbers; None if it is
-      not known. Parameters that would show only items with larger counts are not suggested, because they would show
-      nothing new.
+    - `largest` is an estimate, from released numbers, of the largest count of an item that is not shown; None if there
+      is no estimate. Parameters that would show only items with larger counts are not suggested, because they would
+      show nothing new.
 
     Returns "" if the items are public, if the answer has no detection threshold, or if planning fails.
     """

@@ -31,9 +31,9 @@ too narrow by mistake does not spend the budget of a year."""
 def plan_within(accuracy: Within, plan: Callable[[Total], ExecutablePlan]) -> ExecutablePlan:
     """Return the plan with the least epsilon (up to 2%) whose intervals have a half-width of at most `accuracy.within`.
 
-    `plan` plans the query for one budget. `accuracy.epsilon` is the most that may be spent; None means
-    `DEFAULT_CEILING`.
-    Raises: `Unattainable` if the accuracy costs more than that; the message names the epsilon that it costs.
+    `plan` plans the query for one budget. `accuracy.epsilon` is the largest epsilon that may be spent; None means 1
+    (`DEFAULT_CEILING`).
+    Raises: `Unattainable` if the accuracy needs a larger epsilon; the message names the epsilon that it needs.
     """
     cheapest = _least(accuracy, plan)
     assert cheapest.total is not None
@@ -57,7 +57,7 @@ def plan_within(accuracy: Within, plan: Callable[[Total], ExecutablePlan]) -> Ex
 
 
 def widest_radius(executable: ExecutablePlan) -> Fraction:
-    """Return the half-width of the widest interval that the plan `executable` promises, without the rounding of values.
+    """Return the half-width of the widest 95% interval that the plan `executable` promises; no row is read.
 
     - It is in units of the statistic. For a mean it is the half-width in a group of 1,000 users (`SOME_USERS`).
     - For a quantile it is the number of users by which its rank may be off.
@@ -121,7 +121,7 @@ def _least(accuracy: Within, plan: Callable[[Total], ExecutablePlan]) -> Executa
     def plan_at(step: int) -> ExecutablePlan | None:
         """Return the plan for the epsilon that has the index `step` on the geometric grid of epsilons.
 
-        The function `plan` of the enclosing call makes the plan. The result is None if the epsilon is out of range, if
+        `plan` and `accuracy` are the arguments of `_least`. The result is None if the epsilon is out of range, if
         `plan` raises `Unattainable`, or if the planned intervals are wider than `accuracy.within`.
         """
         if not _LEAST <= (epsilon := _epsilon(step)) <= LARGEST_TOTAL:

@@ -288,9 +288,9 @@ def found_shares_notes(
 def _share_note(counted: str, left_out: LeftOutShare) -> str:
     """Return a sentence on the share of `counted`, such as "rows of each user", that a privately found bound drops.
 
-    The noisy share `left_out` takes each user to have at most `left_out.of_first` groups or rows; of a user with more,
-    all further ones are left out too. If the interval of the share is too wide to be useful, the sentence says that the
-    share is not known.
+    `left_out` has the noisy share, which is right only if no user has more than `left_out.of_first` groups or rows:
+    further ones are left out, too, but are not part of the share. The sentence states this condition. If the interval
+    of the share is too wide to be useful, the sentence says that the share is not known.
     """
     if left_out.upper - left_out.lower > _UNKNOWN_SHARE:
         return f"Which share of the {counted} is left out cannot be told within this epsilon."
