@@ -387,7 +387,7 @@ class PlanRecord(TypedDict):
     - `expected_error`, `radius`: the mean absolute error, and a bound on the error with probability `confidence`
     - `detectable`: how much larger than competing groups' counts a group's count must be for it to be found; with a
       fixed threshold, the count that a group must have
-    - `shortfall`: each pick of a top k has a count at most this number below the best group not picked yet
+    - `shortfall`: when a top k picks a group, its count is at most this number below the largest one not picked yet
     - `alone`: the cost by itself, if an account pays and the question states its own budget; else None
     """
 
@@ -411,7 +411,7 @@ class PreviewRecord(PlanRecord):
     """The plan of a question to the service, and whether its account can pay for it now.
 
     `left` is the remaining budget of the account, as mechanism uses. `shortage` and `warning` may be about the cap, the
-    joint budget of a dataset's accounts, which is paid from a Gaussian budget (mu squared) or as a sum of epsilons.
+    joint budget of a dataset's accounts, which can be spent as a Gaussian budget or as a sum of epsilons.
     """
 
     left: Annotated[list[str], Example(["bounded-range:0.1x50", "pure:0.1x50"])]

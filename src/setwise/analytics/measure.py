@@ -27,8 +27,8 @@ class Measure:
     - `doubling`: the user adds the index of x among bins whose ends double (`DoublingBounds`).
     - `peak`: the user adds to each group the greatest number x of all their groups.
     - `in_cells`: the engine returns for each whole number (a cell) how many users add it, instead of the sum.
-    - `weight`: the value of every row has a cell. The user divides `weight` units among the cells in proportion to
-      their rows, and the engine returns the sum of units of each cell.
+    - `weight`: a user has `weight` units, divided evenly among their rows. The units of a row go to the cell (the whole
+      number) of the row's value, and the engine returns the sum of units of each cell.
     - `distinct`: every user keeps at most that many distinct values of the column in a group, chosen at random. The
       engine returns the number of distinct values that at least one user keeps.
     """

@@ -219,8 +219,9 @@ def keep(
 ) -> None:
     """Fix how the cap of a dataset (the joint budget of its accounts) is paid from now on.
 
-    wallet pays from a budget in mu squared, and so for any noise; sum pays as a sum of epsilons, and so for pure noise
-    only. This works only for a cap that was set with --keep either and can still be paid in both ways.
+    With wallet, the cap is a Gaussian budget, which pays for any noise. With sum, it is a sum of epsilons, which pays
+    for pure noise (such as Laplace noise) only. This works only for a cap that was set with --keep either and can still
+    be paid in both ways.
     """
     with existing_ledger(ledger) as opened:
         opened.keep_rule(dataset, rule, by=by)  # type: ignore[arg-type]  # checked there

@@ -95,7 +95,8 @@ def _open_catalog(
 
     - `tables`: the names of the tables; empty means all tables of the catalog
     - `arguments`: the values of the command's other options by name, among them the account that pays
-    - `answer_step`: an answer leaves after this many seconds times a power of two (0: without delay)
+    - `answer_step`: an answer is held back until this many seconds, or 2, 4, 8, .. times as many, after the question,
+      so that its time says little about the rows; 0 is no delay
     - `stack`: closes the sessions, the account and the ledger
 
     Raises: `InvalidParameter` if no account is given, or if the catalog has no tables.

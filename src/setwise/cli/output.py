@@ -85,7 +85,7 @@ def answer_rows(
 ) -> list[tuple[str, str]]:
     """Return rows (label, text) that explain a composition: its mechanisms, its (epsilon, delta), and the theorem.
 
-    - `uses`: the composed mechanisms, as guarantees with counts
+    - `uses`: the composed mechanisms, each as a privacy guarantee and a number of runs
     - `stated`: the name and value of the parameter that the user stated, such as ("delta", 1e-6)
     - `missing`: the name of the other parameter, such as "epsilon"
     - `answer`: the certified bound on the other parameter
@@ -162,11 +162,11 @@ def epsilon_left_in_words(status: "AccountStatus") -> str:
 def laplace_left_in_words(status: "AccountStatus") -> str:
     """Return text to add after an account's remaining epsilon: " for Gaussian noise, at least 0.32 for Laplace noise".
 
-    The remaining epsilon is the epsilon of one question with Gaussian noise. Laplace noise of the same epsilon can cost
-    the account more, so with Laplace noise it may pay only for a smaller epsilon. The text says which epsilon it pays
-    for in any case; a question that splits its epsilon, such as a mean, can have more. Returns "" if this epsilon is
-    not smaller by more than 1%, or if the account does not pay from a Gaussian budget (in mu squared). `status` is the
-    status of the account.
+    The remaining epsilon is that of one question with Gaussian noise. Laplace noise of the same epsilon can cost the
+    account more, so the account may pay for Laplace noise only up to a smaller epsilon, which the text states. (A
+    question that divides its epsilon among several numbers, such as a mean, may have more.) Returns "" if the epsilon
+    for Laplace noise is smaller by at most 1%, or if the account has no Gaussian budget. `status` is the status of the
+    account.
     """
     laplace, largest = status.laplace_epsilon_left, status.epsilon_left or 0.0
     if laplace is None or laplace >= 0.99 * largest:
@@ -360,7 +360,7 @@ def _notes(
 
     - `status`: the status of the account that paid, or None
     - `summary`: sentences about the numbers that are shown
-    - `advice`: how ratios can mislead, and what to ask instead
+    - `advice`: a sentence on how ratios of released numbers can mislead, and what to ask instead; "" if there is none
     - `allowed`: the largest epsilon that the caller allowed, or None
     - `stored`: the time (UTC) at which the answer was stored if it was not asked for now, or None
     - `details`: whether to add the formal promise, the mechanism and the mechanism uses that were spent

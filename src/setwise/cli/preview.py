@@ -26,8 +26,8 @@ def show_preview(
 
     - `queries`: the queries that the plan answers
     - `shortage`: what the account lacks; None if it can pay or if no account pays
-    - `warning`: a warning that the charge disables a way of paying the joint budget of the dataset's accounts (from a
-      Gaussian budget in mu squared, or as a sum of epsilons) for all accounts, or None
+    - `warning`: a warning that the charge ends, for all accounts on the dataset, one of the two ways in which their
+      joint budget can be spent (as a Gaussian budget or as a sum of epsilons); None if it ends neither
     - `as_json`: whether to print JSON instead of a table
     - `details`: whether to add the mechanism, how it was chosen, and the mechanism uses that are charged
     """
@@ -75,9 +75,9 @@ _WORST = ". The bounds are found first. At worst, "
 def accuracy_in_words(plan: "Plan") -> str:
     """Return a sentence that says how close the answer planned by `plan` will be to the exact numbers.
 
-    It also says how large a group must be to be found. If bounds are found only when the question runs, the sentence
-    states the error for common bounds, and for the largest limits on a user that may be found. The web page "Ask" shows
-    the same sentence.
+    It also says how large a group must be to be found. If a private search finds bounds only when the question runs,
+    the sentence states the error for typical bounds, and for the largest limits on a user's groups and rows that the
+    search can find. The web page "Ask" shows the same sentence.
     """
     error = plan.error
     if error.expected_error is None:
@@ -100,7 +100,8 @@ def _mechanism_rows(plan: "Plan") -> list[tuple[str, str]]:
     - the mechanism, and why it was chosen
     - the mechanism uses that are charged at most, and what epsilon these have together
     - how large the error of a count is expected to be
-    - how large a group's count must be for the group to be found, and how far counts must be apart to be in order
+    - how large a group's count must be for the group to be found
+    - how far two exact counts must be apart so that a top k very likely has the two groups in the right order
     """
     rows = [
         ("mechanism", plan.mechanism),

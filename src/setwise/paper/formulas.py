@@ -21,7 +21,7 @@ _WIDTHS = (1e-6, 1e-5, 3e-5, 1e-4, 3e-4, 1e-3)
 def mixture(epsilon: float, uses: int, pure: int) -> tuple[Use, ...]:
     """Return `uses` mechanisms of the same `epsilon`, `pure` of them epsilon-DP and the others epsilon-bounded-range.
 
-    In the paper's letters, m = `pure` of k = `uses`. The result has each guarantee once, with its count.
+    In the paper's letters, m = `pure` of k = `uses`. The result has each guarantee once, with its number of mechanisms.
     """
     uses_made = []
     if pure:
@@ -34,9 +34,9 @@ def mixture(epsilon: float, uses: int, pure: int) -> tuple[Use, ...]:
 def paper_epsilon(uses: tuple[Use, ...], delta: float) -> float:
     """Return the paper's set-wise bound on the overall epsilon of the mechanisms `uses` at `delta`.
 
-    `uses` are guarantees with counts. The bound depends on the privacy losses only through the sum of their means and
-    the sum of their squared sub-Gaussian parameters. Neither sum depends on the order of the mechanisms, so the bound
-    holds for any order, even one that is chosen adaptively.
+    Each of `uses` is a privacy guarantee and a number of runs. The bound depends on the privacy losses only through the
+    sum of their means and the sum of their squared sub-Gaussian parameters. Neither sum depends on the order of the
+    mechanisms, so the bound holds for any order, even one that is chosen adaptively.
 
     Theorem: eq:setWiseCompEps2.
     """
@@ -159,7 +159,7 @@ def batch_range_delta(uses: int, epsilon: float, g: float) -> float:
     def at(t: float) -> float:
         """Return delta at overall epsilon `g` if each mechanism is randomized response with losses `t` and t - epsilon.
 
-        `g`, epsilon and the number of mechanisms are those of the enclosing call.
+        `g`, epsilon and the number of mechanisms are the arguments of `batch_range_delta`.
         """
         weights = [
             comb(uses, i) * (exp(-t) - exp(-epsilon)) ** (uses - i) * (1 - exp(-t)) ** i for i in range(uses + 1)

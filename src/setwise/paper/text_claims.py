@@ -64,9 +64,9 @@ def _ranges(count: int) -> float:
 
 
 def _moments() -> tuple[Claim, ...]:
-    """Return the checks of what the paper says about zCDP, and about the means of privacy losses and their variation.
+    """Return the checks of what the paper says about zCDP, and about means and sub-Gaussian parameters of losses.
 
-    The variation is measured by sub-Gaussian parameters.
+    The losses are the privacy losses of mechanisms; a sub-Gaussian parameter bounds how far they are from their mean.
     """
     alpha = 0.5
 
@@ -184,7 +184,7 @@ def _orders() -> tuple[Claim, ...]:
 def _noises() -> tuple[Claim, ...]:
     """Return the checks of the privacy cost that the paper states for the noise of its histogram mechanisms.
 
-    Each number of the paper is compared with the number that the library's own mechanism reports.
+    Each number of the paper is compared with the number that the mechanism of this library states as its cost.
     """
     sigma, counts = Fraction(20), 10
     words = tuple(f"word {place}" for place in range(25))

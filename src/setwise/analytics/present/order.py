@@ -43,10 +43,10 @@ def axis_of(group: Group, schema: Schema, *, public: bool) -> Axis:
 
 
 def columns_in_utc(groups: Sequence[Group], schema: Schema) -> tuple[str, ...]:
-    """Return the columns of times with a time zone from which `groups` makes periods such as days, or parts of time.
+    """Return those columns of `groups` whose times have a time zone and are grouped by period or by part of time.
 
-    The engine computes periods, and parts of time such as weekdays, in UTC, which the answer has to say. `schema` has
-    the kinds of the columns.
+    A period is a day or a month, for example, and a part of time a weekday. The engine computes both in UTC, which the
+    answer has to say for these columns. `schema` has the kinds of the columns.
     """
     binned = [group.column for group in groups if isinstance(group.bin, ConsecutiveTime | RecurringTime)]
     return tuple(name for name in dict.fromkeys(binned) if schema.column(name).kind is Kind.INSTANT)

@@ -361,8 +361,9 @@ def interval_note(
 def average_of_all(answer: "PrivateAnswer", displayed_count: int) -> str:
     """Return a sentence that says that the confidence of intervals is an average over all items of `answer`.
 
-    It is for a table that displays only the first `displayed_count` items. The result is "" if all items are displayed,
-    if the items have no intervals, or if they have statistics instead of one count.
+    A table that displays only the first `displayed_count` items needs this sentence, because fewer of the intervals
+    that it shows may contain the exact number. The result is "" if all items are displayed, if the items have no
+    intervals, or if they have statistics instead of one count.
     """
     total = len(answer.items)
     if answer.statistics or total <= displayed_count or answer.items[0].interval is None:

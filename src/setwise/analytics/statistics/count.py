@@ -76,10 +76,10 @@ class Count(Statistic):
         return self.most
 
     def row_measure(self) -> Measure:
-        """Return the number of each user from which a private search finds the limit on a user's rows in a group.
+        """Return the measure (a number of each user) from which a private search finds the limit on a user's rows.
 
         The number is how many rows the user has in the group where they have the most. Rows in which the counted column
-        is null are left out. The result describes this number to the engine, as a `Measure`.
+        is null are left out.
         """
         return row_measure(self.column)
 
@@ -119,8 +119,8 @@ class Count(Statistic):
     def with_dataset_bound(self, per_item: int | None) -> "Statistic":
         """Return this count with `per_item`, the dataset's limit on a user's rows, unless it states a limit itself.
 
-        `per_item` is None if the dataset declares no limit. Then a count whose limit is left to a private search stays
-        so.
+        `per_item` is None if the dataset declares no limit. A count whose limit was left to a private search is then
+        returned unchanged, so that the search takes place.
         """
         if self.most is not None or (self.is_auto and per_item is None):
             return self

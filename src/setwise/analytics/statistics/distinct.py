@@ -63,10 +63,9 @@ class Distinct(Statistic):
         return self.per_user
 
     def row_measure(self) -> Measure:
-        """Return the number of each user from which a private search finds the limit on a user's distinct values.
+        """Return the measure (a number of each user) from which a private search finds the limit on distinct values.
 
-        The number is how many distinct values the user has in the group where they have the most. The result describes
-        this number to the engine, as a `Measure`.
+        The number is how many distinct values the user has in the group where they have the most.
         """
         return distinct_measure(self.column)
 
@@ -81,8 +80,9 @@ class Distinct(Statistic):
     def with_declared_rows(self, most: int | None) -> Statistic:
         """Return this count with `most` as its limit on a user's distinct values, unless it states a limit.
 
-        `most` is the largest number of rows of a user that is declared for the dataset; a user has no more distinct
-        values than rows. None if nothing is declared; then this count is returned unchanged.
+        The data holder declared for the dataset that at most `most` rows of a user count. A user has no more distinct
+        values than rows, so no private search has to find another limit. If `most` is None, nothing was declared, and
+        this count is returned unchanged.
         """
         return self if most is None or self.per_user is not None else Distinct(column=self.column, per_user=most)
 

@@ -110,8 +110,8 @@ class Quantile(BoundedStatistic):
     def in_steps(self, schema: Schema) -> Statistic:
         """Return the quantile with the step of its grid of possible results filled in: the given step, or a default.
 
-        The default is a thousandth of high - low. A column of integers (`schema` has the kind of the column) gets a
-        grid of integers instead.
+        The default is a thousandth of high - low. If no step is given and `schema` says that the column holds integers,
+        the grid has only integers.
         """
         clip = self.clip_bounds
         if clip.step is not None or not _holds_integers(schema.column(self.column)):
@@ -250,10 +250,10 @@ class Quantile(BoundedStatistic):
         )
 
     def search_measures(self) -> tuple[Measure, ...]:
-        """Return the two numbers of each user from which a private search finds the clipping bounds.
+        """Return the two measures (numbers of each user) from which a private search finds the clipping bounds.
 
-        They are the user's least and greatest value. For each of the two, the engine assigns every user to a bin by
-        this number and counts the users in each bin; the ends of the bins are powers of two.
+        They are the user's least and greatest value. For each of the two, the engine assigns every user to a bin (a
+        range of numbers) and counts the users in each bin; the ends of the bins are powers of two.
         """
         return extreme_measures(self.column)
 

@@ -11,21 +11,21 @@ up in units of 2^-22."""
 
 
 def extreme_measures(column: str) -> tuple[Measure, Measure]:
-    """Return the two numbers of each user from which a private search finds clipping bounds for `column`.
+    """Return the two measures (numbers of each user) from which a private search finds clipping bounds for `column`.
 
-    The numbers are the user's least and greatest value of the column. For each of the two, the engine assigns every
-    user to a bin by this number, and counts the users in each bin. The ends of the bins are powers of two.
+    They are the user's least and greatest value of the column. For each of the two, the engine assigns every user to a
+    bin (a range of numbers) and counts the users in each bin. The ends of the bins are powers of two.
     """
     measure = doubling_measure(column, averaged=False)
     return replace(measure, extreme=-1), replace(measure, extreme=1)
 
 
 def doubling_measure(column: str, *, averaged: bool) -> Measure:
-    """Return the number of each user by whose size the engine counts users, for a private search of clipping bounds.
+    """Return the measure (a number of each user) from which a private search finds clipping bounds for `column`.
 
     The number is the user's mean of `column` if `averaged`, otherwise their sum. The engine assigns every user to a bin
-    by this number and counts the users in each bin; the ends of the bins are powers of two. The search finds clipping
-    bounds from these counts.
+    (a range of numbers) and counts the users in each bin; the ends of the bins are powers of two. The search finds the
+    clipping bounds from these counts, after adding noise.
     """
     from setwise.mechanisms.doubling_bounds import DOUBLINGS
 
@@ -41,7 +41,7 @@ def doubling_measure(column: str, *, averaged: bool) -> Measure:
 
 
 def row_measure(column: str | None) -> Measure:
-    """Return the number of each user from which a private search finds the limit on a user's rows in a group.
+    """Return the measure (a number of each user) from which a private search finds the limit on a user's rows.
 
     The number is how many rows the user has in the group where they have the most. Rows in which `column` is null are
     left out; if `column` is None, all rows count.
@@ -52,7 +52,7 @@ def row_measure(column: str | None) -> Measure:
 
 
 def distinct_measure(column: str) -> Measure:
-    """Return the number of each user from which a private search finds the limit on a user's distinct values.
+    """Return the measure (a number of each user) from which a private search finds the limit on distinct values.
 
     The number is how many distinct values of `column` the user has in the group where they have the most.
     """

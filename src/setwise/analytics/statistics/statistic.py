@@ -231,7 +231,7 @@ class Statistic(ABC):
 
     @abstractmethod
     def description(self, together: "Sequence[Statistic]", where: str) -> str:
-        """Return a text for headings: what the statistic is, and how one user's part in it is bounded.
+        """Return a text for headings: what the statistic is, and how it limits what one user adds.
 
         `together` are the statistics that share the text, such as several quantiles of one column. `where` is " per
         item" if the query has groups, else "".
@@ -312,7 +312,7 @@ class Statistic(ABC):
     def search_limit_note(self) -> str:
         """A sentence, without its full stop, that says how to include values beyond the bounds that a search can find.
 
-        "" if no note is needed, because no search found bounds at that limit.
+        "" if no search found bounds for the statistic, or if they are not the widest that a search can find.
         """
         return ""
 
@@ -337,7 +337,7 @@ class Statistic(ABC):
         return False
 
     def row_measure(self) -> Measure:
-        """Return the number of each user from which a private search finds the limit on rows, or distinct values.
+        """Return the measure (a number of each user) from which a search finds the limit on rows or distinct values.
 
         Raises: `InvalidParameter` if the statistic has no such limit.
         """
@@ -346,8 +346,8 @@ class Statistic(ABC):
     def with_rows(self, most: int, steps: int) -> "Statistic":
         """Return the statistic with `most` as the most rows, or distinct values, of a user that count in a group.
 
-        A private search found `most`. `steps` limits the sensitivity, in rounding steps, for small budgets; only
-        variances use it.
+        A private search found `most`. Only variances use `steps`: they let a user add at most 16 * `steps` rounding
+        steps, because a small budget needs more noise per step than can be sampled for a larger sensitivity.
 
         Raises: `InvalidParameter` if the statistic has no limit on rows.
         """
@@ -356,8 +356,8 @@ class Statistic(ABC):
     def with_declared_rows(self, most: int | None) -> "Statistic":
         """Return the statistic with `most` as its limit on a user's rows, unless it states this limit itself.
 
-        `most` is declared for the dataset, so that no search is needed, or None if nothing is declared. A statistic
-        that has no such limit is returned unchanged.
+        `most` is the limit that the data holder declared for the dataset, so that no private search has to spend budget
+        on finding one; None if none was declared. A statistic that needs no such limit is returned unchanged.
         """
         del most
         return self
@@ -378,7 +378,7 @@ class Statistic(ABC):
         return "rows" if self.column is None else f"rows that have {self.column}"
 
     def search_measures(self) -> tuple[Measure, ...]:
-        """Return the numbers of each user, such as their mean, from which a private search finds the clipping bounds.
+        """Return the measures (numbers of each user, such as their mean) from which a search finds the clipping bounds.
 
         For each of these numbers, the engine counts the users in bins whose ends are powers of two, and the search
         finds two bounds. If there are several numbers, the lowest lower and the highest upper bound are taken.
@@ -539,7 +539,7 @@ class BoundedStatistic(Statistic):
         return self.clip is None
 
     def search_measures(self) -> tuple[Measure, ...]:
-        """Return the number of each user from which a private search finds the clipping bounds: the user's own mean.
+        """Return the measure from which a private search finds the clipping bounds: each user's own mean.
 
         The engine counts the users by this number in bins whose ends are powers of two.
         """
@@ -592,8 +592,8 @@ class BoundedStatistic(Statistic):
 def bounded_reach(reach: int) -> int:
     """Return the sensitivity of a sum in rounding steps: `reach`, the most steps that one user adds, but at least 1.
 
-    Raises: `InvalidParameter` if `reach` is more than `LARGEST_TAU`, because noise for that sensitivity cannot be
-    sampled.
+    Raises: `InvalidParameter` if `reach` is more than 2^40 (`LARGEST_TAU`), because noise for that sensitivity cannot
+    be sampled.
     """
     if reach > LARGEST_TAU:
         raise InvalidParameter(f"a user may add at most {LARGEST_TAU:,} steps, not {reach:,}: give a larger step")

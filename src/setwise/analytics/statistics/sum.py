@@ -122,8 +122,8 @@ class Sum(BoundedStatistic):
     def in_steps(self, schema: Schema) -> Statistic:
         """Return the sum with its rounding step: the given one, 1 for integers, or a thousandth of high - low.
 
-        `schema` says whether the column has integers. Integers whose larger absolute bound is beyond `LARGEST_TAU` get
-        a step of 2^-16 of that bound, because noise for so many steps of 1 cannot be sampled.
+        `schema` says whether the column has integers. If the larger absolute bound of integers is above 2^40
+        (`LARGEST_TAU`), the step is 2^-16 of that bound, because noise for so many steps of 1 cannot be sampled.
         """
         clip = self.clip_bounds
         if clip.step is not None:
@@ -198,7 +198,7 @@ class Sum(BoundedStatistic):
         return f"That of {self.name} is about what users add, each {rounded}"
 
     def search_measures(self) -> tuple[Measure, ...]:
-        """Return the number of each user from which a private search finds the clipping bounds: the user's own sum.
+        """Return the measure from which a private search finds the clipping bounds: each user's own sum.
 
         The engine assigns each user to a bin by this number and counts the users in each bin; the ends of the bins are
         powers of two.

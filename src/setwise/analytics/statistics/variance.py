@@ -231,10 +231,10 @@ class Variance(BoundedStatistic):
         return covers or noise_may_dominate(estimate.value, estimate.interval)
 
     def search_measures(self) -> tuple[Measure, ...]:
-        """Return the two numbers of each user from which a private search finds the clipping bounds.
+        """Return the two measures (numbers of each user) from which a private search finds the clipping bounds.
 
-        They are the user's least and greatest value. For each of the two, the engine assigns every user to a bin by
-        this number and counts the users in each bin; the ends of the bins are powers of two.
+        They are the user's least and greatest value. For each of the two, the engine assigns every user to a bin (a
+        range of numbers) and counts the users in each bin; the ends of the bins are powers of two.
         """
         return extreme_measures(self.column)
 
@@ -257,7 +257,7 @@ class Variance(BoundedStatistic):
         return f"rows of {self.name}"
 
     def row_measure(self) -> Measure:
-        """Return the number of each user from which a private search finds the limit on a user's rows in a group.
+        """Return the measure (a number of each user) from which a private search finds the limit on a user's rows.
 
         The number is how many rows with a value the user has in the group where they have the most.
         """
@@ -266,16 +266,16 @@ class Variance(BoundedStatistic):
     def with_rows(self, most: int, steps: int) -> Statistic:
         """Return the statistic with `most` as the most rows of a user that count, a limit that a private search found.
 
-        Values are then rounded so coarsely that one user adds at most 16 * `steps` rounding steps, and at most 2^20.
-        Fewer than 2^20 are needed where the budget is so small that noise for such a sensitivity could not be sampled.
+        Values are rounded so coarsely that one user adds at most 2^20 rounding steps, and at most 16 * `steps`. The
+        caller lowers `steps` if the budget is so small that noise for 2^20 steps could not be sampled.
         """
         return copy_with(self, per_user=most, most_units=min(_MOST_UNITS, 16 * steps))
 
     def with_declared_rows(self, most: int | None) -> Statistic:
         """Return the statistic with `most` as its limit on a user's rows, unless it states this limit itself.
 
-        `most` is the largest number of rows of a user that is declared for the dataset, so that no search is needed.
-        None if nothing is declared; then the statistic is returned unchanged.
+        The data holder declared for the dataset that at most `most` rows of a user count, so that no private search has
+        to spend budget on finding a limit. If `most` is None, nothing was declared, and the statistic is unchanged.
         """
         return self if most is None or self.per_user is not None else copy_with(self, per_user=most)
 

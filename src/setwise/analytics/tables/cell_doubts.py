@@ -38,9 +38,9 @@ _FROM_CLOCK = "'%.12g'%sum(float(x)*60**(2-i) for i,x in enumerate(m[0].split(':
 def offset_sentence(name: str, cells: Sequence[str], write: OptionWriter) -> str:
     """Return a sentence if times of the column `name` have an offset from UTC other than zero; else "".
 
-    The sentence says that such times are converted to UTC, and states an option that keeps the day as it is written.
-    `cells` are sampled cells of the column, which is read as timestamps. `write` writes the option as the reader has to
-    type it.
+    The sentence says that such times are converted to UTC, so that a time may move to another day. It states the option
+    that reads the column as dates instead, which are the days as they are written. `cells` are sampled cells of the
+    column, which is read as timestamps. `write` turns the option into text, as the reader has to type it.
     """
     matches = [match for cell in cells if (match := _OFFSET.search(cell.strip(BLANKS)))]
     offset = next((match[2] for match in matches if match[2].strip("+-0:")), None)
@@ -65,8 +65,9 @@ def far_number_sentences(
 
     Such a number may mean that the value is not known, so the sentence asks the data holder.
     - `names` are the columns of `table`, and `kinds` has the kinds as which columns of text are read, by name.
-    - `grammar` says how cells are written, and `write` writes the option that reads the number as an empty cell.
-    - `is_text` says whether the table is a CSV file, so that this option has an effect.
+    - `grammar` says how cells are written.
+    - `is_text` says that the table is a CSV file. The sentence then states an option that reads the number as an empty
+      cell, which `write` turns into text; for other tables it states a condition that leaves such rows out.
     """
     from setwise.analytics.engines.duckdb.number_counts import far_numbers
 
@@ -100,7 +101,8 @@ def stored_time_sentence(
 
     - `name` is the column, and `cells` are sampled cells of it.
     - `file` is the only file of the table, or None. `csv` says how it is written, and `names` are its columns in order.
-    - `is_dated` says that the column is to hold dates.
+    - `is_dated` says that the column should hold dates, by its name or its declared kind. Only then are numbers of days
+      taken for dates of a spreadsheet.
 
     The sentence ends with the command, which writes a copy with dates, or with seconds. The command is "" if no command
     can write the copy.
@@ -125,10 +127,10 @@ def _match(cells: Sequence[str], pattern: str) -> bool:
 
 
 def other_words_of_yes(name: str, cells: Sequence[str], question: str) -> str:
-    """Return a sentence if `question` compares the text column `name` with one of several words for yes; else "".
+    """Return a sentence if `question` compares the text column `name` with only one of its words for yes; else "".
 
-    If the column also has Ja and TRUE, the comparison with yes does not hold for them, which the analyst may not mean.
-    `cells` are sampled cells of the column.
+    In a column with yes, Ja and TRUE, for example, the condition name = 'yes' leaves out the rows with Ja and TRUE,
+    which the analyst may not want. `cells` are sampled cells of the column, and `question` is the text of the query.
     """
     compared = re.search(rf"(?<!\w)\"?{re.escape(name)}\"?\s*=\s*'([^']*)'", question, re.IGNORECASE)
     texts = sorted({text for cell in cells if (text := cell.strip(BLANKS))})

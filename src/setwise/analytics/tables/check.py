@@ -114,7 +114,7 @@ class TableCheck:
     def unchosen(self) -> tuple[str, ...]:
         """The columns for which the data holder must still say whether a point stands between thousands, as in 1.234.
 
-        They are the columns in `thousands`, except those that the check suggests to read as another kind (`types`).
+        They are the columns in `thousands`, except those for which `types` has a kind, which settles the question.
         """
         return tuple(name for name in self.thousands if name not in self.types)
 
@@ -353,7 +353,8 @@ def total_line_note(file: TableFile, options: CsvOptions, noted: Collection[str]
     """Return a sentence if the last line of a text file has a cell such as "Total"; else "".
 
     A query would count such a line as one more row, of one more user. `options` say how the file is written, and which
-    words mean an empty cell. Words in `noted` have a note of their own, because they stand in the user column.
+    words mean an empty cell. No sentence is returned for a word in `noted`, because the data holder was told of it
+    already: it stands in the user column.
     """
     form = options.format_of(options.suffix_of(file))
     tail = b""

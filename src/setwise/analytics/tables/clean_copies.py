@@ -50,8 +50,8 @@ def signs_note(names: Sequence[str], samples: Mapping[str, Sequence[str]], file:
     - `names` are the columns that the sentence is about.
     - `samples` has sampled cells of all columns of text, by name. The sentence ends in a command that writes a copy of
       `file` without the signs of all these columns, so that one copy serves all questions.
-    - `encoding` is the encoding of the file. If it writes a sign in other bytes than UTF-8, the sentence has no
-      command, because the command would not find the sign.
+    - `encoding` is the encoding of the file. The command searches for signs as UTF-8 writes them. If the file's
+      encoding has other bytes for one of the signs, the sentence has no command.
     """
     signs = {name: found for name, cells in samples.items() if (found := _signs_beside(cells)) is not None}
     sentences = []

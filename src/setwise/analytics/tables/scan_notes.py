@@ -123,7 +123,7 @@ class TableToScan:
     - `types` maps column names to kinds.
     - `table_name` is the table's name if `source` is a database file, else None.
     - `user` is the user column, or None for a public table.
-    - `write` returns the text of the options that a note suggests: of the command line, or of Python.
+    - `write` turns the options that a note suggests into text: options of the command line, or arguments of Python.
     - `remedy` is a text that says where to write these options, or "" if that is clear.
     """
 
@@ -147,8 +147,8 @@ class ScanNote:
     - `copy_command` is a shell command that writes a readable copy of the file, or "". Its last word is the path of the
       copy.
     - `is_unsolved` is True if no remedy is known.
-    - `options` are words of the command line that remove the cause of the note, if guessing from the cells would not
-      find them.
+    - `options` are command-line options, one word each, that remove the cause of the note. They are given only if
+      `setwise check` could not guess them from the cells (for example, words for a missing user).
     """
 
     text: str

@@ -123,7 +123,7 @@ def _separator(text: str) -> str:
     lines = [line for line in text.splitlines(keepends=True) if line.strip()]
 
     def agreement(separator: str) -> tuple[float, int]:
-        """Return (share, length), a score of how well `separator` splits the `lines` of the enclosing call into cells.
+        """Return (share, length), a score of how well `separator` splits the lines of the file's beginning into cells.
 
         The share is the fraction of lines that have the most frequent number of cells, or 0 if this number is 1. The
         length of `separator` decides between equal shares.

@@ -67,8 +67,8 @@ class EncodingScan:
     def choices(self, write: Callable[[Sequence[str]], str] = join) -> str:
         """Return a clause that offers the guessed encodings; "" if there are no guesses.
 
-        For each guess it has the option to give, and words of the file as this encoding reads them. `write` writes an
-        option, by default for the command line.
+        For each guess it has the option to give, and words of the file as this encoding reads them. `write` turns an
+        option into text, by default for the command line.
         """
         readings = [f"{write(['--encoding', guess.encoding])} reads {', '.join(guess.words)}" for guess in self.guesses]
         if not readings:

@@ -22,7 +22,8 @@ def undecoded_cells(
 
     - `source` is the path of the table, `table_name` its name if the path is a database file, and `files` its files.
     - `csv` says how the files are written.
-    - `write` writes the options that a note suggests. These are encodings that read every byte of the first file.
+    - `write` turns the options that a note suggests into text. They name encodings that can read every byte of the
+      first file.
 
     The list is empty if all cells can be decoded. UTF-16 is not checked.
     """

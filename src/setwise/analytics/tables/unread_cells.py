@@ -192,8 +192,8 @@ class _ColumnScan:
         - `count` has the numbers of cells of the column, and the kind as which it is read.
         - `cells` are sampled cells of it, and `guess` says how they seem to be written.
 
-        The clause is "" if no option does either. It names the two kinds of options apart, because a cell that is taken
-        for empty adds as little to an answer as one that cannot be read.
+        The clause is "" if no option does either. It states the second kind of options by itself, because they change
+        no answer: a cell that is taken for empty adds as little as one that cannot be read.
         """
         name, csv, lost = count.name, self._table.csv, count.filled - count.readable
         read = replace(guess.grammar, null=csv.null)
@@ -336,7 +336,7 @@ def _lost_lines(files: Sequence[TableFile], csv: CsvOptions, write: OptionWriter
     """Return a note about lines of CSV files that are left out because they are malformed records, in a list.
 
     The note says how many there are; blank lines are not counted. The list is empty if all lines can be read. `csv`
-    says how the files are written, and `write` writes the options that the note suggests.
+    says how the files are written, and `write` turns the options that the note suggests into text.
     """
     opened = open_csv(files, csv.format_of(csv.suffix_of(files[0])))
     counts = [file.count_lines() for file in opened]
@@ -381,7 +381,7 @@ def _compared_as_text(name: str, sample: Sequence[str], csv: CsvOptions, write: 
     """Return a note if the text column `name`, which a query compares by order, holds numbers or dates; else None.
 
     As text, 900 is greater than 1000. The note states the options with which the cells are read as numbers or dates,
-    guessed from `sample` (some cells of the column) and `csv` (the options in use). `write` writes them as text.
+    guessed from `sample` (some cells of the column) and `csv` (the options in use); `write` turns them into text.
     """
     filled = [cell for cell in sample if cell.strip()]
     guess = guess_grammar({name: filled}, replace(csv.cells, decimal=".", thousands="", date_format=None))

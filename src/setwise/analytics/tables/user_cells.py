@@ -76,7 +76,7 @@ def user_notes(
 
     - `user` is the user column, or None for a public table, of which only repeated headers are noted.
     - `types` has the kinds as which columns of text are read, by name.
-    - `csv` says how the table's `files` are written, and `write` writes the options that a note suggests.
+    - `csv` says how the table's `files` are written, and `write` turns the options that a note suggests into text.
     - `is_csv` says that the files are CSV files, in which lines may repeat the header.
     """
     is_text = user is not None and types.get(user, Kind.TEXT) is Kind.TEXT
@@ -94,7 +94,7 @@ def missing_users(
     """Return notes about the rows of `table` whose cell in the column `user` is null, empty or a text such as N/A.
 
     - `csv` lists the words for an empty cell.
-    - `write` writes the options that a note suggests.
+    - `write` turns the options that a note suggests into text, as the reader has to type them.
     - `is_csv` says that the table is a CSV file, whose blank lines are not counted.
     - `is_text` says that users are read as text. Otherwise a text such as N/A is read as null, and has no note of its
       own.
@@ -120,8 +120,9 @@ def missing_users(
 def _shared_words_note(user: str, words: Sequence[str], rows: Mapping[str, int], write: OptionWriter) -> ScanNote:
     """Return a note about texts of the user column, such as N/A, that stand for no single person.
 
-    `words` are these texts, the most frequent first, and `rows` has the number of rows with each. `write` writes the
-    options that the note suggests, which take the texts for empty cells. There is no such option for the empty text.
+    `words` are these texts, the most frequent first, and `rows` has the number of rows with each. `write` turns the
+    options that the note suggests into text; with them, the texts are read as empty cells. No option does this for the
+    empty text, so the note asks the data holder to make such cells null in the table.
     """
     shown, named = words[:_MOST_WORDS], [word for word in words if word]
     first, *others = [f"{rows[word]:,} {'row' if rows[word] == 1 else 'rows'} {word!r}" for word in shown]
@@ -151,8 +152,8 @@ def several_spellings(
     """Return a note if the text column `user` of `table` writes users in several ways, as 7 and 007, or Ada and ada.
 
     Each way counts as a user of its own, so that the person is protected less than promised. `csv` says how the table's
-    `files` are written, and `write` writes the option that the note suggests. The list is empty if every user is
-    written in one way, or there is no such column.
+    `files` are written, and `write` turns the option that the note suggests into text. The list is empty if every user
+    is written in one way, or there is no such column.
     """
     from setwise.analytics.engines.duckdb.cell_counts import column_names
     from setwise.analytics.engines.duckdb.user_counts import count_spellings

@@ -203,9 +203,9 @@ def _readable(columns: Mapping[str, Sequence[str]], kind: Kind, grammar: CellGra
 def _null_words(columns: Mapping[str, Sequence[str]]) -> tuple[tuple[str, ...], dict[str, tuple[str, ...]]]:
     """Return (words, doubtful): words that mean an empty cell, such as NULL, and doubtful words by column, such as NA.
 
-    `columns` has sampled cells by column name. A word of `NULL_WORDS` means an empty cell if it occurs in a column of
-    numbers or dates, or if no value is written so (`CERTAIN_NULL_WORDS`). A word of `DOUBTFUL_NULL_WORDS` in a text
-    column is doubtful.
+    `columns` has sampled cells by column name. In a column of numbers or dates, every word of `NULL_WORDS` means an
+    empty cell. In a column of text, words such as NULL mean an empty cell (`CERTAIN_NULL_WORDS`), and words such as NA
+    are doubtful (`DOUBTFUL_NULL_WORDS`), because they may be values.
     """
     words: set[str] = set()
     in_text: set[str] = set()
@@ -249,7 +249,7 @@ def may_be_thousands(cells: Sequence[str], separator: str, grammar: CellGrammar)
 def thousands_note(name: str, write: Callable[[Sequence[str]], str] = join) -> str:
     """Return a sentence which warns that points in the numbers of the column `name` may be thousands separators.
 
-    `write` writes the options that the sentence suggests, by default for the command line.
+    `write` turns the options that the sentence suggests into text, by default for the command line.
     """
     options, as_decimal = write(["--thousands", ".", "--decimal", ","]), write(["--type", f"{name}=float"])
     return (
@@ -261,7 +261,7 @@ def thousands_note(name: str, write: Callable[[Sequence[str]], str] = join) -> s
 def commas_note(name: str, write: Callable[[Sequence[str]], str] = join) -> str:
     """Return a sentence which asks the data holder what the commas in the numbers of the column `name` mean.
 
-    The sentence offers two options, one for each meaning. `write` writes them, by default for the command line.
+    The sentence offers two options, one for each meaning, which `write` turns into text (default: of the command line).
     """
     decimal, thousands = write(["--decimal", ","]), write(["--thousands", ","])
     return (

@@ -162,10 +162,10 @@ def exact_sigma() -> Fraction:
 
 
 def released(sigma: Fraction) -> tuple[Use, ...]:
-    """Return the privacy cost, as guarantees with counts, of ordered least squares on the 25 counts of the figure.
+    """Return the privacy cost of ordered least squares on the 25 counts of the figure, as guarantees and their numbers.
 
-    Ordered least squares adds Gaussian noise of deviation `sigma` to counts whose order is known. The library's
-    mechanism reports the guarantees for itself.
+    Ordered least squares adds Gaussian noise of deviation `sigma`, in counts, to counts whose order is known. The cost
+    is what the library's mechanism `OrderedLeastSquares` states; nothing is computed here.
     """
     order = tuple(str(label) for label in macbeth_words().ranked(WORDS).labels)
     return OrderedLeastSquares(order=order, contributions=WORDS, sigma=sigma).guarantees()

@@ -177,10 +177,11 @@ def claims(table: Table) -> tuple[Claim, ...]:
 
 
 def _overlap(level: float, tau: float, sigma: float) -> float:
-    """Return the probability that truncated Gaussian noise falls where both of two neighbouring tables have density.
+    """Return the probability that a noisy value is one which both of two neighbouring tables can give.
 
-    The exact value differs by `tau` between the two tables. The noise has deviation `sigma` and is truncated to
-    [-level, level]. This is P[E] for the event E in the proof of the paper's algo:truncGauss.
+    The exact value differs by `tau` between the two tables. The noise is Gaussian of deviation `sigma`, truncated to
+    [-level, level], so each table can give only values at most `level` from its own exact value. The result is P[E] for
+    the event E in the proof of the paper's algo:truncGauss.
     """
     from scipy.integrate import quad
 

@@ -148,8 +148,8 @@ def claims(table: Table) -> tuple[Claim, ...]:
     def argmax(function: Callable[[float, float], float], x: float) -> float:
         """Return the t between `x` and epsilon at which `function(t, x)` is largest.
 
-        `x` is the overall epsilon, and t the parameter of the first mechanism. The function is y or z of the paper's
-        lem:xyz, two of the terms whose sum is delta.
+        `x` is the overall epsilon, t the parameter of the first mechanism, and epsilon that of each mechanism
+        (`EPSILON`). `function` is y or z of the paper's lem:xyz, two of the terms whose sum is delta.
         """
         return float(
             minimize_scalar(
