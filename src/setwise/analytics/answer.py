@@ -522,7 +522,7 @@ def _interval_pair(interval: Sequence[Any] | None) -> tuple[Any, Any] | None:
 
 
 def _in_hidden_groups(sentences: str, units: str) -> str:
-    """Return `sentences` with `units`, such as "user-days", for "users" in phrases like "12 users may be hidden"."""
+    """Return `sentences`, in which phrases like "12 users may be hidden" name `units`, such as "user-days", instead."""
     return re.sub(r"(?<=\d )users(?= may be hidden)", units, sentences)
 
 

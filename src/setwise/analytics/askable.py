@@ -47,7 +47,7 @@ Asked: TypeAlias = tuple[dict[str, Any], BudgetWords]
 def split_budget(words: Mapping[str, Any]) -> tuple[dict[str, Any], BudgetWords]:
     """Return the keyword arguments `words` as two dictionaries: those about the query, and those about its budget.
 
-    The second one holds the keys of `BudgetWords`.
+    The second one holds the keys of `BudgetWords`. A query and its budget are then built separately.
     """
     spent = {name: words[name] for name in BudgetWords.__annotations__ if name in words}
     return {name: value for name, value in words.items() if name not in spent}, cast("BudgetWords", spent)
@@ -133,10 +133,11 @@ class Askable(ABC):
         """Return the `k` items with the highest numbers, highest first, with these numbers plus noise.
 
         - `item` is the column, or the columns, whose values are the items.
-        - The number of an item is its users if `per_item` and `value` are None. With `per_item` alone it is the item's
+        - Without `per_item` and `value`, the number of an item is its users. With `per_item` alone it is the item's
           rows, at most `per_item` of each user.
         - With `value`, a column of integers, it is the sum of this column. Each user adds at least 0 and at most
-          `per_item`; None takes the bound that a service states for its dataset, or else 1.
+          `per_item`, or 1 without `per_item`.
+        - A service takes the `per_item` of its dataset, if that has one, wherever the question leaves `per_item` out.
         - `key`: asking again under the same key returns the same answer at no cost. None is a new question.
         - `words` state the groups (see `Grouping`) and the budget (see `BudgetWords`).
         """
@@ -155,10 +156,11 @@ class Askable(ABC):
 
         - `item` is the column, or the columns, whose values are the items. If they are not public (no `domain`), items
           with few users are left out.
-        - The number of an item is its users if `per_item` and `value` are None. With `per_item` alone it is the item's
+        - Without `per_item` and `value`, the number of an item is its users. With `per_item` alone it is the item's
           rows, at most `per_item` of each user.
         - With `value`, a column of integers, it is the sum of this column. Each user adds at least 0 and at most
-          `per_item`; None takes the bound that a service states for its dataset, or else 1.
+          `per_item`, or 1 without `per_item`.
+        - A service takes the `per_item` of its dataset, if that has one, wherever the question leaves `per_item` out.
         - `key`: asking again under the same key returns the same answer at no cost. None is a new question.
         - `words` state the groups (see `Grouping`) and the budget (see `BudgetWords`). If `contributions` is left out
           for items that are not public, a session finds it privately with a tenth of epsilon, and a service takes the
@@ -202,8 +204,8 @@ class Askable(ABC):
         - `step` is the rounding step: each user's own sum is rounded to a multiple of it. None is 1 for integers, else
           a thousandth of high - low.
         - `bounds="auto"` finds the bounds privately with a tenth of epsilon.
-        - `item` is a column, or several, for one sum of each of its values. A user's own sum is then clipped in each
-          item by itself.
+        - `item` is a column, or several, to group rows by: each of its values gets one sum. A user's own sum is then
+          clipped in each group by itself.
         - `key`: asking again under the same key returns the same answer at no cost. None is a new question.
         - `words` state the groups (see `Grouping`) and the budget (see `BudgetWords`).
         """
@@ -237,7 +239,7 @@ class Askable(ABC):
         - `per_user` asks for the mean over rows instead. The value of each row is then clipped, and a user with more
           than `per_user` rows has the weight of `per_user` rows.
         - `bounds="auto"` finds `low` and `high` privately with a tenth of epsilon.
-        - `item` is a column, or several, for one mean of each of its values.
+        - `item` is a column, or several, to group rows by: each of its values gets one mean.
         - `key`: asking again under the same key returns the same answer at no cost. None is a new question.
         - `words` state the groups (see `Grouping`) and the budget (see `BudgetWords`).
         """
@@ -265,7 +267,7 @@ class Askable(ABC):
           high - low, but a whole number for a column of integers (1 if the bounds are at most 10,000 apart).
         - `at` is a level between 0 and 1, or a list of levels for one quantile each.
         - `bounds="auto"` finds `low` and `high` privately with a tenth of epsilon.
-        - `item` is a column, or several, for the quantiles of each of its values.
+        - `item` is a column, or several, to group rows by: each of its values gets quantiles of its own.
         - `key`: asking again under the same key returns the same answer at no cost. None is a new question.
         - `words` state the groups (see `Grouping`) and the budget (see `BudgetWords`).
         """
@@ -292,7 +294,8 @@ class Askable(ABC):
 
         - `per_user` is found privately with a tenth of epsilon if it is left out. Of a user with more distinct values,
           a random choice of `per_user` values is kept, and a value is counted if it is kept of any user.
-        - `item` asks for one number for each item; `per_user` applies in each item by itself.
+        - `item` is a column, or several, to group rows by: each group gets one number, and `per_user` is a limit in
+          each group by itself.
         - `key`: asking again under the same key returns the same answer at no cost. None is a new question.
         - `words` state the groups (see `Grouping`) and the budget (see `BudgetWords`).
         """
@@ -315,7 +318,8 @@ class Askable(ABC):
         - `per_user` limits the weight of a user: a user with more than `per_user` rows counts like `per_user` rows. 1
           gives all users equal weight. If `per_user` is left out, it is found privately with a tenth of epsilon.
         - `bounds="auto"` finds `low` and `high` privately with a tenth of epsilon.
-        - `item` asks for one variance for each item; `per_user` applies in each item by itself.
+        - `item` is a column, or several, to group rows by: each group gets one variance, and `per_user` is a limit in
+          each group by itself.
         - `key`: asking again under the same key returns the same answer at no cost. None is a new question.
         - `words` state the groups (see `Grouping`) and the budget (see `BudgetWords`).
         """
@@ -339,7 +343,7 @@ class Askable(ABC):
         - Values are clipped to `low` .. `high`. `bounds="auto"` finds these bounds privately with a tenth of epsilon.
         - A user with more than `per_user` rows counts like `per_user` rows; the number is found privately if it is left
           out.
-        - `item` asks for one standard deviation for each item.
+        - `item` is a column, or several, to group rows by: each group gets one standard deviation.
         - `key`: asking again under the same key returns the same answer at no cost. None is a new question.
         - `words` state the groups (see `Grouping`) and the budget (see `BudgetWords`).
         """

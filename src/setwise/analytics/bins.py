@@ -62,7 +62,7 @@ class Width:
 
     @property
     def decimals(self) -> int:
-        """How many decimals are needed to write the lower ends of all bins, the multiples of `width`, exactly."""
+        """The number of decimals in labels of bins, just enough to write their lower ends, multiples of `width`."""
         return next(places for places in range(FINEST_WIDTH + 1) if (self.width * 10**places).denominator == 1)
 
 

@@ -96,7 +96,7 @@ class Catalog:
     def private_beside(self, name: str) -> dict[str, str]:
         """Return the sources, by name, of the private tables that may be joined to the table `name`.
 
-        These are the other tables with the same user column and the same engine.
+        These are the other private tables with the same user column, on which SQL joins them, and the same engine.
         """
         base = self.table(name)
         return {

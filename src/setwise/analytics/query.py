@@ -152,8 +152,9 @@ class Query:
         - `item` is the column whose values are the items, or several columns.
         - Items are ranked by users if `per_item` and `value` are None. With `per_item` alone they are ranked by rows,
           at most `per_item` of each user.
-        - `value` is an integer column to rank by its sum. One user adds at least 0 and at most `per_item`; None takes
-          the bound that a service states for its dataset, or else 1.
+        - `value` is an integer column to rank by its sum. One user adds at least 0 and at most `per_item`, or 1 if
+          `per_item` is None.
+        - `filled` may later replace a `per_item` of None by the one that a service states for its dataset.
         - `grouping` are the keyword arguments of `Grouping`.
         """
         statistics = (_ranking_statistic(value, per_item),)
@@ -168,8 +169,9 @@ class Query:
         - `item` is a column or several columns.
         - Users are counted if `per_item` and `value` are None. With `per_item` alone rows are counted, at most
           `per_item` of each user.
-        - `value` is an integer column to be summed. One user adds at least 0 and at most `per_item`; None takes the
-          bound that a service states for its dataset, or else 1.
+        - `value` is an integer column to be summed. One user adds at least 0 and at most `per_item`, or 1 if `per_item`
+          is None.
+        - `filled` may later replace a `per_item` of None by the one that a service states for its dataset.
         - `grouping` are the keyword arguments of `Grouping`.
         """
         statistics = (_ranking_statistic(value, per_item),)
@@ -260,7 +262,7 @@ class Query:
         All users have equal weight; the weight of a user is divided evenly among the user's rows.
         - A quantile is selected from low, low + step, .., high. With `bounds="auto"` a private search finds `low` and
           `high`, which then stay None. A `step` of None is chosen later, from the kind of the column.
-        - `item` is a column, or several, for quantiles of each of its values; None: of all rows.
+        - `item` is a column, or several, to group rows by, for quantiles of each group; None: of all rows.
         - `grouping` are the keyword arguments of `Grouping`.
 
         >>> [str(each.at) for each in Query.quantile(value="age", low=0, high=99, at=[0.25, 0.5]).statistics]
@@ -325,7 +327,8 @@ class Query:
         """Return the query with the dataset's bounds filled in where the query itself states no bound.
 
         `contributions` is the most groups towards which one user counts, and `per_item` the most that one user adds to
-        a group; None if the dataset has no such bound. A query without groups is returned unchanged.
+        a group; None if the dataset has no such bound. With a `per_item`, a count of users becomes a count of rows. A
+        query without groups is returned unchanged.
         """
         if self.item is None:
             return self

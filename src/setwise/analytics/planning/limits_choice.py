@@ -164,7 +164,7 @@ def choose_limits(
 def _errors_of_rows(
     expected: ExpectedError, contributions: int, groups: LikelyUsers, row_limits: Sequence[int], rows: LikelyUsers
 ) -> list[tuple[float, int, float]]:
-    """Return (expected error, limit on rows, count of the largest group) for a count of rows with each of `row_limits`.
+    """Return, for each of `row_limits`, (expected error of a count of rows, this limit, largest group's count).
 
     - `expected` computes the expected error of an answer for given limits.
     - `contributions` is the limit on a user's groups, and `groups` says how many users have how many groups.

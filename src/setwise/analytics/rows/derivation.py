@@ -167,12 +167,12 @@ class AddWindows:
 
     - `user` is the user column.
     - `windows` are the columns that are added. Of the other columns, only those that are read later are passed on.
-    - `ties` are the names, in lower case, of all columns that the statement names. Names that the table lacks are
-      ignored.
+    - `ties` are columns that break ties after SELECT *: the names, in lower case, of all columns that the statement
+      names. Names that the table lacks are ignored.
 
-    Rows that are equal in the ORDER BY of a window are sorted by further columns, so that the result does not depend on
-    the order of rows in the table. The further columns are all columns that this step or a later step reads; after
-    SELECT *, they are the columns in `ties`.
+    A tie is two rows that are equal in the ORDER BY of a window. They are sorted by further columns, so that the result
+    does not depend on the order of rows in the table. The further columns are all columns that this step or a later
+    step reads or, after SELECT *, which reads all columns, those in `ties`.
     """
 
     user: str

@@ -119,8 +119,8 @@ class Count(Statistic):
     def with_dataset_bound(self, per_item: int | None) -> "Statistic":
         """Return this count with `per_item`, the dataset's limit on a user's rows, unless it states a limit itself.
 
-        `per_item` is None if the dataset declares no limit. A count whose limit was left to a private search is then
-        returned unchanged, so that the search takes place.
+        A count of users so becomes a count of rows, unless `per_item` is 1. `per_item` is None if the dataset declares
+        no limit. The count is then returned unchanged, so that a private search for its limit, if any, takes place.
         """
         if self.most is not None or (self.is_auto and per_item is None):
             return self

@@ -48,9 +48,9 @@ def sniff(file: TableFile, declared: CsvOptions) -> CsvOptions:
 
 
 def _with_place(declared: CsvOptions, file: TableFile, separator: str, ending: str) -> CsvOptions:
-    """Return the options `declared` with the separator and the format, such as "csv.gz", that `file` needs.
+    """Return the options `declared`, with the separator and the format, such as "csv.gz", by which `file` is readable.
 
-    An option that the name of the file or a declared format already implies is left out, so that fewer have to be
+    If the name of the file or the declared format already implies one of the two, this one is left out, also if it was
     declared. `separator` is the text between cells, declared or guessed. `ending` is the ending that the file's
     compression has in file names, such as ".gz", or "" without compression.
     """
@@ -67,7 +67,7 @@ def _with_place(declared: CsvOptions, file: TableFile, separator: str, ending: s
 
 
 def _with_names(declared: CsvOptions, rows: Sequence[tuple[Row, int]]) -> CsvOptions:
-    """Return the options `declared` with the lines to skip, whether a header follows, and the names of columns.
+    """Return the options `declared`, with added: how many lines to skip, whether a header follows, and column names.
 
     `rows` are the records of a sample of the file, each with the number of its last line. The header is the first
     record that has as many cells as most records. If this record does not look like a header, names are suggested.

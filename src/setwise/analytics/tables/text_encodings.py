@@ -165,10 +165,11 @@ def _ranked(words: Counter[bytes], high_bytes: frozenset[int]) -> tuple[Encoding
 
 
 def _varied(words: Counter[bytes], encodings: Sequence[str]) -> list[bytes]:
-    """Return a few of `words` to show to the data holder, each with a byte beyond ASCII that the words before it lack.
+    """Return a few of `words`, undecoded, to show to the data holder, who recognises the right encoding by them.
 
-    Words that the `encodings` read in more different ways come first, because they help to choose the encoding; of
-    these, the frequent ones come first.
+    Each has a byte beyond ASCII that no word before it has. Words that the `encodings` read in more different ways come
+    first, because they help more to choose the encoding; among equals, frequent words come first. `words` maps each
+    word to how often it occurs.
     """
     shown: list[bytes] = []
     seen: set[int] = set()

@@ -40,9 +40,10 @@ def published_threshold(contributions: int) -> float:
 def failure_of_margin(t: float, contributions: int) -> float:
     """Return a bound on the probability that one of `contributions` noisy counts passes a noisy threshold.
 
-    Before noise is added, the threshold is `t` times the noise scale above each of the counts. The threshold has
-    Laplace noise of the same scale as the counts, so a single count passes with probability exp(-t)(2 + t)/4. The bound
-    is the sum of these probabilities.
+    If a count passes, its group is shown although only one user has it, so delta must cover this probability. Before
+    noise is added, the threshold is `t` times the noise scale above each of the counts. The threshold has Laplace noise
+    of the same scale as the counts, so a single count passes with probability exp(-t)(2 + t)/4. The bound is the sum of
+    these probabilities.
     """
     return contributions * math.exp(-t) * (2.0 + t) / 4.0
 
