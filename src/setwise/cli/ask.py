@@ -183,8 +183,8 @@ def _note_unread_cells(
       options in `common`
     - `users`: the user columns of joined private tables, by table name
 
-    Nothing is printed with --no-scan, or if the engine is not DuckDB. Raises: `UnsuitableTable` if most cells of a
-    column cannot be read, except for a preview.
+    Nothing is printed with --no-scan, or if the engine is not DuckDB. Raises: `UnsuitableTable`, except for a preview,
+    if so much would be skipped or misread that the answer would be of no use (see `note_unread_cells`).
     """
     from setwise.analytics.engines.files import CsvOptions
     from setwise.analytics.tables.scan_notes import TableToScan
@@ -239,7 +239,10 @@ def _show(answer: "PrivateAnswer | SqlAnswer", status: "AccountStatus | None", c
 
 
 def _stored_at(common: CommonOptions) -> "datetime | None":
-    """Return the time (UTC) at which the answer under the key in --key was stored; None if none is stored."""
+    """Return the time (UTC) at which the account in --account stored the answer under --key; None if it has not.
+
+    None also if one of the two options is not given.
+    """
     from setwise.ledger.ledger import Ledger
 
     if common.account is None or common.key is None:

@@ -281,7 +281,7 @@ def _pairs(words: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _missing_options(options: Sequence[tuple[str, str]], words: Sequence[str]) -> list[str]:
-    """Return the words of those `options`, pairs of option and value, that the command line `words` does not have."""
+    """Return the words of those `options`, pairs of option and value, that are not among the command-line `words`."""
     present = {*pairwise(words)}
     return [word for option in options if option not in present for word in option]
 
@@ -336,8 +336,9 @@ def note_unread_cells(tables: "Sequence[TableToScan]", question: str, *, free: b
     Only columns whose names occur in the text `question` are checked. `free` is True for a preview, which is never
     refused.
 
-    Raises: `UnsuitableTable` unless `free`, if a table has no readable line, at most half of a column's cells can be
-    read, or dates that do not begin with the year are compared as text.
+    Raises: `UnsuitableTable` unless `free`, if so much would be skipped or misread that the answer would be of no use:
+    for example, if at most half of a column's cells can be read, if milliseconds are read as seconds, or if dates that
+    do not begin with the year are compared as text.
     """
     from setwise.analytics.tables.unread_cells import unread_cells
 

@@ -64,8 +64,8 @@ def _note_unread_cells(report: "Report", *, free: bool) -> None:
 
     `free` is True for a preview.
 
-    Raises: `UnsuitableTable` unless `free`, if a table has no readable line, at most half of a column's cells can be
-    read, or dates that do not begin with the year are compared as text.
+    Raises: `UnsuitableTable` unless `free`, if so much would be skipped or misread that the answers would be of no use:
+    for example, if at most half of a column's cells can be read.
     """
     from setwise.analytics.catalog import read_catalog
     from setwise.analytics.engines.files import CsvOptions

@@ -181,7 +181,7 @@ class Statistic(ABC):
     def measures(self) -> tuple[Measure, ...]:
         """Return the measures of the statistic; a measure is a whole number that each user adds to a group.
 
-        The engine computes the measures and sums them over users. `in_steps` must have been called before.
+        The engine sums them over users, or counts users for each number. `in_steps` must have been called before.
         """
 
     @abstractmethod
@@ -305,7 +305,7 @@ class Statistic(ABC):
 
     @property
     def user_weight_note(self) -> str:
-        """A clause (without a full stop) on the weight of users with many rows, such as one vote; "" if not needed."""
+        """A sentence, without its full stop, on the weight of a user with many rows; "" if none is needed."""
         return ""
 
     @property

@@ -54,7 +54,7 @@ def named_columns(names: Sequence[str], question: str) -> list[str]:
 
 
 def unread_cells(table: TableToScan, question: str) -> list[ScanNote]:
-    """Return notes about what a query will skip or misread in a table, each with a remedy.
+    """Return notes about what a query will skip or misread in a table, each with a remedy if one is known.
 
     - Skipped are malformed CSV lines, cells that cannot be read as their column's kind, and rows without a user.
     - Misread are words such as NULL, if they are taken for values, and numbers and dates that are compared as text.
