@@ -541,9 +541,9 @@ def _hint(planned: ExecutablePlan, items: Sequence[Item]) -> str:
 
 
 def _label(query: Query, label: Label) -> Label:
-    """Return the label of an item in the answer to `query`: `label`, or, for the only group of all rows, a name for it.
+    """Return the label that the answer to `query` shows for an item: `label`, unless all rows form one group.
 
-    A query without group columns has only one group. It is called "users" or "events" for a count, by the name of the
+    A query without group columns has only this group. It is called "users" or "events" for a count, by the name of the
     column for a sum, and `EVERYTHING` ("all") for other statistics.
     """
     if query.item is not None or label != EVERYTHING:
@@ -554,7 +554,7 @@ def _label(query: Query, label: Label) -> Label:
 
 
 def padded(elapsed: float, step: float) -> float:
-    """Return the time after which an answer is sent whose work took the time `elapsed`; both are in seconds.
+    """Return how long after its question an answer is sent, if computing it took `elapsed`; all times are in seconds.
 
     It is the least of step, 2 step, 4 step, 8 step, ... that is at least `elapsed`. So an observer of one answer learns
     only between which two of these times the work ended. Returns `elapsed` if `step` is 0.

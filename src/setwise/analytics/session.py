@@ -320,9 +320,10 @@ class Session(Askable):
             raise BudgetExhausted(f"{refused}; {suggestion}") from None
 
     def _ask_within(self, query: Query, budget: AskedBudget, key: str) -> PrivateAnswer:
-        """Plan `query` with the noise that `budget` leads to, charge it under `key`, and return the noisy answer.
+        """Plan `query` within `budget`, charge it under `key`, and return the noisy answer.
 
-        Unlike `ask`, it does not try other noise if the account cannot pay.
+        The kind of noise is the one that `budget` names, or else the planner's choice. Unlike `ask`, this method does
+        not try other noise if the account cannot pay.
         """
         planned = self.plan(query, budget)
         budget_to_pay = planned.total if isinstance(budget, Within) else budget

@@ -48,7 +48,7 @@ _ABOUT_FILES = (
 
 @contextmanager
 def add_reading_advice(source: str, csv: "CsvOptions", types: "Mapping[str, Kind]", user: str) -> Iterator[None]:
-    """Context manager that adds advice to an error of its `with` block: the command that reads the CSV file `source`.
+    """Context manager that adds to an error of its `with` block a command by which the CSV file `source` is readable.
 
     `csv` and `types` are the options with which the file was read, and `user` is the user column. Nothing is added if
     the error is not about the file, or if `setwise check` would read the file with the same options.

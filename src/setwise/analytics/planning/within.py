@@ -98,9 +98,9 @@ def _describe_radius(radius: Fraction, executable: ExecutablePlan) -> str:
 
 
 def _radius_text(radius: Fraction) -> str:
-    """Return the half-width `radius` as text that can be asked for: exact if it is whole, else rounded up to 4 digits.
+    """Return the half-width `radius` as a question may state it as its accuracy: whole, or rounded up to 4 digits.
 
-    It has no separators of thousands, because the command line and JSON take none.
+    The text has no separators of thousands, because the command line and JSON take none.
 
     >>> _radius_text(Fraction(12345)), _radius_text(Fraction(70601, 10000)), _radius_text(Fraction(1, 2))
     ('12345', '7.061', '0.5')

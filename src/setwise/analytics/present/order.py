@@ -100,7 +100,8 @@ def month_numbers(name: str, cells: Sequence[Cell]) -> dict[Cell, float]:
 
     `cells` are the group keys of the text column `name`. They are months if each is a year and month such as 2026-1, an
     English name, or a number from 1 to 12. If there are numbers, the column's name must also say month, or all twelve
-    must occur. A year and month becomes 12 * year + month, and any other month its number in the year.
+    must occur. A year and month becomes 12 * year + month, and any other month its number in the year. The result is {}
+    also for fewer than two different keys, which need no order.
 
     >>> month_numbers("at", ["2026-10", "2026-9"])
     {'2026-10': 24322.0, '2026-9': 24321.0}

@@ -279,7 +279,8 @@ def _annotate(
 
     - `figure` and `axes` are matplotlib's, and `shown` are the bars in the picture.
     - If `title` is empty, what the numbers measure is written in its place.
-    - The notes say which rows are omitted and what the intervals promise; then come the sentences `notes`.
+    - The notes say which rows are omitted and what the intervals promise; then come the sentences `notes`. If no bar
+      has a value, there are no notes.
     """
     if any(bar.value is not None for bar in shown):
         sentences = (answer.left_out, answer.interval_note, average_of_all(answer, len(shown)), *notes)

@@ -192,7 +192,7 @@ class Mean(BoundedStatistic):
 
     @property
     def user_weight_note(self) -> str:
-        """A sentence, without its full stop: every user has equal weight in the mean; and how to ask for one over rows.
+        """A sentence, without its full stop, on the equal weight of users, and on how to ask for a mean over rows.
 
         "" if the mean is over rows already, because `per_user` (the most rows of a user that count) is given.
         """
