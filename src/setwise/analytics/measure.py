@@ -53,7 +53,7 @@ class Measure:
 
     @property
     def spans_groups(self) -> bool:
-        """Whether what a user adds to a group depends on all groups of the user, because `groups` or `peak` is set."""
+        """Whether what a user adds to a group depends on all their groups, because it is their number or a maximum."""
         return self.groups or self.peak
 
     @property

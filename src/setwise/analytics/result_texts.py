@@ -18,7 +18,7 @@ def describe_parts(answer: PrivateAnswer, groups: Sequence[Sequence[str]]) -> Pr
     """Return `answer` with texts that describe each of its parts, the answers of a statement's SELECTs.
 
     `groups` has the group columns of each SELECT. The text about a SELECT begins with its group columns, as in "By
-    carrier: ..". An answer without parts is returned unchanged.
+    carrier: ..", unless all SELECTs have the same text. An answer without parts is returned unchanged.
     """
     if not answer.parts:
         return answer

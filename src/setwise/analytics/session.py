@@ -342,7 +342,7 @@ class Session(Askable):
         return replace(PrivateAnswer.from_stored(stored), replayed=replayed, unit=self._unit)
 
     def join(self, table: str, *, using: Columns, keeps_all: bool = False) -> "Session":
-        """Return a session on the rows of this table joined to `table`, one of its `public` or `private` tables.
+        """Return a session on the rows of this table joined to `table`, which `setwise.open` got as public or private.
 
         - `using` names the columns that must be equal in both tables; for a private table, only the user column.
         - `keeps_all` also keeps rows of this table without a match, with nulls, as LEFT JOIN does.

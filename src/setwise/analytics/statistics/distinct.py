@@ -91,17 +91,17 @@ class Distinct(Statistic):
         return None if self.per_user is None else (0.0, float(self.per_user))
 
     def measures(self) -> tuple[Measure, ...]:
-        """Return a tuple with what each user adds to a group: at most `per_user` of their distinct values.
+        """Return a tuple with what each user adds to a group: their distinct values, up to the limit on one user.
 
         The engine does not sum over users: it counts the values that at least one user adds.
         """
         return (Measure(column=self.column, distinct=self._known_rows, in_cells=True),)
 
     def release(self, among: Sequence[Statistic]) -> "StatisticRelease":
-        """Return the mechanism that adds noise to the number of distinct values; its sensitivity is `per_user`.
+        """Return the mechanism that adds noise to the number of distinct values.
 
-        It has a placeholder noise scale until the planner chooses one. `among`, the statistics of the query, is not
-        used.
+        Its sensitivity is the most values of one user that count. It has a placeholder noise scale until the planner
+        chooses one. `among`, the statistics of the query, is not used.
         """
         from setwise.mechanisms.statistics import NoisyTotal
         from setwise.mechanisms.two_phase import LaplaceCounts

@@ -83,7 +83,7 @@ class Mean(BoundedStatistic):
         """Return a tuple with the one whole number that each user adds to a group, from which the mean is computed.
 
         The number is the user's own mean minus the middle between the bounds, in rounding steps. For a mean over rows
-        (`per_user` is given), it is multiplied by the user's number of rows, or by `per_user` if the user has more.
+        it is multiplied by the user's number of rows, but at most by the most rows of a user that count (`per_user`).
         """
         return (
             Measure(
@@ -186,7 +186,7 @@ class Mean(BoundedStatistic):
 
     @property
     def clipped_values(self) -> str:
-        """A clause that says to which bounds users' own means or, with `per_user`, the values of rows are clipped."""
+        """A clause that says to which bounds users' own means or, in a mean over rows, the rows' values are clipped."""
         values = f"each user's own mean of {self.column}" if self.per_user is None else f"each row's {self.column}"
         return f"{values} is clipped to {self.clip_text()}"
 

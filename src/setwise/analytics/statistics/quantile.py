@@ -136,8 +136,9 @@ class Quantile(BoundedStatistic):
     def measures(self) -> tuple[Measure, ...]:
         """Return a tuple with what each user adds to a group: weight on the grid of possible results.
 
-        A user's `WEIGHT` units of weight are divided evenly among their rows in the group. The units of a row count at
-        the grid point nearest to its value. The engine adds up all users' units at each grid point.
+        Each user has the same number of units of weight (`WEIGHT`), divided evenly among the user's rows in the group.
+        The units of a row count at the grid point nearest to its value. The engine adds up all users' units at
+        each grid point.
         """
         from setwise.mechanisms.quantile import WEIGHT
 
@@ -243,7 +244,7 @@ class Quantile(BoundedStatistic):
 
     @property
     def user_weight_note(self) -> str:
-        """A sentence which says that a user's rows share one vote in quantiles, and how to count rows equally."""
+        """A sentence, without its full stop: rows of a user share one vote in quantiles; how to count rows equally."""
         return (
             f"In quantiles of {self.column} all rows of a user together have one vote; to count rows alike, ask "
             f"COUNT(*) by bins, GROUP BY FLOOR({self.column} / 10)"

@@ -120,7 +120,7 @@ class Variance(BoundedStatistic):
 
         A row's clipped value is scaled to y, which is -1 at the lower and 1 at the upper bound. The first number is the
         average of y over the user's rows and the second the average of 2 y^2 - 1, both in small rounding steps. Each
-        average is multiplied by the user's number of rows, or by `per_user` if the user has more rows.
+        average is multiplied by the user's number of rows, but at most by the most rows of a user that count.
         """
         return tuple(
             Measure(
@@ -281,9 +281,9 @@ class Variance(BoundedStatistic):
 
     @property
     def user_weight_note(self) -> str:
-        """A sentence which says that every user has equal weight, and how to give all rows equal weight.
+        """A sentence, without its full stop: every user has equal weight, and how to give all rows equal weight.
 
-        "" unless `per_user` is 1.
+        "" unless at most 1 row of a user counts, because otherwise users with more rows have more weight.
         """
         if self.per_user != 1:
             return ""

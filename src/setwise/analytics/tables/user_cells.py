@@ -149,11 +149,11 @@ def _shared_words_note(user: str, words: Sequence[str], rows: Mapping[str, int],
 def several_spellings(
     table: "DuckDBTable", user: str, csv: CsvOptions, files: Sequence[TableFile], write: OptionWriter
 ) -> list[ScanNote]:
-    """Return a note if the text column `user` of `table` writes users in several ways, as 7 and 007, or Ada and ada.
+    """Return a list with a note if the column `user` writes a user in several ways, as 7 and 007, or Ada and ada.
 
-    Each way counts as a user of its own, so that the person is protected less than promised. `csv` says how the table's
-    `files` are written, and `write` turns the option that the note suggests into text. The list is empty if every user
-    is written in one way, or there is no such column.
+    Each way counts as a user of its own, so that the person is protected less than promised. `user` is a text column of
+    `table`, `csv` says how the table's `files` are written, and `write` turns the option that the note suggests into
+    text. The list is empty if every user is written in one way, or there is no such column.
     """
     from setwise.analytics.engines.duckdb.cell_counts import column_names
     from setwise.analytics.engines.duckdb.user_counts import count_spellings
@@ -190,7 +190,7 @@ def several_spellings(
 def repeated_headers(
     table: "DuckDBTable", user: str | None, csv: CsvOptions, files: Sequence[TableFile], *, is_text: bool
 ) -> list[ScanNote]:
-    """Return a note if rows of a CSV `table` are its header again, as in a file that cat made of several files.
+    """Return a list with a note if rows of a CSV `table` are its header again, as in files joined by cat; else [].
 
     - `user` is the user column, or None for a public table.
     - `csv` says how the table's `files` are written.

@@ -166,8 +166,8 @@ def guess_grammar(columns: Mapping[str, Sequence[str]], declared: CellGrammar) -
 def _unclear_columns(columns: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
     """Return the columns of numbers such as 1,234, whose comma may be a decimal point or stand between thousands.
 
-    `columns` has sampled cells that are not empty, by column name. The result is empty if a cell, such as 1,234,567,
-    shows that commas stand between thousands.
+    `columns` has sampled cells that are not empty, by column name. The result is empty if a cell of such a column shows
+    that commas stand between thousands, as 1,234,567 does, or 12, which would have a comma as a decimal number.
     """
     numbers = {name: [cell.strip(BLANKS).lstrip("+-") for cell in cells] for name, cells in columns.items()}
     with_commas = {
