@@ -138,7 +138,7 @@ class Askable(ABC):
         - With `value`, a column of integers, it is the sum of this column. Each user adds at least 0 and at most
           `per_item`, or 1 without `per_item`.
         - A service takes the `per_item` of its dataset, if that has one, wherever the question leaves `per_item` out.
-        - `key`: asking again under the same key returns the same answer at no cost. None is a new question.
+        - `key`: asking again under the same key returns the same answer at no cost. None makes a new key.
         - `words` state the groups (see `Grouping`) and the budget (see `BudgetWords`).
         """
         return self._ask("top-k", words, key, item=item, k=k, per_item=per_item, value=value)
@@ -161,7 +161,7 @@ class Askable(ABC):
         - With `value`, a column of integers, it is the sum of this column. Each user adds at least 0 and at most
           `per_item`, or 1 without `per_item`.
         - A service takes the `per_item` of its dataset, if that has one, wherever the question leaves `per_item` out.
-        - `key`: asking again under the same key returns the same answer at no cost. None is a new question.
+        - `key`: asking again under the same key returns the same answer at no cost. None makes a new key.
         - `words` state the groups (see `Grouping`) and the budget (see `BudgetWords`). If `contributions` is left out
           for items that are not public, a session finds it privately with a tenth of epsilon, and a service takes the
           bound that its dataset has.
@@ -180,7 +180,7 @@ class Askable(ABC):
 
         - `per_user` is the most rows of each user that are counted.
         - `where` is a condition on the rows to be counted; None counts all rows.
-        - `key`: asking again under the same key returns the same answer at no cost. None is a new question.
+        - `key`: asking again under the same key returns the same answer at no cost. None makes a new key.
         - `words` state the budget (see `BudgetWords`).
         """
         return self._ask("count", words, key, per_user=per_user, where=where)
@@ -206,7 +206,7 @@ class Askable(ABC):
         - `bounds="auto"` finds the bounds privately with a tenth of epsilon.
         - `item` is a column, or several, to group rows by: each of its values gets one sum. A user's own sum is then
           clipped in each group by itself.
-        - `key`: asking again under the same key returns the same answer at no cost. None is a new question.
+        - `key`: asking again under the same key returns the same answer at no cost. None makes a new key.
         - `words` state the groups (see `Grouping`) and the budget (see `BudgetWords`).
         """
         parameters: dict[str, Any] = {
@@ -240,7 +240,7 @@ class Askable(ABC):
           than `per_user` rows has the weight of `per_user` rows.
         - `bounds="auto"` finds `low` and `high` privately with a tenth of epsilon.
         - `item` is a column, or several, to group rows by: each of its values gets one mean.
-        - `key`: asking again under the same key returns the same answer at no cost. None is a new question.
+        - `key`: asking again under the same key returns the same answer at no cost. None makes a new key.
         - `words` state the groups (see `Grouping`) and the budget (see `BudgetWords`).
         """
         parameters: dict[str, Any] = {"value": value, "low": low, "high": high, "step": step, "per_user": per_user}
@@ -268,7 +268,7 @@ class Askable(ABC):
         - `at` is a level between 0 and 1, or a list of levels for one quantile each.
         - `bounds="auto"` finds `low` and `high` privately with a tenth of epsilon.
         - `item` is a column, or several, to group rows by: each of its values gets quantiles of its own.
-        - `key`: asking again under the same key returns the same answer at no cost. None is a new question.
+        - `key`: asking again under the same key returns the same answer at no cost. None makes a new key.
         - `words` state the groups (see `Grouping`) and the budget (see `BudgetWords`).
         """
         parameters: dict[str, Any] = {
@@ -296,7 +296,7 @@ class Askable(ABC):
           a random choice of `per_user` values is kept, and a value is counted if it is kept of any user.
         - `item` is a column, or several, to group rows by: each group gets one number, and `per_user` is a limit in
           each group by itself.
-        - `key`: asking again under the same key returns the same answer at no cost. None is a new question.
+        - `key`: asking again under the same key returns the same answer at no cost. None makes a new key.
         - `words` state the groups (see `Grouping`) and the budget (see `BudgetWords`).
         """
         return self._ask("distinct", words, key, item=item, value=value, per_user=per_user)
@@ -320,7 +320,7 @@ class Askable(ABC):
         - `bounds="auto"` finds `low` and `high` privately with a tenth of epsilon.
         - `item` is a column, or several, to group rows by: each group gets one variance, and `per_user` is a limit in
           each group by itself.
-        - `key`: asking again under the same key returns the same answer at no cost. None is a new question.
+        - `key`: asking again under the same key returns the same answer at no cost. None makes a new key.
         - `words` state the groups (see `Grouping`) and the budget (see `BudgetWords`).
         """
         parameters: dict[str, Any] = {"value": value, "low": low, "high": high, "per_user": per_user, "bounds": bounds}
@@ -344,7 +344,7 @@ class Askable(ABC):
         - A user with more than `per_user` rows counts like `per_user` rows; the number is found privately if it is left
           out.
         - `item` is a column, or several, to group rows by: each group gets one standard deviation.
-        - `key`: asking again under the same key returns the same answer at no cost. None is a new question.
+        - `key`: asking again under the same key returns the same answer at no cost. None makes a new key.
         - `words` state the groups (see `Grouping`) and the budget (see `BudgetWords`).
         """
         parameters: dict[str, Any] = {"value": value, "low": low, "high": high, "per_user": per_user, "bounds": bounds}

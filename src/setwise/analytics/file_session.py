@@ -67,7 +67,7 @@ class FileSession(Session):
     def for_question(self, query: Query, budget: AskedBudget) -> Session:
         """Return a session on this table that reads columns as the types that `query` needs.
 
-        `budget` is the budget of the query, with which it is planned to find out which types it needs.
+        `query` is planned within `budget`, because planning finds out which types the query needs.
         """
         return self._with_needed_types(lambda session: session.plan(query, budget))[0]
 

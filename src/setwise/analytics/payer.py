@@ -71,10 +71,10 @@ class AccountPayer(Payer, Protocol):
     def warning(self, uses: Sequence[Use]) -> str | None:
         """Return a warning if charging `uses` would end one of the two ways in which a dataset's accounts can pay.
 
-        The accounts on a dataset share a joint budget, which can be spent in two ways: as a Gaussian budget (of which a
-        mechanism takes a mu squared, mu being sensitivity / noise) or as a sum of epsilons. A charge that fits only one
-        way ends the other way for good, for all these accounts. The result is None if the charge ends neither. `uses`
-        are mechanisms, each as a privacy guarantee and a number of runs. Nothing is charged.
+        The accounts on a dataset share a joint budget, which can be spent in two ways: as a Gaussian budget (all
+        charges together reveal no more than one Gaussian mechanism) or as a sum of epsilons. A charge that fits only
+        one way ends the other way for good, for all these accounts. The result is None if the charge ends neither.
+        `uses` are mechanisms, each as a privacy guarantee and a number of runs. Nothing is charged.
         """
         ...
 
@@ -294,12 +294,12 @@ def sparing_budget(
 ) -> AskedBudget:
     """Return `budget`, if possible with noise that lowers what the account has left by at most the question's epsilon.
 
-    Some accounts can be spent in two ways: as a Gaussian budget (in mu squared) or as a sum of epsilons. A charge that
-    fits only one way ends the other. So the noise that the planner chooses for its accuracy can lower the epsilon that
-    the account has left by far more than the question's epsilon. The planner's noise, Laplace and Gaussian noise are
-    tried in this order. The first that takes at most the question's epsilon is chosen, or else the one that leaves the
-    account most. Gaussian noise takes the account's default delta if `budget` has none, because the account's promise
-    has a delta in any case.
+    Some accounts can be spent in two ways: as a Gaussian budget (all charges together reveal no more than one Gaussian
+    mechanism) or as a sum of epsilons. A charge that fits only one way ends the other. So the noise that the planner
+    chooses for its accuracy can lower the epsilon that the account has left by far more than the question's epsilon.
+    The planner's noise, Laplace and Gaussian noise are tried in this order. The first that takes at most the question's
+    epsilon is chosen, or else the one that leaves the account most. Gaussian noise takes the account's default delta if
+    `budget` has none, because the account's promise has a delta in any case.
 
     - `status` returns the status of the account that pays; None if no account pays.
     - `uses_of` plans the question within a budget, and returns its mechanisms (guarantees and numbers of runs).

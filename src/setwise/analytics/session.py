@@ -342,7 +342,7 @@ class Session(Askable):
         return replace(PrivateAnswer.from_stored(stored), replayed=replayed, unit=self._unit)
 
     def join(self, table: str, *, using: Columns, keeps_all: bool = False) -> "Session":
-        """Return a session on the rows of this table joined to `table`, which `setwise.open` got as public or private.
+        """Return a session on the rows of this table joined to `table`, another table that `setwise.open` was given.
 
         - `using` names the columns that must be equal in both tables; for a private table, only the user column.
         - `keeps_all` also keeps rows of this table without a match, with nulls, as LEFT JOIN does.
@@ -553,8 +553,8 @@ class Session(Askable):
     def warning(self, plan: Plan) -> str | None:
         """Return a warning if charging `plan` would end one of two ways of paying, for all accounts on the dataset.
 
-        Their joint budget can be spent as a Gaussian budget (in mu squared) or as a sum of epsilons; a charge that fits
-        only one way ends the other for good. Returns None if the charge ends neither, or without an account.
+        Their joint budget can be spent as a Gaussian budget or as a sum of epsilons; a charge that fits only one way
+        ends the other for good. Returns None if the charge ends neither, or if the session has no account.
         """
         return None if self._account is None else self._account.warning(plan.uses)
 

@@ -32,8 +32,8 @@ def _loss_so_far(status: "AccountStatus") -> str:
     """Return in words how much all answers so far reveal, for the account with this `status`.
 
     The text states the account's odometers, two bounds on the epsilon spent so far. The first holds if no further
-    question is asked. The second bounds the privacy loss at all times. A bound above the account's promised epsilon
-    says nothing new: then the second is left out, or, if it is the first, the text states the promise instead of both.
+    question is asked. The second bounds the privacy loss at all times, and is left out if it is above the account's
+    promised epsilon. If the first is above it, the text states the promise instead of both.
     """
     if not status.spent:
         return "nothing was drawn"

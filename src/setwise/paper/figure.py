@@ -40,7 +40,8 @@ class Claim:
     - `relation`, `tolerance`: how the two numbers must compare, and by how much they may differ (absolute)
     - `independent`: the number computed in a third way; only a correction of the paper has one
 
-    Raises `InvalidParameter` for a negative tolerance, or for a correction without an independent value.
+    Raises `InvalidParameter` for a negative tolerance, for a correction without an independent value, and for any other
+    claim with one.
 
     >>> Claim(label="fig:NoiseCompare", says="sigma = 13.1", paper=13.1, ours=13.0948, tolerance=0.05).passed
     True

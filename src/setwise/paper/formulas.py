@@ -48,9 +48,9 @@ def paper_epsilon(uses: tuple[Use, ...], delta: float) -> float:
 def narrow(ask: Callable[[float | None], Bracket], widths: tuple[float, ...] = _WIDTHS) -> Bracket:
     """Return the narrowest certified bracket (lower and upper bound on one number) that the function `ask` can compute.
 
-    `ask` takes a width and returns a bracket at most that wide, relative to its upper end, or raises `Unattainable`. It
-    is called with each of `widths` in turn, until it succeeds. If it raises for every width, the bracket of `ask(None)`
-    is returned, which has the default width.
+    `ask(width)` returns a bracket whose ends are at most `width` times the upper end apart, or raises `Unattainable`.
+    It is called with each of `widths` in turn, until it succeeds. If it raises for every width, the bracket of
+    `ask(None)` is returned, for which no width is demanded.
     """
     for width in widths:
         try:

@@ -367,9 +367,9 @@ def open_bounds(query: Query) -> list[str]:
 def budgeted_query(query: Query, steps: int) -> Query:
     """Return `query` with bounds in place of its open bounds, at least as costly as any bounds that a search can find.
 
-    If the returned query is within the budget, then so is the query with the bounds that the search finds. By those, a
-    user adds at most `steps` rounding steps to a sum, and at most `steps` rows to a count. The returned query allows
-    `_STEPS_MARGIN` times as many, so that its noise scale is not below that of any later plan.
+    If the returned query is within the budget, then so is the query with the bounds that the search finds. With found
+    bounds, a user adds at most `steps` rounding steps to a sum, and at most `steps` rows to a count. The returned query
+    allows `_STEPS_MARGIN` times as many, so that its noise scale is not below that of any later plan.
     """
     statistics = tuple(
         # The margin makes this noise scale at least that of any later plan: if it can be sampled, so can the later

@@ -71,8 +71,8 @@ def statistics_note(
     - `confidence` is the probability with which an interval contains the exact number, and `number` is the phrase for
       that number.
     - `in_rounds` is True if separate noisy passes over the table chose the groups. Otherwise, groups may have been
-      chosen because their noisy numbers of users are high. The intervals of these numbers then hold for the confidence
-      only on average over all groups, which the sentences say.
+      chosen because their noisy numbers of users are high. An interval of such a number then contains the exact number
+      with the stated probability only on average over all groups, which the sentences say.
     - `ranks` is a clause about the ranks of quantiles (`ranks_note`).
     """
     sure = f"{float(confidence):.0%}"

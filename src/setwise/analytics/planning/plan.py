@@ -213,7 +213,7 @@ class ExecutablePlan:
                 return None
 
     def over(self, discovery: Discovery) -> "ExecutablePlan":
-        """Return the plan that counts the groups in `discovery`, or releases their statistics; it searches for none.
+        """Return the plan that counts the groups in `discovery`, or releases their statistics, without a new search.
 
         This plan found the groups in rounds (noisy passes over the table). A new plan that counts users or rows may
         lower the limit on a user's groups to about twice the average number of groups that the rounds estimated.

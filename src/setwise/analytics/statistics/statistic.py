@@ -347,7 +347,7 @@ class Statistic(ABC):
         """Return the statistic with `most` as the most rows, or distinct values, of a user that count in a group.
 
         A private search found `most`. Only variances use `steps`: they let a user add at most 16 * `steps` rounding
-        steps, because a small budget needs more noise per step than can be sampled for a larger sensitivity.
+        steps, because noise for more could not be sampled if the budget is small.
 
         Raises: `InvalidParameter` if the statistic has no limit on rows.
         """
@@ -381,7 +381,7 @@ class Statistic(ABC):
         """Return the measures (numbers of each user, such as their mean) from which a search finds the clipping bounds.
 
         For each of these numbers, the engine counts the users in bins whose ends are powers of two, and the search
-        finds two bounds. If there are several numbers, the lowest lower and the highest upper bound are taken.
+        finds a lower and an upper bound. Of several numbers, the lowest lower and highest upper bound are taken.
         Raises: `InvalidParameter` if the statistic has no bounds.
         """
         raise InvalidParameter(f"a {self.kind} has no bounds to be found")

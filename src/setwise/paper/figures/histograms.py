@@ -88,7 +88,7 @@ def gaussian_composed(epsilon: float, contributions: int, histograms: int) -> fl
     def overall(log_share: float) -> float:
         """Return the overall epsilon of several histograms if exp(`log_share`) of delta is divided among them.
 
-        Each histogram is (epsilon_i, delta_i)-DP, and all delta_i are equal: one minus their product of 1 - delta_i is
+        Each histogram is (epsilon_i, delta_i)-DP. All delta_i are equal, and 1 - (1 - delta_i)^n for n histograms is
         this part of delta. The remaining delta is spent on composing the histograms.
         """
         spent = DELTA * math.exp(log_share)

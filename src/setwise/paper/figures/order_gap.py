@@ -66,9 +66,9 @@ def compute(progress: Progress, points: int = 61) -> Table:
 def claims(table: Table) -> tuple[Claim, ...]:
     """Return checks of statements about the order of one pure-DP (DP) and two bounded-range (BR) mechanisms.
 
-    All three have the same epsilon, and `table` is a result of `compute`. At overall epsilons below epsilon, the order
-    DP, BR, BR has a larger delta than BR, DP, BR (lem:ordbrdp2, with closed forms). At larger ones all orders agree
-    (lem:xyz).
+    All three have the same epsilon, and `table` is a result of `compute`. If the overall epsilon is below this epsilon,
+    the order DP, BR, BR has a larger delta than BR, DP, BR (lem:ordbrdp2, with closed forms). Otherwise all orders have
+    the same delta (lem:xyz).
     """
     g, difference = table.numbers("overall_epsilon"), table.numbers("difference")
     below = [value for x, value in zip(g, difference, strict=True) if x < EPSILON - 1e-9]
