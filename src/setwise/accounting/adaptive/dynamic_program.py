@@ -50,8 +50,9 @@ class DrawConfig:
     """Constants that limit the work of finding the largest delta over the adaptive orders of bounded-range mechanisms.
 
     - A draw is one use of a mechanism that the analyst chooses from those that remain.
-    - A privacy profile is delta as a function of epsilon; an operator adds one draw to a profile.
-    - Work is the number of applications of an operator times the number of grid points of a profile.
+    - A privacy profile is delta as a function of epsilon, stored at the points of a grid. An operator is a function
+      that maps the profile of some draws to the profile of one more draw followed by them.
+    - Work is how often an operator is applied, times the number of grid points of a profile; about 10^8 take a second.
     """
 
     most_states: int = 1_500
@@ -125,9 +126,9 @@ class DrawOrders:
 
     @property
     def steps(self) -> int:
-        """An upper bound on how often the dynamic program adds one use to a privacy profile; it measures the work.
+        """An upper bound on how many times the dynamic program adds one use to a privacy profile.
 
-        A privacy profile is delta as a function of epsilon.
+        A privacy profile is delta as a function of epsilon. Callers estimate the time of the program from this number.
         """
         # With one group of equal mechanisms the number is its number of uses. With several groups it is the number of
         # groups times the number of states of the program (vectors of remaining counts, or sums of prices).
@@ -141,8 +142,7 @@ class DrawOrders:
     def total(self) -> int:
         """Sum of the prices of all uses: count times price, added up over the groups.
 
-        In the dynamic program with prices, a state is the sum of the prices of the remaining uses. The total is the
-        state in which nothing has been used.
+        The dynamic program with prices goes from 0, when no use remains, to this sum, when all uses remain.
 
         Requires: `prices` is not empty.
         """
@@ -151,8 +151,9 @@ class DrawOrders:
     def levels(self) -> NDArray[np.int64]:
         """Return the states of the dynamic program with prices: every sum of prices that some subset of the uses has.
 
-        A state is the sum of the prices of the remaining uses, and any subset of the uses may remain. Prices are
-        positive whole numbers. The sums are in ascending order.
+        With prices, the program does not track which uses remain, but only the sum of their prices; this sum is its
+        state. Any subset of the uses may remain. Prices are positive whole numbers, and the sums are in ascending
+        order.
         """
         seen = np.zeros(self.total + 1, dtype=bool)
         seen[0] = True
@@ -198,12 +199,12 @@ def grid_work(groups: Sequence[Group], steps: float, cells: int = CONFIG.usual_c
 
 
 def quick_in_any_order(groups: Sequence[Group], most_work: float = CONFIG.quick_work) -> bool:
-    """Return whether the largest delta over all adaptive orders of `groups` can be computed with at most `most_work`.
+    """Return whether the exact largest delta over all adaptive orders of `groups` takes at most the work `most_work`.
 
-    `groups` are bounded-range mechanisms as (epsilon, count). `most_work` counts grid points: adding one mechanism to a
-    privacy profile (delta as a function of epsilon) takes about one unit for each grid point of the profile. The result
-    is also False if there are too many orders, or if the epsilons differ too much, because only an upper bound on the
-    largest delta can then be computed.
+    `groups` are bounded-range mechanisms as (epsilon, count). Adding one mechanism to a privacy profile (delta as a
+    function of epsilon, stored at the points of a grid) takes about one unit of work for each grid point. The result is
+    also False if there are too many combinations of remaining uses, or if one epsilon is far larger than another,
+    because only an upper bound on the largest delta is then computed.
     """
     # The result is also False if the epsilons differ too much for one grid, or if there are too many vectors of
     # remaining counts. In these two cases only an upper bound on the largest delta can be computed.
@@ -219,8 +220,9 @@ def quick_in_any_order(groups: Sequence[Group], most_work: float = CONFIG.quick_
 def quick_when_priced(groups: Sequence[Group]) -> bool:
     """Return whether an upper bound on the largest delta over all adaptive orders of `groups` is quick to compute.
 
-    `groups` are bounded-range mechanisms as (epsilon, count). Quick means that the estimated work is at most
-    `CONFIG.quick_priced_work`, in grid points times steps of the dynamic program.
+    `groups` are bounded-range mechanisms as (epsilon, count). The bound is for sets of uses with too many combinations
+    of remaining uses: it gives each use a price, and tracks only the sum of the prices of the remaining uses. Quick
+    means that the estimated work is at most `CONFIG.quick_priced_work`, in grid points times uses added.
     """
     # The bound may round epsilons up, and may reduce the vector of remaining counts to a sum of prices (see
     # `DrawOrders`).
@@ -245,9 +247,9 @@ def _states(groups: Sequence[Group]) -> int:
 
 
 def merge_groups(groups: Sequence[Group]) -> list[Group]:
-    """Return bounded-range mechanisms sorted by epsilon, with the counts of equal epsilons added up.
+    """Return bounded-range mechanisms sorted by epsilon, smallest first, with the counts of equal epsilons added up.
 
-    `groups` and the result are pairs (epsilon, count).
+    `groups` and the result are pairs (epsilon, count). Fewer groups have fewer combinations of remaining uses.
     """
     return [
         (epsilon, sum(count for _, count in same))
@@ -261,8 +263,8 @@ def draw_orders_of(groups: tuple[Group, ...], tilt: float) -> DrawOrders:
 
     `groups` are bounded-range mechanisms as (epsilon, count). If there are too many combinations of remaining uses, the
     result has a price for each use, and the program tracks only the sum of the prices of the remaining uses (see
-    `DrawOrders`). It then computes an upper bound instead of the largest delta. The prices are chosen so that this
-    bound is close if delta falls with the overall epsilon x like exp(-`tilt` x).
+    `DrawOrders`). It then computes an upper bound instead of the largest delta. The prices are chosen so that the upper
+    bound is only a little too large if delta, as a function of the overall epsilon x, falls about like exp(-`tilt` x).
     """
     # A state is the vector of remaining counts. If there would be too many vectors, a state is a sum of prices instead
     # (see `DrawOrders`), and the maximum is only an upper bound on delta, because impossible orders are allowed too. To
@@ -284,17 +286,18 @@ def draw_orders_of(groups: tuple[Group, ...], tilt: float) -> DrawOrders:
 
 
 def _choose_prices(groups: Sequence[Group], tilt: float) -> tuple[DrawOrders, float]:
-    """Return (the mechanisms in `groups` with the best prices found, a number that is smaller for better prices).
+    """Return the best prices found for the uses in `groups`, as `DrawOrders`, and a number that says how good they are.
 
-    `groups` are bounded-range mechanisms as (epsilon, count); all uses of one group get the same price. The dynamic
-    program over orders tracks only the sum of the prices of the remaining uses. So it allows every sequence of uses
-    whose prices add up to the price of all uses, and its result is an upper bound on delta.
+    `groups` are bounded-range mechanisms as (epsilon, count); all uses of one group get the same price. A dynamic
+    program then tracks only the sum of the prices of the remaining uses. So it allows every sequence of uses whose
+    prices add up to the price of all uses, and computes an upper bound on delta over these sequences.
 
-    The returned number bounds log E[exp(`tilt` L)], where L is the privacy loss of the worst such sequence, and `tilt`
-    is the rate at which log delta is expected to fall with epsilon.
+    The returned number is a bound on log E[exp(`tilt` L)], where L is the privacy loss of the worst of these sequences,
+    and `tilt` is the rate at which log delta is expected to fall with epsilon. The smaller it is, the better are the
+    prices.
 
-    If all prices need too much work, the returned mechanisms are empty and the number is infinite. A single group gets
-    no prices, because its uses have only one order.
+    If the program would take too long with all prices tried, the result is `DrawOrders` without groups, and infinity. A
+    single group gets no prices, because equal uses have only one order.
     """
     # Prices are positive whole numbers. The dynamic program allows every sequence of uses whose prices add up to the
     # total price of `groups`. Too much work is more than `CONFIG.most_priced_steps` operator applications.
@@ -316,9 +319,10 @@ def _choose_prices(groups: Sequence[Group], tilt: float) -> tuple[DrawOrders, fl
 def largest_gain(draws: DrawOrders, tilt: float) -> float:
     """Return a bound on log E[exp(`tilt` L)], where L is the total privacy loss of `draws` in their worst order.
 
+    Callers compare bounds on delta by this number: the smaller it is, the smaller is the delta that follows from it.
     `draws` are bounded-range uses. If they have prices, the dynamic program allows every sequence of uses whose prices
-    add up to `draws.total`, even if it uses a mechanism too often. The worst case is then over all these sequences. If
-    `tilt` is 0 or negative, the result is 0, because callers need a bound for positive tilts only.
+    add up to `draws.total`, even one with too many uses of a mechanism. The worst case is then over all these
+    sequences. The result is 0 if `tilt` is 0 or negative.
     """
     if tilt <= 0.0:
         return 0.0
@@ -331,7 +335,7 @@ def largest_gain(draws: DrawOrders, tilt: float) -> float:
 def draw_gain(epsilon: float, tilt: float) -> float:
     """Return the largest log E[exp(tilt L)] that the privacy loss L of an epsilon-bounded-range mechanism can have.
 
-    The number says how much one use adds: if the delta of later mechanisms falls with the overall epsilon x like
+    The number says how much delta one use costs: if the delta of later mechanisms falls with the overall epsilon x like
     exp(-`tilt` x), one epsilon-bounded-range use before them multiplies delta by at most the exponential of the result.
     """
     t = worst_t(epsilon, tilt)
@@ -340,10 +344,11 @@ def draw_gain(epsilon: float, tilt: float) -> float:
 
 
 def grid_step(epsilons: Sequence[float], cells: int) -> float:
-    """Return the step of a grid of epsilons on which the smallest of `epsilons` spans at least about `cells` steps.
+    """Return the distance of neighbouring points of a grid of epsilons, about the smallest of `epsilons` over `cells`.
 
-    If possible, all `epsilons` are multiples of the step. Otherwise the step is chosen so that rounding each of them up
-    to a multiple of the step changes it little.
+    The result is at most slightly larger than this quotient. If possible, all `epsilons` are multiples of it, so that
+    mechanisms with these parameters can be computed on the grid without rounding. Otherwise it is chosen so that
+    rounding each of them up to a multiple changes it little.
     """
     # The step may be up to `CONFIG.finer` times smaller than the quotient. Rounding errors must not understate an
     # epsilon that is a multiple of the step. So the step is raised by a few units of rounding, until the computed
@@ -356,9 +361,10 @@ def grid_step(epsilons: Sequence[float], cells: int) -> float:
     else:
 
         def largest_increase(parts: int) -> float:
-            """Return the largest share by which an epsilon grows if epsilons are rounded up to multiples of one step.
+            """Return the largest relative increase of an epsilon if each is rounded up to a multiple of one step.
 
-            The step is the smallest epsilon divided by `parts`. The epsilons are those given to `grid_step`.
+            The step is the smallest epsilon divided by `parts`. The epsilons are `distinct`, a variable of the function
+            around it.
             """
             return max(cells_up(e, smallest / parts) * smallest / (parts * e) - 1.0 for e in distinct)
 
@@ -393,9 +399,10 @@ def in_worst_order(draws: DrawOrders, after: TailProfile, band: Band, apply: App
     - `draws` are the bounded-range mechanisms.
     - `after` is the profile of the mechanisms used last.
     - `band` says how many grid points a profile needs.
-    - `apply(operator, profile, size)`, where `operator` stands for one bounded-range mechanism, returns the profile of
-      this mechanism followed by the mechanisms of `profile`, at `size` grid points. If `draws` have prices (see
-      `DrawOrders`), `apply` is not used, and the result has upper bounds only.
+    - `apply(operator, profile, size)` adds one bounded-range mechanism, for which `operator` stands: it returns the
+      profile of this mechanism followed by the mechanisms of `profile`, at `size` grid points. It decides whether lower
+      bounds are computed too. If `draws` have prices (see `DrawOrders`), `apply` is not called, and only upper bounds
+      are computed.
     - `progress` is called with 1.0 once per bounded-range use.
 
     Raises: `Unattainable` if rounding errors exceed the profile.
@@ -537,7 +544,7 @@ def _over_all_spending(draws: DrawOrders, after: TailProfile, band: Band, progre
 
 
 def _with(state: tuple[int, ...], index: int, more: int = 1) -> tuple[int, ...]:
-    """Return a copy of `state` (the remaining uses of each group) with `more` added to the entry at `index`."""
+    """Return a copy of `state` (a number of uses for each group) with `more` added to the entry at `index`."""
     return (*state[:index], state[index] + more, *state[index + 1 :])
 
 

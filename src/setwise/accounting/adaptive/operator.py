@@ -55,10 +55,12 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class OperatorConfig:
-    """Constants that decide which cells of a grid of epsilons are evaluated together in one array operation.
+    """Constants that decide which parts of a grid of epsilons are computed together in one array operation.
 
-    They belong to the operator that adds a bounded-range mechanism to a privacy profile (delta as a function of
-    epsilon). They change the time of one application but not its result; the text below each constant says how.
+    They belong to `BoundedRangeStep`, which computes the privacy profile (delta as a function of epsilon) of a
+    bounded-range mechanism followed by others. The profile is a maximum over grid cells (the intervals between
+    neighbouring grid points) and over t, the larger loss of the mechanism. The constants change the time of a
+    computation but not its result; the text below each says how.
     """
 
     tie: float = 1e-6
@@ -108,8 +110,8 @@ def step_rounding(epsilon: float, cells: int) -> float:
     epsilon-bounded-range mechanism followed by the later mechanisms. `cells` is the number N of grid cells across
     `epsilon`.
 
-    Theorem: if the stored values of f are convex in u = e^x, the computed (S f)(x) is at least (1 - r) times the true
-    one, where r is the result: (430 + 16 epsilon) (1 + N c) 2^-53, with c = 1 / (1 - e^-epsilon).
+    Theorem: if the stored values of f are convex in u = e^x, the computed (S f)(x) is at least (1 - r) times the exact
+    (S f)(x), where r is the result: (430 + 16 epsilon) (1 + N c) 2^-53, with c = 1 / (1 - e^-epsilon).
     """
     # Proof, with errors in units. (i) Inputs. b errs by 12 units of itself (one difference, one product, 1 / (e^h - 1))
     # and a = f_p + b by 13. So A = a - a' errs by at most 27 a. With s T and the roots in which it is used, B = s T (b
@@ -180,12 +182,13 @@ class BoundedRangeStep:
 
     @cached_property
     def _square(self) -> tuple[Floats, Floats]:
-        """Two arrays on the same memory, in which `_maximise_tail` collects values: a table, and a skewed view of it.
+        """Two arrays on the same memory, in which `_maximise_tail` writes values for the maximum at each grid point.
 
-        Row i of the view begins at column i of the table, so a value at (i, j) of the view is in column i + j of the
-        table. Callers write the value for the grid cell i and the j-th value of t (the larger loss of the added
-        mechanism) to (i, j) of the view. Each column of the table then has all values that belong to one grid point.
-        The memory is allocated once and used again.
+        The first array is a table with a column for each grid point. The second is a view of the table in which each
+        row begins one column further right than the row before. A value for the grid cell i and the j-th value of t
+        (the larger loss of the added mechanism) belongs to the grid point i + j. It is written to (i, j) of the view,
+        which is column i + j of the table. So each column of the table gets all values of its grid point. The memory is
+        allocated once and used again.
         """
         # A row of the table is a grid cell and a column a grid point. Cell i with the j-th value of t gives a value at
         # the grid point i + j. It is written to (i, j) of the view, which is column i + j of the table. So the maximum
@@ -225,10 +228,11 @@ class BoundedRangeStep:
         return profile.rounding + self.rounding + (CHORD_ROUNDING if profile.first else 0.0)
 
     def _extend(self, values: Floats, size: int, beyond: float) -> Floats:
-        """Return the privacy profile f (delta as a function of epsilon) at the grid points from -epsilon on.
+        """Return the privacy profile f (delta as a function of epsilon) at the grid points from x = -epsilon on.
 
-        The result has `size` + 2 N values, where h is the grid step and epsilon is N h: f at -epsilon, -epsilon + h,
-        and so on.
+        The operator of an epsilon-bounded-range mechanism reads f at up to epsilon left and right of each of `size`
+        grid points. With h the grid step and epsilon = N h, the result has the `size` + 2 N values f(-N h), f(-N h +
+        h), and so on.
 
         - `values` are f at 0, h, 2h, ... Values at negative x follow from the symmetry f(-x) = 1 - exp(-x) + exp(-x)
           f(x).
@@ -323,7 +327,7 @@ class BoundedRangeStep:
         - Rough cells are the other cells, as an array of indices.
         - The tail are the last cells, whose evaluation reads the profile beyond the end of the grid.
 
-        `omega` has for each cell the number that decides its best t.
+        `omega` has one positive number w for each cell: the best t in the cell is about epsilon + log(w).
         """
         # Blocks of cells in which the best t varies little are smooth (see the comment at the top of the module). Cells
         # of other blocks are rough, and are evaluated one by one. The tail are the last cells, which read the profile
@@ -377,7 +381,8 @@ class BoundedRangeStep:
 
         - `tail` is the index of the first grid cell to evaluate; all cells after it are evaluated too.
         - `f` is the profile of the later mechanisms.
-        - `terms` and `omega` have the constants from which the values of each cell are computed (see `CellTerms`).
+        - `terms` has four arrays of constants from which the values of each cell are computed (see `CellTerms`).
+          `omega` has one positive number w for each cell: the best t in the cell is about epsilon + log(w).
         """
         # The new profile is a maximum over the mechanism's parameter t. The cells from `tail` on are evaluated near the
         # t that is best in each, and the left grid point of each of these cells at every t. All values form one square
@@ -419,7 +424,8 @@ class BoundedRangeStep:
         cell is evaluated at several t of its own.
 
         - `f` is the profile of the later mechanisms.
-        - `terms` and `omega` have the constants from which the values of each cell are computed (see `CellTerms`).
+        - `terms` has four arrays of constants from which the values of each cell are computed (see `CellTerms`).
+          `omega` has one positive number w for each cell: the best t in the cell is about epsilon + log(w).
         - `choices` receives the pairs of t and grid point that were tried.
         """
         # Each cell is evaluated at the few t that can be best in it. An edge between two cells where the best t jumps
@@ -517,7 +523,7 @@ class RandomizedResponseStep:
 
 
 def _overlapping(blocks: int, block: int, end: int) -> Integers:
-    """Return the limits of `blocks` blocks of grid cells as an array start_1, end_1, start_2, end_2, ...
+    """Return the first cell and the end of each of `blocks` blocks of grid cells: start_1, end_1, start_2, end_2, ...
 
     The caller passes the array to `ufunc.reduceat`, which computes the minimum or maximum of a quantity in each block.
     Each block has `block` cells; only the last block may be longer, because it ends at `end`. Each block but the first
@@ -552,8 +558,9 @@ class Choices:
 class CellTerms:
     """Arrays with one number for each grid cell p, from which the bounded-range operator computes its upper bound.
 
-    Let x_p be the left end of the cell p. In this cell the operator reads the privacy profile f along its chord, which
-    is a_p - b_p exp(x - x_p). It also reads f in the cell p + N, where N is the number of cells across epsilon.
+    Let x_p be the left end of the cell p. In this cell the operator replaces the privacy profile f (delta as a function
+    of epsilon) by the curve through its two ends, a_p - b_p exp(x - x_p), which is a straight line (a chord) in e^x. It
+    also reads f in the cell p + N, where N is the number of cells across epsilon.
 
     - `far` is f(x_{p+N}), and `slope` is b_{p+N}.
     - `gain` is (a_p - a_{p+N}) / (1 - e^-epsilon).

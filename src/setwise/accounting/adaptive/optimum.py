@@ -61,7 +61,7 @@ from setwise.errors import Unattainable
 
 @dataclass(frozen=True, slots=True)
 class OptimumConfig:
-    """Constants that choose the first grid of epsilons, and whether a quick lower bound on the largest delta is used.
+    """Constants for the largest delta over adaptive analysts: its first grid, and when a quick lower bound is used.
 
     Privacy profiles (delta as a function of epsilon) are computed on grids of epsilons. No proof depends on these
     constants; the text below each of them says what it decides.
@@ -114,13 +114,14 @@ class Optimum:
       have fixed dominating pairs, or all have bounded range.
     - `failure` is a bracket (a certified interval) for the probability that some mechanism fails outright, that is,
       reveals everything.
-    - `effort` has the default relative width of brackets and the progress callback.
+    - `effort` has the width (relative to the upper end) that brackets should have if a caller names none, and the
+      function that is called with the share of the work done.
     - `floor` is a known lower bound on the result of the method `epsilon`, or None. With a lower bound, the method at
       first computes only an upper bound, to save time.
 
     Requires: at least one bounded-range stage.
-    Theorem: docs/optimal-composition.md; the paper's recursion for adaptive composition of unequal parameters
-    (lem:adap_recursion_hetero) covers stages of one mechanism each.
+    Theorem: docs/optimal-composition.md; for stages of one mechanism each, the recursion for unequal parameters in the
+    paper that this package implements (lem:adap_recursion_hetero).
     """
 
     # With a `floor`, the first run computes only an upper bound. If the bracket from `floor` to this upper bound is too
@@ -186,10 +187,11 @@ class Optimum:
         return Bracket(min(bracket.lower, self._support), min(bracket.upper, self._support))
 
     def reached(self, target: Target) -> float:
-        """Return quickly a lower bound on the largest delta, or epsilon, over all analysts who go through the stages.
+        """Return quickly a lower bound on the largest delta at an epsilon, or on the epsilon at a delta.
 
-        `target` says which: the delta at an epsilon, or the epsilon at a delta. The lower bound comes from a single run
-        on a coarse grid, and is a few parts in a thousand below the true value.
+        The largest delta is over all analysts who go through the stages in order. `target` has the given epsilon or
+        delta. The epsilon at a delta is the smallest one at which no analyst has a larger delta. The lower bound comes
+        from a single run on a coarse grid of epsilons, and is a few parts in a thousand below the true value.
 
         Raises: `Unattainable` if the coarse grid takes too much work.
         """
@@ -211,7 +213,8 @@ class Optimum:
         """Return an upper bound on the privacy profile (delta as a function of epsilon) of the uses of all stages.
 
         - `epsilon`: the bound is accurate for epsilons up to about this one.
-        - `tilt`: in convolutions each loss L is weighted by exp(tilt L), to keep the digits of small probabilities.
+        - `tilt`: where losses L of independent uses are added up, their probabilities are weighted by exp(tilt L), to
+          keep the digits of small probabilities.
         - `cells` is the number of grid cells across the smallest epsilon of a mechanism.
 
         Outright failures (in which everything may be revealed) are not included.
@@ -236,7 +239,8 @@ class Optimum:
         - `tilt` is the rate at which log delta is expected to fall with epsilon; the estimate of the work needs it.
         - `sharpness`: the relative width of a bracket is estimated as this number, divided by the squared number of
           grid cells across the smallest epsilon.
-        - `floor` is a known lower bound on the delta or epsilon, or None.
+        - `floor` is a known lower bound on the delta or epsilon, with which only upper ends are computed at first; None
+          if unknown.
         """
         # `tilt` serves to estimate the work.
         longer = max(1.0, math.sqrt(2.0 * sharpness) / CONFIG.usual_reach)
@@ -255,9 +259,10 @@ class Optimum:
         """Return a function from epsilon to the delta of an analyst who does not adapt to earlier answers, or None.
 
         This delta is a lower bound on the largest delta over all analysts. It is close to the largest delta only if
-        there are many bounded-range uses. So the result is None unless the stages are at least `CONFIG.many_uses`
-        bounded-range uses of one epsilon, alone or after uses whose losses can be enumerated. `tilt` is the rate at
-        which log delta is expected to fall with epsilon.
+        there are many bounded-range uses. So the result is None unless there are at least `CONFIG.many_uses`
+        bounded-range uses, all of one epsilon. Before them, there may be one stage of uses with fixed dominating pairs,
+        if their losses are few enough to be listed one by one. `tilt` is the rate at which log delta is expected to
+        fall with epsilon.
         """
         # The bound is good if there are many bounded-range uses, because adapting to earlier answers then gains little.
         # The analyst uses randomized response with the same parameter t for all bounded-range mechanisms. A few t are
@@ -317,10 +322,11 @@ class Optimum:
 
     @property
     def _least(self) -> float:
-        """The smallest epsilon with which the upper bound on delta computes; smaller epsilons are rounded up to it.
+        """The smallest epsilon of a mechanism for the upper bound on delta; smaller epsilons are rounded up to it.
 
-        Grid cells are a fraction of the smallest epsilon, so a very small epsilon would need too many cells. The result
-        is the largest epsilon of the bounded-range mechanisms, divided by `DrawConfig.largest_ratio`.
+        Rounding up can only raise delta. Grid cells are a fraction of the smallest epsilon, so a very small epsilon
+        would need too many cells. The result is the largest epsilon of the bounded-range mechanisms, divided by
+        `DrawConfig.largest_ratio`.
         """
         return max(epsilon for epsilon, _ in self._groups) / dynamic_program.CONFIG.largest_ratio
 
@@ -342,11 +348,11 @@ class Optimum:
         return draw_orders_of(tuple((max(epsilon, self._least), count) for epsilon, count in groups), tilt)
 
     def _exactly_drawn(self, tilt: float) -> bool:
-        """Return whether the upper bound on delta is the exact maximum over orders, up to the error of the grid.
+        """Return whether the upper bound on delta is the exact maximum over the orders of use, apart from grid errors.
 
-        If not, the upper bound is looser: some epsilon is rounded up, or the dynamic program also allows orders that
-        use some bounded-range mechanism too often. `tilt` is the rate at which log delta is expected to fall with
-        epsilon.
+        It is not if some epsilon is rounded up, or if the dynamic program behind the bound also allows orders that use
+        some bounded-range mechanism too often. Then a finer grid does not always narrow the bracket. `tilt` is the rate
+        at which log delta is expected to fall with epsilon; it decides how the program simplifies the orders.
         """
         # It allows such orders if its states are sums of prices (see `DrawOrders`, chosen for `tilt`) instead of
         # vectors of remaining counts.
@@ -355,12 +361,13 @@ class Optimum:
         )
 
     def excess(self, tilt: float) -> float:
-        """Return by how much two shortcuts of the upper bound on delta raise the bound on log E[exp(`tilt` L)].
+        """Return how much looser two shortcuts make the upper bound on delta, as an increase of log E[exp(`tilt` L)].
 
-        L is the total privacy loss of all uses. The first shortcut rounds small epsilons up. The second gives each use
-        a price and tracks only the sum of the prices of the remaining uses, so that it cannot see whether a mechanism
-        is used too often. Both allow larger losses than the uses can have. The result is 0 if neither shortcut is
-        taken. The result divided by `tilt` is about by how much the shortcuts raise the upper end of epsilon.
+        L is the worst total privacy loss of all uses that the computation allows. The first shortcut rounds small
+        epsilons up. The second gives each use a price and tracks only the sum of the prices of the remaining uses, so
+        that it cannot see whether a mechanism is used too often. Both allow larger losses than the uses can have. The
+        result is 0 if neither shortcut is taken. The result divided by `tilt` is about by how much the shortcuts raise
+        the upper end of epsilon.
         """
         return math.fsum(
             largest_gain(self._draws(groups, tilt), tilt) - largest_gain(DrawOrders(groups), tilt)
@@ -385,8 +392,8 @@ class Optimum:
         """Whether some pure-DP or Laplace mechanisms come after the first stage of the interaction.
 
         A stage is a set of mechanism uses in any order. Pure-DP and Laplace mechanisms have losses of positive
-        probability. These losses give privacy profiles kinks, so that adding a bounded-range mechanism to a profile
-        takes more work.
+        probability. These losses give privacy profiles (delta as a function of epsilon) kinks, so that adding a
+        bounded-range mechanism to a profile takes more work.
         """
         # Their losses have atoms (losses of positive probability), so profiles have kinks.
         later_stages = [stage for stage in self.stages[1:] if isinstance(stage, LinearStage)]
@@ -414,7 +421,8 @@ class Optimum:
     def _saddle(self) -> Saddle:
         """Return the approximate loss distribution of all uses, from which the exponential tilt is chosen.
 
-        A tilt weights each loss L by exp(tilt L), so that the losses that decide delta become likely.
+        A tilt weights the probability of each loss L by exp(tilt L), so that the losses that decide delta become
+        likely. The approximation is quick to compute, and no bound is read from it.
         """
         # Losses are on a coarse lattice. Each bounded-range mechanism is replaced by randomized response with half its
         # epsilon.
@@ -422,10 +430,11 @@ class Optimum:
         return proxy_saddle(linear, self._groups)
 
     def _solve_on_grid(self, about: float, full_tilt: float, trial: Trial, begin: float = 0.0) -> "_GridSolution":
-        """Return the largest delta over all analysts as computed on one grid, accurate near the epsilon `about`.
+        """Return an object that gives the largest delta over all analysts, computed on one grid of epsilons.
 
-        - `full_tilt`: where losses are summed, each loss L is weighted by exp(tilt L), with tilt = full_tilt *
-          `trial.tilt_share`, to keep the digits of rare losses.
+        - `about`: the result is accurate near this overall epsilon.
+        - `full_tilt`: where losses L of independent uses are added up, their probabilities are weighted by exp(tilt L),
+          with tilt = full_tilt * `trial.tilt_share`, to keep the digits of rare losses.
         - `trial` has the fineness and the length of the grid of epsilons.
         - `begin`: the result is less accurate at epsilons below this one, because grid points are left out to save
           time.
@@ -442,15 +451,17 @@ class Optimum:
         parts: Callable[[Sequence[Group]], list[DrawOrders]],
         apply: Apply,
     ) -> "_GridSolution":
-        """Return delta as computed from the last stage to the first, on a grid of epsilons with this `step`.
+        """Return the object that gives delta at any epsilon, computed on one grid from the last stage to the first.
 
+        - `step` is the distance of neighbouring epsilons on the grid.
         - `read` has the smallest and the largest epsilon (may be infinite) at which the result will be read.
-        - `tilt`: where losses L are summed, they are weighted by exp(tilt L), to keep the digits of rare losses.
+        - `tilt`: where losses L of independent uses are added up, their probabilities are weighted by exp(tilt L), to
+          keep the digits of rare losses.
         - `parts` divides the mechanisms of a bounded-range stage into a list of `DrawOrders`. The analyst uses the
           mechanisms of the first entry last. The mechanisms within one entry may come in any order.
-        - `apply(operator, profile, size)`, where `operator` stands for one bounded-range mechanism, returns the privacy
-          profile (delta as a function of epsilon) of this mechanism followed by the mechanisms of `profile`, at `size`
-          grid points.
+        - `apply(operator, profile, size)` adds one bounded-range mechanism, for which `operator` stands: it returns the
+          privacy profile (delta as a function of epsilon) of this mechanism followed by the mechanisms of `profile`, at
+          `size` points.
         """
         # If the mechanisms of the first stage have fixed dominating pairs, their loss distribution is not combined with
         # the profile of the later stages. Both are returned, and delta is computed later, only at the epsilons of
@@ -486,11 +497,11 @@ class Optimum:
 
 @lru_cache(maxsize=8)
 def _solved_on_grid(optimum: Optimum, about: float, full_tilt: float, trial: Trial, begin: float) -> "_GridSolution":
-    """Return the largest delta over all analysts of `optimum` as computed on one grid of epsilons.
+    """Return an object that gives the largest delta over all analysts of `optimum`, computed on one grid of epsilons.
 
     - `about`: the result is accurate near this overall epsilon.
-    - `full_tilt`: where losses L are summed, they are weighted by exp(tilt L), with tilt = full_tilt *
-      `trial.tilt_share`, to keep the digits of rare losses.
+    - `full_tilt`: where losses L of independent uses are added up, their probabilities are weighted by exp(tilt L),
+      with tilt = full_tilt * `trial.tilt_share`, to keep the digits of rare losses.
     - `trial` has the fineness and the length of the grid.
     - `begin`: the result is less accurate at epsilons below this one, because grid points are left out to save time.
 
@@ -530,9 +541,10 @@ class _GridSolution:
 
     The largest delta is over all analysts who go through the stages.
 
-    - `upper` is a loss distribution of the mechanisms used first, for an upper bound on delta.
-    - `lower` is a loss distribution of the same mechanisms, for a lower bound on delta.
-    - `rest` is the privacy profile (delta as a function of epsilon) of all other mechanisms, which are used later.
+    - `upper` is the distribution of the privacy loss of the mechanisms used first, rounded so that delta can only rise.
+      It has only the loss 0 if these mechanisms have bounded range.
+    - `lower` is the same distribution, rounded so that delta can only fall.
+    - `rest` is the privacy profile (delta as a function of epsilon) of all mechanisms that `upper` does not cover.
     - `failure` is the bracket (certified interval) for the probability of outright failure, in which everything may be
       revealed.
     """
@@ -555,9 +567,9 @@ class _GridSolution:
     def epsilon(self, delta: float, near: float, guess: float) -> Bracket:
         """Return lower and upper bounds on the smallest epsilon at which no analyst has a delta above `delta`.
 
-        Deltas are taken from this computation on a grid. The search starts at the epsilon `guess`, and finds the upper
-        bound to the relative accuracy `near`. If the largest delta over all analysts is still above `delta` at the end
-        of the grid, the bounds are 0 and infinity.
+        The deltas are read from this object. The search starts at the epsilon `guess`, and finds the upper bound to the
+        relative accuracy `near`. If the largest delta over all analysts is still above `delta` at the end of the grid,
+        the bounds are 0 and infinity.
         """
         if either_fails(self.failure, Bracket(0.0, self._above(_FAR))).upper >= delta:
             return Bracket(0.0, math.inf)  # the grid ends before the profile gets there
@@ -570,17 +582,17 @@ class _GridSolution:
         )
 
     def _above(self, epsilon: float) -> float:
-        """Return an upper bound on the largest delta over all analysts at `epsilon`, outright failures aside.
+        """Return an upper bound on the largest delta over all analysts at `epsilon`, if no mechanism fails outright.
 
-        In an outright failure, everything may be revealed; its probability is not included.
+        In an outright failure, everything may be revealed. The probability of such failures is not included.
         """
         average = float((self.upper.mass * self.rest.read_upper(left_of(epsilon, self.upper.loss))).sum())
         return min(average * (1 + self.upper.relative_error + (self.upper.size + 8) * UNIT) + self.upper.dropped, 1.0)
 
     def _below(self, epsilon: float) -> float:
-        """Return a lower bound on the largest delta over all analysts at `epsilon`, outright failures aside.
+        """Return a lower bound on the largest delta over all analysts at `epsilon`, if no mechanism fails outright.
 
-        In an outright failure, everything may be revealed; its probability is not included.
+        In an outright failure, everything may be revealed. The probability of such failures is not included.
         """
         average = float((self.lower.mass * self.rest.read_lower(-left_of(-epsilon, -self.lower.loss))).sum())
         return min(max(average * (1 - self.lower.relative_error - (self.lower.size + 8) * UNIT), 0.0), 1.0)

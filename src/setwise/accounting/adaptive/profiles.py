@@ -39,7 +39,8 @@ class Profile:
     """Certified lower and upper bounds on a privacy profile (delta as a function of epsilon) at 0, h, 2h, ...
 
     - `step` is h, the distance of neighbouring grid points.
-    - `lower` and `upper` are the bounds, from the grid point with index `first` on.
+    - `lower` and `upper` are the bounds, from the grid point with index `first` on. Earlier points are left out to save
+      time; `whole` adds them again before delta is read.
     - `rounding` is the relative rounding error of the stored bounds. `read_lower` and `read_upper` allow for it; the
       stored values do not.
     """
@@ -58,7 +59,7 @@ class Profile:
         return self.step * (self.upper.size - 1)
 
     def without_points_before(self, first: int) -> "Profile":
-        """Return this privacy profile without the values at grid points of an index below `first`.
+        """Return this privacy profile without its bounds at grid points of an index below `first`, to save time.
 
         Requires: `first` is at least `self.first` and below the index of the last grid point.
         """
@@ -89,7 +90,10 @@ class Profile:
     def read_upper(self, x: Floats) -> Floats:
         """Return upper bounds on the privacy profile (delta) at any epsilons `x`, also negative ones.
 
-        The bounds allow for the rounding errors of the stored values.
+        The bounds allow for the rounding errors of the stored values. Right of the grid, the bound at its last point is
+        used.
+
+        Requires: `first` is 0 (see `whole`).
         """
         size = np.abs(x)
         position = np.minimum(size / self.step, self.upper.size - 1.0)
@@ -104,7 +108,9 @@ class Profile:
     def read_lower(self, x: Floats) -> Floats:
         """Return lower bounds on the privacy profile (delta) at any epsilons `x`, also negative ones.
 
-        The bounds allow for the rounding errors of the stored values.
+        The bounds allow for the rounding errors of the stored values. Right of the grid, the bound is 0.
+
+        Requires: `first` is 0 (see `whole`).
         """
         size = np.abs(x)
         position = np.minimum(size / self.step, self.lower.size)  # beyond the grid, and within the range of integers
@@ -194,11 +200,12 @@ class Band:
         return max(_LEAST_REACH, math.sqrt(2.0 * self.depth))
 
     def _spread(self, done: float) -> float:
-        """Return the standard deviation of the loss of the mechanisms used last, given the loss of all mechanisms.
+        """Return how far the privacy loss of the mechanisms used last may vary, as a standard deviation.
 
-        A grid needs to cover only a few of these standard deviations, because the final delta depends on outcomes whose
-        total loss is near one epsilon. `done` is the unconditional variance of the loss of the mechanisms used last.
-        Losses are treated as normal.
+        The final delta depends on outcomes whose total loss is near one epsilon. If the total loss of all mechanisms is
+        fixed, the loss of the last ones still varies; the result is its conditional standard deviation, with losses
+        treated as normal. A grid needs to cover only a few of these deviations. `done` is the variance of the loss of
+        the last mechanisms without that condition.
         """
         return math.sqrt(max(0.0, done * (self.variance - done) / self.variance))
 

@@ -31,8 +31,9 @@ from setwise.errors import Unattainable
 class RefinementConfig:
     """Constants that choose the grids on which a bracket (a certified interval) for delta or epsilon is narrowed.
 
-    Widths of brackets are relative to the upper end. Work is the number of grid points times the number of times that a
-    mechanism is added to a privacy profile (delta as a function of epsilon). No proof depends on a constant.
+    Widths of brackets are relative to the upper end. Work is the number of grid points times how often a mechanism is
+    added to a privacy profile (delta as a function of epsilon); about 10^8 take a second or two. No proof depends on a
+    constant.
     """
 
     rough_width: float = 1e-2
@@ -89,8 +90,8 @@ class Trial:
 
     - `cells` is the number of grid cells across the smallest epsilon of a mechanism.
     - `stretch` is the length of the grid relative to the default.
-    - `tilt_share`: losses L are weighted by exp(tilt L), to keep the digits of rare losses, with this share of the tilt
-      that fits best.
+    - `tilt_share`: probabilities of losses L are weighted by exp(tilt L), to keep the digits of rare losses. The tilt
+      is this share of the one that fits the epsilon or delta asked for.
     - `upper_only`: whether only an upper bound is computed, which suffices if a lower bound is already known.
     """
 
@@ -111,9 +112,9 @@ class Refinement:
     - `exact`: whether a finer grid always narrows the bracket. It does not if the upper bound rounds epsilons up, or
       allows orders in which some mechanism is used too often.
     - `best` is the intersection of all brackets so far.
-    - `shares_left`: losses L are weighted by exp(tilt L), with a share of the tilt that fits best, because rounding
-      errors depend on the tilt. These are the shares that have not been tried yet.
-    - `share_widths` maps each share tried on the present grid to the relative width of its bracket.
+    - `shares_left`: probabilities of losses L are weighted by exp(tilt L), to keep the digits of rare losses. Rounding
+      errors depend on the tilt, so several shares of the usual tilt are tried; these are the shares not tried yet.
+    - `share_widths` maps each share of the tilt tried on the present grid to the relative width of its bracket.
     - `stalled_runs` is the number of latest runs in a row that hardly narrowed the bracket.
     """
 
@@ -134,9 +135,10 @@ class Refinement:
         return self.best.relative_width <= self.wanted or self.best.upper < CONFIG.negligible
 
     def after(self, trial: Trial, bracket: Bracket) -> Trial | None:
-        """Intersect the best bracket with `bracket`, the result of `trial`, and return the parameters of the next run.
+        """Intersect the best bracket with `bracket`, and return the parameters of the grid to compute next, or None.
 
-        Returns None if the best bracket is narrow enough, or if no further run would help.
+        `bracket` is the result of a computation with the parameters `trial`. Returns None if the best bracket is narrow
+        enough, or if no further grid would help.
         """
         width = self.best.width
         self.best = Bracket(max(self.best.lower, bracket.lower), min(self.best.upper, bracket.upper))
@@ -192,8 +194,8 @@ def refine(
       wider bracket is accepted.
     - `exact`: whether a finer grid always narrows the bracket. It does not if the upper bound rounds epsilons up, or
       allows orders in which some mechanism is used too often.
-    - `tilted`: whether `attempt` weights losses L by exp(tilt L), so that smaller tilts should be tried too, because
-      rounding errors depend on the tilt.
+    - `tilted`: whether `attempt` weights the probabilities of losses L by exp(tilt L). If so, smaller tilts are tried
+      too, because rounding errors depend on the tilt.
     - `sharpness`: the relative width of a bracket is estimated as this number, divided by the squared number of cells.
     - `floor` is a known lower bound on the result, with which only upper ends are computed at first; None if unknown.
 
@@ -234,7 +236,7 @@ def refine(
 def _even(cells: float) -> int:
     """Return `cells`, a number of grid cells across an epsilon, rounded up to an even whole number.
 
-    The worst randomized response has a parameter near epsilon/2, so a grid that contains epsilon/2 gives a tighter
-    bound.
+    The worst bounded-range mechanism is a randomized response whose larger loss t is near epsilon/2, so a grid that
+    contains epsilon/2 gives a tighter bound.
     """
     return 2 * math.ceil(cells / 2)

@@ -31,8 +31,8 @@ Floats = NDArray[np.float64]
 class StageConfig:
     """Constants that decide how finely the privacy loss of mechanisms with fixed dominating pairs is tabulated.
 
-    Losses may be rounded to a lattice (equally spaced losses). A tolerance limits the variance that this rounding adds,
-    as a share of the variance of the mechanisms' total loss.
+    Losses may be rounded to a lattice (equally spaced losses). A tolerance is the most variance that this rounding may
+    add, as a share of the variance of the mechanisms' total loss.
     """
 
     most_enumerated: int = 20_000
@@ -107,11 +107,11 @@ Stage = LinearStage | RangeStage
 
 
 def upper_bound_order(groups: Sequence[Group], linear: Sequence[tuple[KnownNoise, int]]) -> tuple[Stage, ...]:
-    """Return a batch as stages in a fixed order whose largest delta is a close upper bound on the delta of the batch.
+    """Return stages whose largest delta, over adaptive analysts, is a close upper bound on the delta of a batch.
 
-    A batch is chosen up front. An analyst who goes through the stages and adapts to earlier answers reaches at least
-    its delta, and only a little more in this order: bounded-range mechanisms with the largest epsilon first, `linear`
-    last.
+    In a batch, all mechanisms are chosen up front. An analyst who uses the same mechanisms one after the other, and
+    adapts to earlier answers, has at least the delta of the batch. It is only a little larger in the order returned
+    here: bounded-range mechanisms first, those with the largest epsilon before the others, and `linear` last.
 
     `groups` are bounded-range mechanisms as (epsilon, count), and `linear` are mechanisms with fixed dominating pairs.
     """
@@ -138,9 +138,9 @@ def adapting_saddle(linear: Sequence[tuple[KnownNoise, int]], groups: Sequence[G
     """Return an approximation of the privacy loss of all uses, from which an exponential tilt is chosen.
 
     A tilt weights each loss L by exp(tilt L), so that the losses that decide delta become likely. `linear` are the uses
-    with fixed dominating pairs, and `groups` the bounded-range uses as (epsilon, count). In the approximation, each
-    bounded-range use is replaced by the randomized response that is worst under the tilt considered, while
-    `proxy_saddle` takes the same response for all tilts.
+    with fixed dominating pairs, and `groups` the bounded-range uses as (epsilon, count). In the approximation, a
+    randomized response replaces each bounded-range use: for every tilt tried, the one with the largest E[exp(tilt L)].
+    `proxy_saddle` takes one response for all tilts.
     """
     # Losses are on a coarse lattice. Each bounded-range use is replaced by the randomized response that is worst under
     # the tilt being tried; `proxy_saddle` takes the same response for all tilts.
@@ -150,10 +150,11 @@ def adapting_saddle(linear: Sequence[tuple[KnownNoise, int]], groups: Sequence[G
 def losses(
     stage: LinearStage, tilt: float, tolerance: float, grid: float | None = None, most: int = CONFIG.most_enumerated
 ) -> tuple[Atoms, Atoms]:
-    """Return two distributions of the privacy loss of a linear stage, for an upper and for a lower bound on delta.
+    """Return two distributions of the total privacy loss of `stage`: one for upper and one for lower bounds on delta.
 
     - `stage` has mechanisms with fixed dominating pairs.
-    - `tilt`: while losses L are convolved, they are weighted by exp(tilt L), to keep the digits of rare losses.
+    - `tilt`: while losses L of independent uses are added up, their probabilities are weighted by exp(tilt L), to keep
+      the digits of rare losses.
     - `tolerance` is the share by which rounding of losses may raise their variance.
     - `grid` is the step of the grid on which the caller stores privacy profiles (delta as a function of epsilon), or
       None. If losses are rounded, their distance fits this grid if possible, so that profiles need not be read between
@@ -203,8 +204,9 @@ def profile_alone(stage: LinearStage, band: Band, tilt: float) -> TailProfile:
 def _few(band: Band, variance: float, support: float) -> int:
     """Return the largest number of different losses over which a privacy profile can be averaged in acceptable time.
 
-    The average reads the profile once per loss and grid point. `band` decides the number of grid points from
-    `variance`, the variance of the mechanisms' total loss, and `support`, the largest value of that loss.
+    The average reads the profile once per loss and grid point. `band` computes the number of grid points of the average
+    from `variance` and `support`: the variance and the largest value of the total loss of all mechanisms in the
+    average.
     """
     # Mechanisms with more losses than that have their losses rounded to a lattice (equally spaced losses). An average
     # reads the profile once per loss and grid point, so the result is `CONFIG.most_reads` divided by the number of grid
@@ -213,9 +215,10 @@ def _few(band: Band, variance: float, support: float) -> int:
 
 
 def average_over_losses(stage: LinearStage, after: TailProfile, band: Band, tilt: float) -> TailProfile:
-    """Return the privacy profile of `stage`'s mechanisms followed by others: E[f(x - L)] at every grid point x.
+    """Return the privacy profile of the mechanisms of `stage` followed by those of `after`.
 
-    A privacy profile is delta as a function of epsilon, on a grid of epsilons.
+    A privacy profile is delta as a function of epsilon, on a grid of epsilons. At each grid point x the result is E[f(x
+    - L)].
 
     - `stage` has mechanisms with fixed dominating pairs; L is their privacy loss.
     - `after` has f, the profile of the other mechanisms.
@@ -285,11 +288,11 @@ def _mean_at(atoms: Atoms, read: Callable[[Floats], Floats], x: Floats) -> Float
 
 
 def _steps_of_lattice(loss: Floats, grid: float) -> Fraction | None:
-    """Return the distance between neighbouring losses, in grid steps, if the losses form a lattice; otherwise None.
+    """Return the distance between neighbouring losses, in grid steps, if they fit the grid of the caller; else None.
 
-    `loss` has losses in ascending order, and `grid` is the grid step. The losses form a lattice if they are equally
-    spaced and their distance is n or 1/n grid steps for a whole number n. The caller can then save time, because it
-    reads a profile at few distinct epsilons. With fewer than two different losses the result is None.
+    `loss` has losses in ascending order, and `grid` is the grid step. They fit if they are equally spaced and their
+    distance is n or 1/n grid steps for a whole number n. The caller then saves time, because it reads a privacy profile
+    (delta as a function of epsilon) at few distinct epsilons. With fewer than two different losses the result is None.
     """
     if loss.size < 2 or not loss[-1] > loss[0]:
         return None
