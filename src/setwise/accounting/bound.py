@@ -28,15 +28,16 @@ AnswerTarget = Callable[[Target, float | None], Bracket]
 class Bound:
     """One proven bound on the delta or epsilon of a composition of mechanisms.
 
-    - `answer` computes the bound: a bracket (a certified interval [lower, upper]) for a wanted delta or epsilon.
+    - `answer` computes the bound. It maps a `Target` (which asks for the delta at an epsilon or the epsilon at a delta)
+      and a wanted relative width to a bracket: a certified interval [lower, upper].
     - `method` and `statement` name the computation and its proof in results.
     - `tight`: whether some analyst attains the lower ends of the brackets. If not, lower ends carry no information.
     - `preliminary`: whether this is a quick bound, after which a better bound is tried.
-    - `enough` is the relative width of a bracket at which no further bound is evaluated; None takes the width of
-      `Effort`.
-    - `registered` is a pair (method, statement), or None. If the parameters of all uses are fixed in advance, results
-      name this pair instead of `method` and `statement`. Only bounds of privacy filters may have it, because they also
-      hold for parameters chosen on the fly, which takes another proof.
+    - `enough`: if the bracket is at most this wide, relative to its upper end, the caller tries no further bound. None
+      takes the width of `Effort`.
+    - `registered` is a pair (method, statement), or None. Bounds of privacy filters also hold for parameters chosen on
+      the fly, and `method` and `statement` name the proof of that. If all parameters are registered in advance, a
+      simpler proof is enough, and results name this pair instead.
     """
 
     # If `enough` is None, the width is `Effort.width` for a `preliminary` bound, and `Effort.enough` for any other
@@ -118,12 +119,13 @@ def from_curve(
 ) -> Bound:
     """Return the bound, named by `method` and `statement`, whose bracket for delta at an epsilon is `curve(epsilon)`.
 
-    The bracket for the epsilon at a delta is found by searching along `curve`.
+    The bracket for the epsilon at a delta is found by a search for the epsilon at which `curve` has that delta.
 
     - `failure` is a bracket for the probability of outright failure; for a delta below it the bound raises
       `Unattainable`.
     - `tight` says whether some analyst attains the lower ends of the brackets.
-    - `largest` is the largest privacy loss without an outright failure, so no larger epsilon need be returned.
+    - `largest` is the largest privacy loss without an outright failure (in which everything may be revealed); no larger
+      epsilon is returned.
     - `guess` maps a delta to an estimate of its epsilon, where the search for the epsilon starts; None starts it at
       epsilon = 1.
     """
@@ -153,7 +155,8 @@ def evaluate_bounds(
 
     - `width` is relative to the upper end. If None, each bound says which width is enough for it (`Bound.enough`), or
       else `effort` does.
-    - `below`: to the caller it makes no difference how far the upper end is below this number.
+    - `below`: a caller that only needs to know whether the value is at most this number is content with any such upper
+      end. 0 if the caller needs the value.
 
     Raises: the `Unattainable` of the first bound, if every bound raises `Unattainable`.
     """
@@ -180,8 +183,8 @@ def evaluate_bounds(
 def _together(results: Sequence[tuple[Bracket, Bound]]) -> Bracket:
     """Return the intersection of the brackets in `results`, pairs of a bracket and the bound that gave it.
 
-    The lower end of a bracket is used only if its bound is `tight`, because no analyst is known to attain the lower
-    ends of other bounds.
+    The lower end of a bracket is used only if the field `tight` of its bound is True, because no analyst is known to
+    attain the lower ends of other bounds.
     """
     upper = min(bracket.upper for bracket, _ in results)
     return Bracket(min(upper, max([0.0, *(bracket.lower for bracket, bound in results if bound.tight)])), upper)
@@ -196,8 +199,9 @@ def either(first: Bound, second: Bound) -> Bound:
     def answer(target: Target, width: float | None) -> Bracket:
         """Return the bracket of `first` for `target`, or of `second` if `first` raises `Unattainable`.
 
-        `first` and `second` are the two bounds given to `either`. `target` asks for a delta or an epsilon, and `width`
-        is the wanted width of the bracket, relative to its upper end, or None for the default.
+        The variables `first` and `second` of the function around it are two bounds on the same uses; `second` is the
+        fallback. `target` asks for a delta or an epsilon, and `width` is the wanted width of the bracket, relative to
+        its upper end, or None for the default.
         """
         try:
             return first.answer(target, width)
@@ -215,8 +219,8 @@ which saves evaluations, is worth its millisecond."""
 def linear_bound(kinds: ClassifiedUses, most_atoms: int | None = None, tolerance: float | None = None) -> Bound:
     """Return the bound on the delta and epsilon of those uses in `kinds` that have fixed dominating pairs.
 
-    It is nearly exact, and holds whatever the analyst chooses on the fly, because the order of such uses does not
-    matter.
+    It is nearly exact, and holds whatever the analyst chooses on the fly, because the delta of such uses is the same in
+    every order.
 
     - `kinds` are mechanism uses, sorted by how they compose. Of the uses without a fixed dominating pair, only the
       probability of outright failure (in which everything may be revealed) is included.

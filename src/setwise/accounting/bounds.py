@@ -104,11 +104,14 @@ def bounds_for(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) 
 
 
 def _optimal(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -> Iterator[Bound]:
-    """Yield bounds that bracket the largest delta, or epsilon, that an analyst can reach.
+    """Yield bounds whose brackets (certified intervals) contain the worst delta or epsilon over all analysts.
+
+    A caller asks a bound for the largest delta at an epsilon that it gives, or for the epsilon at a delta that it
+    gives: the smallest epsilon at which no analyst has a larger delta.
 
     - `kinds` are mechanism uses, each with a dominating pair or bounded range.
     - `interaction` says what the analyst may choose on the fly.
-    - `effort` says how narrow a bracket (a certified interval) must be.
+    - `effort` says how narrow a bracket must be.
     """
     # If there is a closed form, it is the only bound. Otherwise bounds are computed numerically, quick bounds first.
     merged = _merged_integer_gaussians(kinds, interaction, effort)
@@ -141,11 +144,15 @@ def _optimal(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) ->
 
 
 def _on_the_grid(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -> Iterator[Bound]:
-    """Yield bounds, computed on a grid of epsilons, that bracket the largest delta, or epsilon, of an analyst.
+    """Yield the slow bounds, most of them computed on a grid of epsilons, for uses whose delta has no closed form.
+
+    The bracket (certified interval) of a bound contains the largest delta over all analysts at an epsilon that the
+    caller gives, or the smallest epsilon at which no analyst has a delta above one that the caller gives.
 
     - `kinds` are bounded-range uses, and possibly uses with fixed dominating pairs.
-    - `interaction` says what the analyst may choose on the fly: batch, ordered or set-wise.
-    - `effort` says how narrow a bracket (a certified interval) must be.
+    - `interaction` says what the analyst may choose on the fly: batch, ordered or set-wise. For a batch (nothing), some
+      bounds come from a search over randomized responses or from an exact sum instead of a grid.
+    - `effort` says how narrow a bracket must be.
     """
     # Ordered and set-wise optima are computed by recursion on a grid of epsilons. Batches are bounded by such a
     # recursion and by branch and bound.
@@ -169,13 +176,10 @@ def _merged_integer_gaussians(kinds: ClassifiedUses, interaction: Interaction, e
     - `interaction` says what the analyst may choose on the fly.
     - `effort` says how narrow a bracket must be.
 
-    Returns None if `kinds` has few different integer Gaussians, or if the dominating Gaussian has too large a mu
-    squared.
+    Returns None if `kinds` has few different integer Gaussians, or if the dominating Gaussian would have so little
+    noise that its mu squared, (sensitivity / sigma)^2, exceeds `LARGEST_WALLET`.
     """
-    # For the upper end, one Gaussian replaces all of them. Its mu squared, (sensitivity / sigma)^2, is large enough for
-    # it to dominate the integer mechanisms in any order. For the lower end, each integer mechanism is replaced by a
-    # Gaussian with a little more noise. The other uses in `kinds` stay as they are. Few means at most
-    # `CONFIG.most_integer_gaussians`, and too large a mu squared of the one Gaussian above `LARGEST_WALLET`.
+    # The other uses in `kinds` stay as they are. Few means at most `CONFIG.most_integer_gaussians`.
     merged = [(noise, count) for noise, count in kinds.linear if isinstance(noise, DiscreteGaussian)]
     if len(merged) <= CONFIG.most_integer_gaussians:
         return None
@@ -192,11 +196,11 @@ def _merged_integer_gaussians(kinds: ClassifiedUses, interaction: Interaction, e
     with_some_below = classify([*others, *(Use(noise, count) for noise, count in below.gaussians)])
 
     def answer(target: Target, width: float | None) -> Bracket:
-        """Return a bracket for the delta or epsilon that `target` asks for, with Gaussians for integer Gaussians.
+        """Return a bracket (a certified interval) for the delta or epsilon of all uses that `target` asks for.
 
-        The bracket contains the true value, because the Gaussian for the upper end reveals at least as much as the
-        integer Gaussians. The Gaussians for the lower end reveal at most as much, up to a small correction, which the
-        bracket includes. The lower end is 0 if the lower bound cannot be computed. `width` is the wanted width of the
+        The upper end is computed with one Gaussian in place of the integer Gaussians; it reveals at least as much. The
+        lower end is computed with Gaussians that reveal at most as much, except for a small difference, which is
+        subtracted. The lower end is 0 if the lower bound cannot be computed. `width` is the wanted width of the
         bracket, relative to its upper end, or None for the default.
         """
         upper = _first_narrow(with_one_above, interaction, target, width, effort).upper
@@ -219,8 +223,8 @@ def small_losses_apart(kinds: ClassifiedUses) -> tuple[tuple[Use, ...], float] |
     """Return the uses in `kinds` without the uses of tiny loss, and a bound s on the loss of the uses left out.
 
     s is the sum of the largest losses of the uses left out. So the caller bounds only the returned uses, and adds s to
-    their epsilon. Without this step one more use of tiny loss could make a bound smaller, because the errors of a grid
-    may be larger than the effect of the use.
+    their epsilon. Bounds are computed on a grid of epsilons, whose errors may be larger than the effect of a use of
+    tiny loss. So without this step, one more such use could make a bound smaller.
 
     Returns None if no use can be left out, if no use has bounded range, if some use may fail outright, or if some use
     has neither a dominating pair nor bounded range.
@@ -251,10 +255,11 @@ def small_losses_apart(kinds: ClassifiedUses) -> tuple[tuple[Use, ...], float] |
 
 
 def reached_by_adapting(kinds: ClassifiedUses, interaction: Interaction, target: Target) -> float:
-    """Return quickly a lower bound on the delta or epsilon that an adapting analyst reaches with the uses `kinds`.
+    """Return quickly a lower bound on the worst delta or epsilon over analysts who adapt to earlier answers.
 
-    `target` asks for the delta at an epsilon, or for the epsilon at a delta. `interaction` is ordered (the order of the
-    uses is fixed) or set-wise (the analyst chooses the order).
+    If `target` gives an epsilon, some analyst who makes the uses `kinds` has at least the returned delta at it. If
+    `target` gives a delta, some analyst has a larger delta at every epsilon below the result. `interaction` is ordered
+    (the order of the uses is fixed) or set-wise (the analyst chooses the order).
 
     Raises: `Unattainable` if the computation would take long.
     """
@@ -271,16 +276,16 @@ def reached_by_adapting(kinds: ClassifiedUses, interaction: Interaction, target:
 def _first_narrow(
     kinds: ClassifiedUses, interaction: Interaction, target: Target, width: float | None, effort: Effort
 ) -> Bracket:
-    """Return a bracket (a certified interval) for the largest delta, or epsilon, that an analyst can reach.
+    """Return a bracket (a certified interval) for the worst delta or epsilon over all analysts, whichever is asked for.
 
-    Bounds are evaluated one after another, until the intersection of their brackets is as narrow as wanted.
+    `target` asks for the largest delta at an epsilon, or for the smallest epsilon at which no analyst has a delta above
+    a given one. Bounds are evaluated one after another, until the intersection of their brackets is as narrow as
+    wanted.
 
     - `kinds` are the mechanism uses, sorted by how they compose.
     - `interaction` says what the analyst may choose on the fly.
-    - `target` asks for the delta at an epsilon or for the epsilon at a delta.
     - `width` is the wanted width, relative to the upper end; None takes the widths of `effort`.
     """
-    # Bounds are evaluated one by one and their brackets intersected, until the result is narrow enough.
     return evaluate_bounds(_optimal(kinds, interaction, effort), target, width, effort)[0]
 
 
@@ -288,7 +293,8 @@ def _all_in_one_gaussian(kinds: ClassifiedUses) -> Bound:
     """Return the upper bound on delta and epsilon in which one Gaussian replaces all bounded-range uses in `kinds`.
 
     The bound is valid because the Gaussian mechanism dominates these uses in any adaptive order. It is quick to
-    compute. With many bounded-range uses, it is close to the largest delta or epsilon that an analyst can reach.
+    compute. With many bounded-range uses, some analyst has nearly this delta (at the epsilon for which it is computed),
+    so the bound is then nearly the best one.
     """
     from setwise.accounting.methods.gaussian_majorant import in_any_order
     from setwise.accounting.wallet import gaussian_of
@@ -317,11 +323,11 @@ def _all_in_one_gaussian(kinds: ClassifiedUses) -> Bound:
 
 
 def _for_search(kinds: ClassifiedUses, effort: Effort) -> Iterator[Bound]:
-    """Yield a quick bound, and then a tighter one, for hundreds of bounded-range uses of one epsilon.
+    """Yield a quick bound, and then a tighter one, on uses of which hundreds have the same bounded range.
 
     The two bounds are for searches that evaluate them many times, such as a search for the least noise within a budget.
 
-    - `kinds` has the uses.
+    - `kinds` has the uses: bounded-range uses of one epsilon, and possibly uses with fixed dominating pairs.
     - `effort.one_gaussian` is a width, relative to the upper end of a bracket (a certified interval). A caller
       evaluates the second bound only if the bracket of the first is wider.
     """
@@ -342,8 +348,9 @@ def _for_search(kinds: ClassifiedUses, effort: Effort) -> Iterator[Bound]:
     def by_one_gaussian(target: Target, width: float | None) -> Bracket:
         """Return a bracket for the delta or epsilon that `target` asks for, with one Gaussian for its upper end.
 
-        The Gaussian replaces all bounded-range uses, which it dominates. The lower end is reached by known mechanisms.
-        `width` is the wanted width of the bracket, relative to its upper end, or None for the default.
+        The Gaussian replaces all bounded-range uses, which it dominates. The lower end is the delta or epsilon of known
+        mechanisms with the same guarantees. `width` is the wanted width of the bracket, relative to its upper end, or
+        None for the default.
 
         Raises: `Unattainable` if the mu squared of the Gaussian is above `LARGEST_WALLET`.
         """
@@ -351,10 +358,10 @@ def _for_search(kinds: ClassifiedUses, effort: Effort) -> Iterator[Bound]:
         return Bracket(min(reached(target), upper), upper)
 
     def by_grid(target: Target, width: float | None) -> Bracket:
-        """Return a bracket for the delta or epsilon that `target` asks for; its upper end is computed on a grid.
+        """Return a bracket for the delta or epsilon that `target` asks for, computed on a grid of epsilons.
 
-        The grid is a grid of epsilons, and the computation goes from the mechanism used last to the mechanism used
-        first. `width` is the wanted width of the bracket, relative to its upper end, or None for the default.
+        The grid takes longer than one Gaussian in place of the bounded-range uses, but gives a lower upper end. `width`
+        is the wanted width of the bracket, relative to its upper end, or None for the default.
 
         Raises: `Unattainable` if the grid is too short for the target, or if `width` cannot be met.
         """
@@ -378,8 +385,8 @@ def _majorant(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -
     """Return the bound in which one Gaussian mechanism replaces the bounded-range uses of small epsilon in `kinds`.
 
     The upper end of its bracket (a certified interval) is valid because the Gaussian dominates the replaced uses. The
-    lower end is what known mechanisms with the same guarantees reach. `interaction` says what the analyst may choose on
-    the fly, and `effort` how narrow a bracket must be.
+    lower end is the delta or epsilon of known mechanisms with the same guarantees. `interaction` says what the analyst
+    may choose on the fly, and `effort` how narrow a bracket must be.
     """
     # The Gaussian dominates these uses in any order, so the composition with it gives the upper end. The lower end is
     # the delta or epsilon of known mechanisms that satisfy the same guarantees and are chosen up front (a batch). If
@@ -394,8 +401,8 @@ def _majorant(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -
     def bound(others: Sequence[Use], *stages: tuple[Group, ...]) -> Bound:
         """Return the bound on uses with fixed dominating pairs followed by bounded-range uses.
 
-        - `others`: these uses come first, together with the uses of the enclosing call that have fixed dominating
-          pairs. They stand for bounded-range uses of small epsilon.
+        - `others` have fixed dominating pairs and come first, together with `linear`, a list of the caller's own uses
+          with fixed dominating pairs. The `others` stand for bounded-range uses of small epsilon.
         - `stages` are the bounded-range uses that come afterwards. Each stage is a tuple of pairs (epsilon, count),
           whose uses may come in any order; the stages come one after the other.
         """
@@ -448,7 +455,7 @@ def _majorant(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -
         def ask(bound: Bound) -> Bracket:
             """Return the bracket that `bound` gives for `target`; [0, infinity] if `bound` raises `Unattainable`.
 
-            `target` is the argument of `answer`: the delta at an epsilon, or the epsilon at a delta.
+            The variable `target` of the function around it asks for the delta at an epsilon, or the epsilon at a delta.
             """
             with contextlib.suppress(Unattainable):
                 return bound.answer(target, None)
@@ -457,7 +464,7 @@ def _majorant(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -
         def narrowed(bracket: Bracket, tried: Sequence[gaussian_majorant.RangeSplit]) -> Bracket:
             """Return `bracket` narrowed by the bounds that the splits in `tried` give.
 
-            The bracket is for the delta or epsilon that `target`, the argument of the enclosing `answer`, asks for. A
+            The bracket is for the delta or epsilon that the variable `target` of the function around it asks for. A
             split divides the bounded-range uses into small epsilons, which one Gaussian replaces, and large ones.
             """
             uppers = [ask(above(split)).upper for split in tried if split.wallet < LARGEST_WALLET]
@@ -485,10 +492,10 @@ def _majorant(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -
 
 
 def _closed_form(kinds: ClassifiedUses, interaction: Interaction) -> Bound | None:
-    """Return the bound by a closed form for the largest delta that an analyst reaches under `interaction`.
+    """Return the exact bound by a closed form for the largest delta over all analysts under `interaction`, or None.
 
     `kinds` are bounded-range uses, and possibly uses with fixed dominating pairs. `interaction` says what the analyst
-    may choose on the fly. Returns None if no closed form is known, or if it has too many terms.
+    may choose on the fly. Returns None if no closed form is known, or if its sum has too many terms to compute.
     """
     uses = kinds.uses
     if interaction is Interaction.ORDERED:
@@ -519,10 +526,10 @@ def _closed_form(kinds: ClassifiedUses, interaction: Interaction) -> Bound | Non
 
 
 def _one_range(kinds: ClassifiedUses) -> Bound | None:
-    """Return the bound by the exact delta of one bounded-range use and uses with fixed dominating pairs, in any order.
+    """Return the bound on uses of which one has bounded range and all others have fixed dominating pairs.
 
-    `kinds` are these uses. The bound holds for every analyst, also one who chooses the order on the fly. Returns None
-    if the uses with fixed dominating pairs have too many different privacy losses to enumerate.
+    `kinds` are the uses. The bound is their exact largest delta, over all analysts, also those who choose the order on
+    the fly. Returns None if the uses with fixed dominating pairs have too many different privacy losses to enumerate.
     """
     from setwise.accounting.methods.exact import ExactLinear, OneRange
 
@@ -535,7 +542,7 @@ def _one_range(kinds: ClassifiedUses) -> Bound | None:
 
 
 def closed_form(kinds: ClassifiedUses, interaction: Interaction) -> Bound | None:
-    """Return the bound by a closed form for the largest delta that an analyst reaches with the uses in `kinds`.
+    """Return the bound by a closed form for the largest delta over all analysts who make the uses in `kinds`.
 
     `interaction` says what the analyst may choose on the fly. Returns None if no closed form is known.
     """
@@ -544,10 +551,10 @@ def closed_form(kinds: ClassifiedUses, interaction: Interaction) -> Bound | None
 
 
 def _batch(kinds: ClassifiedUses) -> Callable[[float], Bracket] | None:
-    """Return a function from epsilon to a bracket for the largest delta of the uses in `kinds`, chosen as a batch.
+    """Return a function that maps an epsilon to a bracket for the largest delta of a batch of uses, or None.
 
-    A batch is chosen up front. The function computes a closed form. Returns None if no closed form is known, or if it
-    has too many terms.
+    A batch is a set of uses that are all chosen up front; `kinds` has its uses. The function computes a closed form.
+    Returns None if no closed form is known, or if its sum has too many terms to compute.
     """
     # The closed form needs bounded-range uses of a single epsilon; all other uses must be pure DP, with epsilons that
     # are multiples of half that epsilon.
@@ -605,7 +612,7 @@ def _only_if(closer: Callable[[Target], bool], bound: Bound) -> Bound:
     """Return the slow `bound`, changed so that it raises `Unattainable` where it is probably not worth its time.
 
     `closer` says for a target (a delta or an epsilon) whether the bound is expected to improve on the bounds evaluated
-    before it. If it is not, the bound is computed only for a caller that asks for a certain width of the bracket.
+    before it. If it is not, the bound is computed only if the caller asks for a bracket of some width.
     """
 
     def answer(target: Target, width: float | None) -> Bracket:
@@ -644,10 +651,10 @@ def _prices_are_closer(kinds: ClassifiedUses, target: Target) -> bool:
 
 
 def _linear_first(kinds: ClassifiedUses) -> tuple[Stage, ...]:
-    """Return the uses in `kinds` as two stages, in the order that is worst if the analyst may choose the order.
+    """Return the uses in `kinds` as two stages, in the order with the largest delta of all orders.
 
-    The first stage has all uses with fixed dominating pairs, and the second all bounded-range uses. Within a stage, the
-    analyst chooses the order.
+    A stage is a set of uses that the analyst makes in any order. The first stage has all uses with fixed dominating
+    pairs, and the second all bounded-range uses. The result serves for analysts who may choose the order.
     """
     ranges = RangeStage(kinds.ranges)
     return (LinearStage(kinds.linear), ranges) if kinds.linear else (ranges,)
@@ -672,17 +679,19 @@ def _in_order(uses: Sequence[Use]) -> tuple[Stage, ...]:
 
 
 def lower_bound(kinds: ClassifiedUses) -> Bound:
-    """Return the bound by what known mechanisms with the guarantees in `kinds` reach: no proof can promise less.
+    """Return lower bounds on delta and epsilon, from known mechanisms with the guarantees in `kinds`.
 
-    The known mechanisms are chosen up front (as a batch) and composed exactly; their delta or epsilon is the lower
-    bound. The brackets (certified intervals) of the returned bound are [lower bound, infinity].
+    The known mechanisms are chosen up front (as a batch) and composed exactly. No proof from the guarantees alone can
+    promise less than their delta or epsilon. The brackets (certified intervals) of the returned bound are [lower bound,
+    infinity].
     """
 
     def answer(target: Target, width: float | None) -> Bracket:
         """Return [lower bound, infinity] for the delta or epsilon that `target` asks for.
 
-        The lower bound is the largest value that known mechanisms with the guarantees in `kinds` reach; 0 if none is
-        known. `width` is the wanted relative width of the brackets from which it is taken, or None for the default.
+        The lower bound is the largest delta or epsilon found among known mechanisms with the guarantees in `kinds`; 0
+        if no such mechanisms are known. `width` is the wanted relative width of the brackets from which it is taken, or
+        None for the default.
         """
         best = 0.0
         for witnesses in (_fixed_witnesses, _worst_responses, _worst_laws):
@@ -724,9 +733,10 @@ def _fixed_witnesses(kinds: ClassifiedUses, _: Target) -> Iterator[Bound]:
 def _worst_responses(kinds: ClassifiedUses, target: Target) -> Iterator[Bound]:
     """Yield at most one lower bound on the delta or epsilon, whichever `target` asks for, of the uses in `kinds`.
 
-    The bound replaces each bounded-range use by a randomized response with the same guarantee, about the worst one for
-    this target. Nothing is yielded if no use has bounded range, if some use has neither bounded range nor a dominating
-    pair, or if delta is not expected to fall with epsilon near `target`.
+    The bound replaces each bounded-range use by a randomized response that satisfies its guarantee. Of these responses,
+    the one with nearly the largest delta or epsilon is taken. Nothing is yielded if no use has bounded range, if some
+    use has neither bounded range nor a dominating pair, or if `target` lies where delta hardly changes with epsilon, so
+    that the worst response cannot be estimated.
     """
     # The privacy loss of an epsilon-bounded-range response is t or t - epsilon. Any t in (0, epsilon) is valid.
     # `worst_t` chooses the t that costs most if the overall delta falls with the overall epsilon x like exp(-tilt x);
@@ -744,9 +754,10 @@ def _worst_responses(kinds: ClassifiedUses, target: Target) -> Iterator[Bound]:
 def _tilt(kinds: ClassifiedUses, target: Target) -> float:
     """Return roughly the rate at which log delta of the uses in `kinds` falls with epsilon near `target`.
 
-    The rate serves as an exponential tilt: losses L are weighted by exp(rate L). `target` asks for the delta at an
-    epsilon, or for the epsilon at a delta. The result may be negative for an epsilon below the mean loss. It is 0 for a
-    delta that is not above the probability of outright failure (in which everything may be revealed).
+    Callers weight the probability of each privacy loss L by exp(rate L), so that the losses that decide delta become
+    likely (an exponential tilt). `target` asks for the delta at an epsilon, or for the epsilon at a delta. The result
+    may be negative for an epsilon below the mean loss. It is 0 for a delta that is not above the probability of
+    outright failure (in which everything may be revealed).
     """
     saddle = proxy_saddle(kinds.linear, kinds.ranges)
     if target.wanted == "delta":
@@ -758,8 +769,9 @@ def _tilt(kinds: ClassifiedUses, target: Target) -> float:
 def _moderate_tilt(kinds: ClassifiedUses, target: Target) -> float:
     """Return roughly the rate at which log delta falls with epsilon near `target`, or 0 if it is too large to use.
 
-    The rate serves as an exponential tilt: losses L are weighted by exp(rate L). If the rate is too large, nearly every
-    use in `kinds` has its largest loss under these weights, and rounding errors become large.
+    Callers weight the probability of each privacy loss L by exp(rate L), so that the losses that decide delta become
+    likely (an exponential tilt). If the rate is too large, nearly every use in `kinds` has its largest loss under these
+    weights, and rounding errors become large.
     """
     tilt = _tilt(kinds, target)
     return tilt if tilt <= proxy_saddle(kinds.linear, kinds.ranges).moderate(tilt) else 0.0
@@ -769,9 +781,9 @@ def _worst_laws(kinds: ClassifiedUses, target: Target) -> Iterator[Bound]:
     """Yield lower bounds on the delta or epsilon, whichever `target` asks for, of the uses in `kinds`.
 
     Each bound is computed for an example: mechanisms whose privacy loss has two values replace all uses of one zCDP
-    guarantee. The two values are chosen so that these mechanisms satisfy the guarantee and delta is about largest.
-    Nothing is yielded if `kinds` has no zCDP guarantee, if some use has bounded range, or if the search for the two
-    values would fail or take too long.
+    guarantee. The two values are chosen so that these mechanisms satisfy the guarantee and have nearly the largest
+    delta that it allows. Nothing is yielded if `kinds` has no zCDP guarantee, if some use has bounded range, or if the
+    search for the two values would fail or take too long.
     """
     # The guarantee is the zCDP guarantee in `kinds` with the largest count times rho. Other guarantees without a
     # dominating pair are replaced by known examples. The two values of the loss are chosen so that delta at an overall
@@ -799,9 +811,9 @@ def _worst_laws(kinds: ClassifiedUses, target: Target) -> Iterator[Bound]:
         return
 
     def composed(law: TwoPointLaw) -> Bound:
-        """Return the bound on all uses for the case that the uses of one zCDP guarantee have the privacy loss `law`.
+        """Return the bound on all uses, if the uses of one zCDP guarantee have the privacy loss `law`.
 
-        `law` has two values. The guarantee is the zCDP guarantee that the enclosing call chose, with the largest count
+        `law` has two values. The guarantee is that of `worst`, the use in the function around it with the largest count
         times rho. If mechanisms with the loss `law` satisfy the guarantee, no proof can promise less than this bound.
         """
         linear = (*beside.linear, (law, worst.count))
@@ -814,8 +826,8 @@ def _worst_laws(kinds: ClassifiedUses, target: Target) -> Iterator[Bound]:
         def reached(candidate: TwoPointLaw, at: float = at) -> float:
             """Return a lower bound on delta at epsilon `at`, if uses of one zCDP guarantee have the loss `candidate`.
 
-            `candidate` is a privacy loss with two values. The enclosing call searches for the one with the largest
-            bound.
+            `candidate` is a privacy loss with two values. The function around it searches for the loss with the largest
+            lower bound.
             """
             return composed(candidate).delta(at).lower
 

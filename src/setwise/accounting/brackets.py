@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 class Bracket:
     """A certified interval [lower, upper] that contains the true value.
 
-    The upper end is promised; the lower end shows how much a better proof could still gain.
+    The true value is an epsilon, a delta or a probability. The upper end is what is promised. The lower end shows how
+    far a better proof could lower it.
 
     >>> Bracket(0.25, 0.5).width
     0.25
@@ -95,10 +96,10 @@ def float_above(exact: Fraction) -> float:
 
 
 def cover_rounding(value: float) -> float:
-    """Return `value`, which is not negative, raised by 32 units of rounding (32 times 2^-53 of itself).
+    """Return an upper bound on an exact number that is at least 0 and was computed as `value` in a few operations.
 
-    The result is an upper bound on the exact value if `value` was computed by a few operations and elementary
-    functions.
+    It is `value` times 1 + 32 * 2^-53, more than the rounding errors of a few sums, products and elementary functions
+    (such as exp).
     """
     return value * (1.0 + 4 * ELEMENTARY * UNIT)
 
@@ -116,7 +117,8 @@ def sum_above(first: float, second: float) -> float:
 def probability(value: float, error: float) -> Bracket:
     """Return a bracket for a probability that was computed as `value` with an absolute error of at most `error`.
 
-    The bracket is cut to [0, 1], and is [0, 1] if `value` or `error` is NaN.
+    The bracket (a certified interval) goes from `value` - `error` to `value` + `error`, but not beyond [0, 1]. It is
+    [0, 1] if `value` or `error` is NaN.
     """
     if math.isnan(value) or math.isnan(error):
         return Bracket(0.0, 1.0)
@@ -248,8 +250,8 @@ def epsilon_between(
 def _height(value: float, delta: float) -> float:
     """Return log(value / delta), where `value` is a computed delta and `delta` the wanted one.
 
-    The result is positive if the computed delta is too large. It is at least `CONFIG.lowest`, so that it is finite if
-    `value` is 0.
+    A search for the epsilon with the wanted delta looks for the zero of this number, which is positive if the computed
+    delta is too large. It is at least `CONFIG.lowest`, so that it is finite if `value` is 0.
     """
     return max(math.log(value / delta), CONFIG.lowest) if value > 0.0 else CONFIG.lowest
 
@@ -284,11 +286,12 @@ def _enclose_root(height: Callable[[float], float], start: float, delta: float) 
 def crossing(
     height: Callable[[float], float], left: float, right: float, *, keep_left: bool, near: float = 0.0
 ) -> float:
-    """Return a point next to the place where the falling function `height` crosses 0, between `left` and `right`.
+    """Return a point just left or just right of the zero of the falling function `height`, between `left` and `right`.
 
-    - `keep_left`: True returns a point just left of the crossing, where `height` is still positive (or `right` if it is
-      positive there too). False returns a point just right of the crossing, where `height` is no longer positive.
-    - `near` is the wanted distance from the crossing, as a share of `right`; 0 asks for the accuracy of floats.
+    - `keep_left`: True returns a point just left of the zero, where `height` is still positive (or `right` if it is
+      positive there too). False returns a point just right of the zero, where `height` is no longer positive.
+    - `near` is the largest distance from the zero that is accepted, as a share of `right`; 0 asks for the accuracy of
+      floats.
     """
     # The search narrows an interval that contains the crossing. It ends when the interval is no longer than `near`
     # times its right end, or than a few units in the last place, or when the height at the point is within
@@ -333,10 +336,11 @@ def quiet(_: float) -> None:
 class Interaction(StrEnum):
     """What an analyst may decide after seeing earlier answers.
 
-    - batch: nothing; the analyst chooses everything up front.
-    - ordered: each mechanism; the parameters (such as epsilons) come in a fixed order.
-    - set-wise: also the order of the parameters.
-    - adaptive: also the parameters themselves.
+    - batch: nothing. The analyst chooses all mechanisms up front.
+    - ordered: which mechanism to use next. The parameters of the mechanisms, such as their epsilons, come in an order
+      that was fixed up front.
+    - set-wise: also in which order the parameters come. How often each parameter comes was fixed up front.
+    - adaptive: also the parameters themselves, as long as a budget allows them.
 
     Each kind allows everything that the kind before it allows, so a bound for a later kind also holds for earlier ones.
     """
@@ -382,14 +386,15 @@ class Effort:
 
     Widths are relative to the upper end of the bracket.
 
-    - `width` is the width that computations on a grid aim for if the caller asks for no width.
-    - `enough` is the width at which no further bound is computed.
+    - `width` is the width that computations on a grid of epsilons aim for if the caller asks for no width.
+    - `enough`: several proven bounds are computed one after another, until the bracket is at most this wide.
     - `progress` is called with the share of work done.
     - `pricing`: False leaves out an upper bound that takes seconds, for bounded-range uses of many epsilons.
     - `one_gaussian`: many bounded-range uses of one epsilon have a quick bound, in which one Gaussian mechanism
       replaces them. If its bracket is at most this wide, no slower bound is computed; 0 always computes the slower
       bound.
-    - `tolerance` is the share by which rounding of losses may raise their variance; None takes the default.
+    - `tolerance`: privacy losses may be rounded to equally spaced values, if that raises their variance by at most this
+      share; None takes the default.
     """
 
     width: float = 1e-3
@@ -408,9 +413,9 @@ USUAL = Effort()
 class CertifiedBound:
     """The result of a composition: a certified bracket for an epsilon or a delta, and its proof.
 
-    - `upper` is promised.
-    - `lower`: some analyst reaches at least this, so no proof could lower `upper` below `lower`. A `lower` of 0 says
-      nothing.
+    - `upper` is what is promised.
+    - `lower`: some analyst, with mechanisms that satisfy the guarantees, has at least this epsilon or delta, so no
+      proof could lower `upper` below `lower`. A `lower` of 0 says nothing.
     - `interaction` says what the analyst may decide on the fly.
     - `method` names the computation.
     - `statement` names the theorem, or the section of the documentation, that proves it.

@@ -22,8 +22,9 @@ from setwise.errors import InvalidParameter, Unattainable
 class CalibrationConfig:
     """Constants of the search for the noise scale, the epsilon per use or the number of uses that just meets a budget.
 
-    No guarantee depends on them, because the delta of the returned value is certified. The excess of a value is log(its
-    delta / wanted delta); a value is good if its excess is at most 0.
+    No guarantee depends on them, because the delta of the returned value is certified. In the texts below, a value is a
+    noise scale, an epsilon per use or a number of uses. Its excess is log(delta of the planned uses at this value /
+    wanted delta). A value is good if its excess is at most 0, that is, if it meets the budget.
     """
 
     # Noise scales and epsilons are searched on a logarithmic scale, numbers of uses on a linear one.
@@ -94,7 +95,7 @@ class _Target:
 
     - `plan` maps the value of its one free parameter (noise, epsilon or count) to uses.
     - `interaction` says what the analyst may choose on the fly.
-    - `certified` caches the bound computed for each value.
+    - `certified` maps each value of the parameter tried so far to its certified bound on delta.
     """
 
     # The excess of a value is log(d / `delta`), where d is the delta of the uses at `epsilon`; a value is good if its
@@ -132,8 +133,9 @@ class _Target:
     def calibrated(self, value: float) -> Calibrated:
         """Return the result of the calibration for the plan's `value`, whose delta `excess` has certified before.
 
-        `value` is the value of the plan's free parameter. Its certified delta is tightened by bounds for other
-        interactions (for analysts who may choose more, or less, on the fly), because these bounds are valid here too.
+        `value` is the value of the plan's free parameter: its noise, epsilon or count. Its certified delta is tightened
+        by upper bounds for analysts who may choose more on the fly, and by lower bounds for analysts who may choose
+        less; both are valid here too.
         """
         uses = tuple(self.plan(value))
         composition = compose(uses, self.interaction)
@@ -162,10 +164,10 @@ def _crossing(height: Callable[[float], float], bad: float, good: float) -> floa
 
 
 def _boundary(target: _Target, worst: float, best: float, name: str) -> float:
-    """Return the value of a plan's free parameter (noise or epsilon) that just meets the target delta.
+    """Return about the last value of a plan's free parameter (noise or epsilon) that is certified to meet `target`.
 
-    The value lies between `worst`, which has the largest delta, and `best`, which has the smallest. `name` is the name
-    of the parameter for the error message.
+    It lies between `worst`, the value with the largest delta (least noise or largest epsilon), and `best`, the value
+    with the smallest. `name` is the name of the parameter for the error message.
 
     Raises: `Unattainable` if even `best` does not meet the target.
     """
@@ -176,7 +178,8 @@ def _boundary(target: _Target, worst: float, best: float, name: str) -> float:
     def at(point: float) -> float:
         """Return the value of the plan's free parameter (noise or epsilon) whose logarithm is `point`.
 
-        At the two ends of the search it is exactly `worst` or `best`, the arguments of `_boundary`, without rounding.
+        The variables `worst` and `best` of the function around it are the first and the last value to try. At their
+        logarithms, the result is exactly `worst` or `best`, without rounding.
         """
         return worst if point == ends[0] else best if point == ends[1] else math.exp(point)
 
@@ -209,11 +212,11 @@ def _search(
 
     - A point is the logarithm of a plan's free parameter (noise or epsilon) or, if `spacing` is 1, a number of uses.
     - `worst` is the point with the largest delta, and `best` the point with the smallest.
-    - `excess` maps a point to log(delta / wanted delta) and the uncertainty of this number. A point is good if the
-      number is at most 0, and bad otherwise.
+    - `excess` maps a point to two numbers. The first is log(d / wanted delta), where d is an upper bound on delta. The
+      second is by how much the true log delta may be below log d. A point is good if the first is at most 0, else bad.
     - `start` is the point evaluated first, and `rate` about how much the excess changes there per unit of the point.
-    - `spacing`: the search ends at a good point with a bad point at most this far away, or earlier if the uncertainty
-      is too large to find a better point.
+    - `spacing`: the search ends at a good point with a bad point at most this far away, or earlier if the second number
+      is too large to tell whether another point is better.
     """
     # The search also ends if further steps could not show that a better point exists. For logarithms, they could not if
     # the excess of the point is no further below 0 than its uncertainty. For numbers of uses, they could not if the

@@ -81,8 +81,8 @@ def check_within(name: str, value: object, smallest: float, largest: float) -> f
 def limit_text(limit: float) -> str:
     """Return `limit` as text: with six significant digits if these are accurate to nine digits, else with all digits.
 
-    Some limits were raised a little, to allow for rounding errors. Their text is then the round number that people
-    know.
+    The text is for error messages. Some limits are a round number raised by about 1e-12 of itself, to allow for
+    rounding errors; the text is then the round number.
 
     >>> limit_text(500 * (1 + 1e-12)), limit_text(246913.578)
     ('500', '246913.578')

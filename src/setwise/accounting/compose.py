@@ -123,8 +123,8 @@ class Composition:
         """Return a certified bracket for the delta of the composition at `epsilon`, quickly.
 
         The bracket is for searches that evaluate many compositions, such as a search for the least noise within a
-        budget. Its width may be ten percent of its upper end, because ten percent of delta change epsilon by less than
-        one percent. It is wider if no better bound is known.
+        budget. Its width is at most ten percent of its upper end, unless no better bound is known. Ten percent of delta
+        change epsilon by less than one percent, which is enough for a search.
         """
         # To save time, the bracket is not tightened by bounds for other interactions (analysts who may choose more, or
         # less, on the fly); `compared` does that.
@@ -134,7 +134,8 @@ class Composition:
         """Return a certified bracket for the epsilon of the composition at `delta`, quickly, for searches.
 
         With hundreds of equal bounded-range uses, the upper end may be up to 0.25% above the upper end of
-        `epsilon(delta)`, because one Gaussian then stands for these uses.
+        `epsilon(delta)`, because the bound then replaces these uses by one Gaussian mechanism that reveals at least as
+        much.
         """
         # To save time, the bracket is not tightened by bounds for other interactions (analysts who may choose more, or
         # less, on the fly); `compared_epsilon` does that.
@@ -153,9 +154,10 @@ class Composition:
     def compared_epsilon(self, quick: CertifiedBound, delta: float) -> CertifiedBound:
         """Return the bound `quick`, a result of `quick_epsilon(delta)`, tightened by bounds for other interactions.
 
-        An interaction is what the analyst may decide on the fly. The upper end is slightly above the upper end of
-        `epsilon(delta)`: by at most 0.15% if one Gaussian stands for hundreds of bounded-range uses in `quick`, and
-        otherwise by at most 0.005%, because `quick` rounds losses more coarsely.
+        An interaction is what the analyst may decide on the fly; bounds that allow more, and lower bounds that allow
+        less, are valid for this composition too. The upper end of the result is slightly above the upper end of
+        `epsilon(delta)`: by at most 0.15% if `quick` replaces hundreds of bounded-range uses by one Gaussian, and
+        otherwise by at most 0.005%, because `quick` rounds privacy losses more coarsely than `epsilon`.
         """
         # The upper end of a stronger interaction, and the lower end of a weaker one, are valid for this composition
         # too.
@@ -181,15 +183,15 @@ class Composition:
         return replace(finer if finer.upper <= default.upper else default, lower=lower)
 
     def _without_small_losses(self, target: Target, effort: Effort) -> CertifiedBound | None:
-        """Return a bound in which uses of tiny loss only shift epsilon; None if this does not apply.
+        """Return a bound in which uses of tiny loss only shift the epsilon of the other uses; None if there are none.
 
         Let s be the sum of the largest losses of these uses. If `target` asks for an epsilon, s is added to the epsilon
-        of the other uses. If it asks for a delta, the delta of the other uses is taken at an epsilon smaller by s.
-        Without this step one more use of tiny loss could lower the bound, because errors of a grid may be larger than
-        its effect. `effort` says how narrow a bracket (a certified interval) must be.
+        of the other uses. If it asks for a delta, the delta of the other uses is taken at an epsilon smaller by s. The
+        other uses are computed on a grid, whose errors may be larger than the effect of a use of tiny loss. So without
+        this step one more such use could lower the bound. `effort` says how narrow a bracket (a certified interval)
+        must be.
 
-        Returns None if no use has a tiny loss, if parameters are chosen on the fly, or if `target` gives an epsilon of
-        at most 2 s.
+        Returns None also if parameters are chosen on the fly, or if `target` gives an epsilon of at most 2 s.
 
         Theorem: docs/optimal-composition.md, "Losses that hardly count".
         """
@@ -217,11 +219,11 @@ class Composition:
         return replace(bound, lower=min(bound.lower, bound.upper))
 
     def _not_below_parts(self, bound: CertifiedBound, target: Target) -> CertifiedBound:
-        """Return `bound` with both ends raised, so that neither is below the same end for a subset of the uses.
+        """Return `bound` with both ends raised to the ends for some subsets of the uses, where these are higher.
 
-        An analyst can reach with all uses at least the delta (or epsilon) that can be reached with a subset. Computed
-        upper ends are above the true value by the errors of a grid, so without this step one more use could lower the
-        upper end. The bounds for some subsets are computed here. `target` asks for a delta or an epsilon.
+        The worst delta (or epsilon) of all uses is at least that of a subset. Computed upper ends are above the true
+        value by the errors of a grid, so without this step one more use could lower the upper end. The bounds for a few
+        subsets are computed here. `target` asks for a delta or an epsilon.
 
         Theorem: docs/numerics.md, "Upper ends of growing sets".
         """
@@ -240,8 +242,10 @@ class Composition:
     def _tighten(self, bound: CertifiedBound, target: Target, effort: Effort) -> CertifiedBound:
         """Return `bound`, a certified bracket for this composition, tightened by bounds for other interactions.
 
-        An interaction is what the analyst may decide after seeing earlier answers. `target` says which delta or epsilon
-        is bounded, and `effort` how much work may be done.
+        An interaction is what the analyst may decide after seeing earlier answers. An upper end for an analyst who may
+        decide more, and a lower end for one who may decide less, are valid here too. The lower end may also fall, to
+        that of an analyst who may decide more, so that results never say that deciding less reveals more. `target` asks
+        for a delta or an epsilon, and `effort` says how much work may be done.
         """
         # From weakest to strongest they are batch, ordered, set-wise and adaptive. A stronger one allows everything
         # that a weaker one allows. So the upper end of a stronger interaction is valid for this composition too. So is
@@ -268,10 +272,11 @@ class Composition:
         return bound
 
     def _adapting_exceeds(self, upper: float, other: Interaction, target: Target) -> bool:
-        """Return whether an analyst under the stronger interaction `other` is known to reach `upper` or more.
+        """Return whether some analyst who may decide more is known to have a delta or epsilon of at least `upper`.
 
-        If so, the upper end under `other` cannot be below `upper`, and the caller need not compute it. `upper` is the
-        upper end for this composition, and `target` the delta or epsilon that it bounds. False if nothing is known.
+        `other` is the stronger interaction, which says what that analyst may decide on the fly. `upper` is the upper
+        end for this composition, and `target` the delta or epsilon that it bounds. If the result is True, the upper end
+        under `other` cannot be below `upper`, and the caller need not compute it. False if nothing is known.
         """
         # If so, the upper end under `other` cannot be below `upper`, and need not be computed, which would take
         # seconds. One analyst is tried on a coarse grid, if the batch has bounded-range uses with several epsilons. The
@@ -291,7 +296,8 @@ class Composition:
         """Return whether a privacy filter over all uses might prove a smaller delta at `epsilon` than `delta`.
 
         If not, the filter's bound cannot improve a bound that was found already, and need not be computed. A privacy
-        filter bounds uses whose parameters are chosen on the fly: it charges each use to a budget of mu squared.
+        filter bounds uses whose parameters are chosen on the fly: it has a budget, the mu squared of a Gaussian
+        mechanism that all uses together may be as bad as, and charges a part of it for each use.
         """
         # The charge is at least twice the mean privacy loss of the use. So the filter's delta is at least the delta of
         # the Gaussian mechanism whose mu squared is twice the sum of the mean losses. The result is False if the delta
@@ -311,7 +317,8 @@ class Composition:
 
         `other` is the stronger interaction, in which the analyst may decide more on the fly, so its upper end is valid
         here too. `target` is the delta or epsilon that is bounded. `effort` says how narrow the bracket under `other`
-        must be.
+        must be. If the lower end under `other` is smaller, it replaces the lower end too, so that results never say
+        that deciding less reveals more.
         """
         # A smaller lower end under `other` replaces the lower end of `weaker`, so that results never show a weaker
         # analyst learning more. It does not if `other` is adaptive, or if some use has neither a dominating pair nor
@@ -357,8 +364,8 @@ class Composition:
         """Return the bound for the delta or epsilon that `target` asks for, under this composition's own interaction.
 
         An interaction is what the analyst may choose on the fly; bounds for other interactions are not used. `effort`
-        says how narrow the bracket (certified interval) should be. An upper end of at most `below` is not lowered
-        further.
+        says how narrow the bracket (certified interval) should be. Once the upper end is at most `below`, no further
+        bound is tried.
 
         Raises: `Unattainable` if the bracket is wider than `width`, relative to its upper end; None accepts any width.
         """
@@ -378,12 +385,12 @@ class Composition:
         return CertifiedBound(float(best.lower), float(best.upper), self.interaction, bound.method, bound.statement)
 
     def _reached_without_classes(self, target: Target, effort: Effort) -> float:
-        """Return a lower bound on the delta or epsilon that `target` asks for, from only some of the uses.
+        """Return a lower bound on the delta or epsilon that `target` asks for, from some of the uses.
 
-        These are the uses with a dominating pair or bounded range, whose delta can be bounded from below. Leaving the
-        other uses out reveals less, so the lower end of the bracket for these uses is a lower bound for all. `effort`
-        says how narrow their bracket must be. The result is 0 if there are no such uses, if their bracket cannot be
-        computed, or if there are no other uses, because the caller then has the bracket already.
+        These are the uses with a dominating pair or bounded range. Leaving all other uses out reveals less, so a lower
+        bound for these uses is one for all. `effort` says how narrow the bracket (certified interval) for them must be,
+        whose lower end is returned. The result is 0 if there are no such uses, if their bracket cannot be computed, or
+        if all uses are of these kinds, because the caller then has the bracket already.
         """
         # Their optimum can be computed. Leaving the other uses out reveals less, so the lower end of the bracket for
         # these uses is a lower bound for all uses. If all uses are of these two kinds, the caller has their bracket
@@ -406,8 +413,8 @@ class Composition:
 
         - `interaction` is what the analyst may choose on the fly.
         - `width` is the wanted width, relative to the upper end; None takes the widths of `effort`.
-        - `below`: an upper end of at most this number also ends the computation, because the caller needs to know no
-          more.
+        - `below`: once the upper end is at most this number, no further bound is tried, because the caller only needs
+          to know whether the value is below it. 0 if the caller needs the value.
         """
         # Several proven bounds are evaluated one after another and their brackets intersected, until one of the
         # conditions holds.
@@ -418,12 +425,12 @@ class Composition:
 
 
 def _sets_without_small_kinds(uses: tuple[Use, ...]) -> Iterator[tuple[Use, ...]]:
-    """Yield `uses` without the smallest kind of use, and then without the two smallest kinds, if these kinds are small.
+    """Yield `uses` without the smallest kind of use, then without the two smallest, as long as these hardly matter.
 
     A kind is all uses with the same guarantee. Each use implies (xi, rho)-zCDP, and the size of a kind is the sum of
-    rho + max(xi, 0) over its uses. The kinds left out are small if they have together at most the share `_SMALL_SHARE`
-    of the sizes of all kinds. The caller compares the bound for all uses with the bounds for the yielded sets, so that
-    one more small use does not lower the bound.
+    rho + max(xi, 0) over its uses. Kinds hardly matter if they have together at most the share `_SMALL_SHARE` of the
+    sizes of all kinds. The caller compares the bound for all uses with the bounds for the yielded sets, so that one
+    more small use does not lower the bound.
     """
     # The size of a kind is its number of uses times rho + max(xi, 0), where the guarantee implies (xi, rho)-zCDP. Kinds
     # of equal size are ordered by the text of the guarantee. At most `_MOST_PARTS` sets are yielded, and the kinds left

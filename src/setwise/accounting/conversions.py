@@ -12,10 +12,10 @@ from setwise.accounting.guarantees import ApproxDP, BoundedRange, Gaussian, Pure
 
 
 def log_delta(xi: float, rho: float, epsilon: float, order_less_one: float) -> float:
-    """Return the logarithm, rounded up, of the delta that (xi, rho)-zCDP implies at `epsilon` by one Renyi divergence.
+    """Return log delta, rounded up, where delta is what (xi, rho)-zCDP implies at `epsilon` from one Renyi order.
 
-    The divergence has the order alpha = 1 + `order_less_one`. Every order implies a delta; see `best_order` for the
-    order that implies the smallest.
+    (xi, rho)-zCDP bounds the Renyi divergence of every order alpha > 1, and each order implies a delta. The order used
+    is alpha = 1 + `order_less_one`; `best_order` finds the order with the smallest delta.
     """
     a = order_less_one
     alpha = 1.0 + a
@@ -26,10 +26,10 @@ def log_delta(xi: float, rho: float, epsilon: float, order_less_one: float) -> f
 
 
 def best_order(xi: float, rho: float, epsilon: float) -> float:
-    """Return alpha - 1 for the order alpha of Renyi divergence by which (xi, rho)-zCDP implies the smallest delta.
+    """Return alpha - 1, where alpha is the Renyi order from which (xi, rho)-zCDP implies the smallest delta.
 
-    The delta is taken at `epsilon`. The order is the root of xi + (2 alpha - 1) rho - epsilon + log(1 - 1/alpha), which
-    rises with alpha.
+    The delta is taken at `epsilon`. zCDP bounds the Renyi divergence of every order alpha > 1, and each order implies a
+    delta. The best one is the root of xi + (2 alpha - 1) rho - epsilon + log(1 - 1/alpha), which rises with alpha.
     """
     low, high = -60.0, 60.0  # of log(alpha - 1)
     for _ in range(100):
@@ -74,7 +74,7 @@ def pure_to_bounded_range(guarantee: PureDP) -> BoundedRange:
 def gaussian_to_approx(guarantee: Gaussian, delta: float) -> ApproxDP:
     """Return the (epsilon, delta)-DP guarantee that the Gaussian `guarantee` implies at the given `delta`.
 
-    The epsilon is the exact one, rounded up.
+    The epsilon is the smallest one that holds for this noise, rounded up.
 
     Theorem: the analytic Gaussian mechanism (lem:AGM).
     """
@@ -86,7 +86,7 @@ def gaussian_to_approx(guarantee: Gaussian, delta: float) -> ApproxDP:
     loss = GaussianLoss(guarantee.sigma)
 
     def curve(x: float) -> Bracket:
-        """Return the bracket for the delta, at epsilon = `x`, of the Gaussian noise that is being converted."""
+        """Return the bracket (certified interval) for the delta of the Gaussian noise at the epsilon `x`."""
         value, error = loss.delta(np.array([x]))
         return probability(float(value[0]), float(error[0]))
 
@@ -94,10 +94,11 @@ def gaussian_to_approx(guarantee: Gaussian, delta: float) -> ApproxDP:
 
 
 def zero_concentrated_to_approx_by_paper(guarantee: ZeroConcentratedDP, delta: float) -> ApproxDP:
-    """Return the (epsilon, d)-DP guarantee that the paper's figures derive from the (xi, rho)-zCDP `guarantee`.
+    """Return the (epsilon, d)-DP guarantee that a simple formula derives from the (xi, rho)-zCDP `guarantee`.
 
-    Here epsilon is xi + rho + 2 sqrt(rho log(1/delta)), and d is `delta` plus the probability that the guarantee fails
-    outright (reveals everything).
+    The formula is that of the figures in the paper that this package implements; `zero_concentrated_to_approx` gives a
+    smaller epsilon. Here epsilon is xi + rho + 2 sqrt(rho log(1/delta)), and d is `delta` plus the probability that the
+    guarantee fails outright (reveals everything).
 
     Theorem: BunSt16; the paper's lem:zCDPgenbound with one mechanism.
     """

@@ -26,7 +26,7 @@ enough."""
 def estimated_delta(uses: Sequence[Use], epsilon: float) -> float:
     """Return approximately the delta at `epsilon` of `uses` that an analyst may make in any order, adapting to answers.
 
-    It is an estimate for searches, not a bound.
+    The estimate takes about a millisecond and serves searches, such as one for a noise scale. It is not a bound.
     """
     kinds = classify(uses)
     if epsilon >= _largest(uses):
@@ -40,9 +40,9 @@ def estimated_delta(uses: Sequence[Use], epsilon: float) -> float:
 def estimated_epsilon(uses: Sequence[Use], delta: float) -> float:
     """Return approximately the epsilon at `delta` of `uses` that an analyst may make in any order, adapting to answers.
 
-    It is an estimate for searches, not a bound. It is infinite if `delta` is below the probability of outright failure
-    (in which everything may be revealed). It is also infinite if `delta` equals this probability and some loss is
-    unbounded.
+    The estimate takes about a millisecond and serves searches; it is not a bound. It is infinite if `delta` is below
+    the probability of outright failure (in which everything may be revealed). It is also infinite if `delta` equals
+    this probability and some loss is unbounded.
     """
     kinds = classify(uses)
     largest = _largest(uses)

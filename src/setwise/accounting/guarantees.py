@@ -58,7 +58,7 @@ class Guarantee(ABC):
     - `words` are the noun for one use and the format of its parameters, for texts that people read.
     - `calibrates` says what a search may look for: the smallest "noise" or the largest "epsilon". None allows no
       search.
-    - `price_varies` says whether platforms may round the price of a use (the mu squared that it costs) differently.
+    - `price_varies`: whether machines may compute slightly different prices of a use (the mu squared that it costs).
     """
 
     __slots__ = ()
@@ -100,10 +100,10 @@ class Guarantee(ABC):
         """Return the approximate (xi, rho)-zCDP guarantee that this guarantee implies; every guarantee implies one."""
 
     def pure(self) -> "PureDP | None":
-        """Return the pure DP that stands for Laplace noise in conversions and prices; None for all other kinds.
+        """Return the epsilon-DP that Laplace noise, continuous or on integers, satisfies; None for all other kinds.
 
-        Laplace noise (continuous or on integers) is converted and priced as the pure DP that it implies. Other kinds
-        return None even if they imply pure DP, because they have conversions of their own.
+        It serves where Laplace noise has no conversion or price of its own. Other kinds return None even if they imply
+        pure DP, because they have conversions of their own.
         """
         return None
 
@@ -125,12 +125,12 @@ class Guarantee(ABC):
         return None
 
     def price(self, remaining: float) -> float:
-        """Return how much one use takes from a budget of mu squared, if `remaining` is left in it afterwards.
+        """Return the mu squared that one use takes from a budget of mu squared, if `remaining` is left in it then.
 
-        The price, in mu squared like `remaining`, is a c for which one Gaussian mechanism of mu^2 = `remaining` + c
-        dominates the use followed by a Gaussian mechanism of mu^2 = `remaining`, which stands for all later uses. The
-        less remains, the higher the price may be. Infinite if no price is known. The probability of outright failure
-        (in which everything may be revealed) is not included.
+        A Gaussian mechanism has mu = sensitivity / sigma. The price c is so large that one Gaussian of mu^2 =
+        `remaining` + c dominates the use followed by a Gaussian of mu^2 = `remaining`, which stands for all later uses.
+        The less remains, the higher c may be. Infinite if no price is known. The probability of outright failure (in
+        which everything may be revealed) is not included.
         """
         pure = self.pure()
         return math.inf if pure is None else pure.price(remaining)
@@ -252,7 +252,7 @@ class BoundedRange(Guarantee):
     def worst_known_example(self) -> PureDP | None:
         """Return epsilon/2-DP randomized response, a known mechanism that has epsilon-bounded range.
 
-        It serves for lower bounds. The result is None if epsilon/2 is below 1e-12, the smallest epsilon of a guarantee.
+        It serves for lower bounds on delta. The result is None if epsilon/2 is below 1e-12, the least epsilon allowed.
 
         Theorem: epsilon-DP implies 2 epsilon-bounded range (DurfeeRo19).
         """

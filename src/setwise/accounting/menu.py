@@ -31,10 +31,10 @@ from setwise.errors import InvalidParameter
 
 @dataclass(frozen=True, slots=True)
 class MenuConfig:
-    """Constants for the costs of a menu's items, and for the grid on which the menu's privacy profiles are computed.
+    """Constants for the prices on a menu (a price list for mechanism uses), and for the grid that decides its budget.
 
-    A menu lists the uses that an account can pay for, with their costs in units. No promise depends on these constants;
-    the text below each of them says what it decides.
+    The budget is found from privacy profiles (delta as a function of epsilon) on a grid of epsilons. Prices are in
+    whole units. No promise depends on these constants; the text below each of them says what it decides.
     """
 
     cells: int = 24
@@ -67,7 +67,7 @@ class Menu:
     - `items` are pairs (guarantee, price of one use in units).
     - `budget`: uses whose prices add up to at most this are together (`epsilon`, `delta`)-DP, in any order and number.
 
-    The query of a use must be fixed when the use is charged, so that it cannot depend on later answers.
+    What a use asks must be decided when the use is charged; it may depend on earlier answers, but not on later ones.
 
     >>> menu = Menu.for_promise([PureDP(epsilon=0.1)], epsilon=2.0, delta=1e-6)
     >>> menu.most_uses(PureDP(epsilon=0.1))
@@ -115,8 +115,8 @@ class Menu:
     def most_uses(self, guarantee: Guarantee) -> int:
         """Return how many uses of `guarantee` the whole budget of the menu pays for.
 
-        Raises: `InvalidParameter` if `guarantee` implies the guarantee of no menu item, so that the menu has no cost
-        for it.
+        Raises: `InvalidParameter` if `guarantee` implies none of the guarantees that the menu lists, so that it has no
+        price.
         """
         return self.budget // self.cost(Use(guarantee))
 
@@ -158,8 +158,9 @@ def _no_worse(guarantee: Guarantee, item: MenuItem) -> bool:
 def _gain(item: MenuItem, tilt: float) -> float:
     """Return log E[exp(`tilt` L)], where L is the worst privacy loss that the guarantee of a menu `item` allows.
 
-    The number is about how much one use adds. If the delta of later uses falls with epsilon x like exp(-tilt x), one
-    use of the item before them raises the logarithm of delta by at most this number.
+    The prices of menu items are about in proportion to these numbers, because they say how much one use costs: if the
+    delta of later uses falls with epsilon x like exp(-tilt x), one use of the item before them raises the logarithm of
+    delta by at most this number.
     """
     if isinstance(item, BoundedRange):
         return draw_gain(item.epsilon, tilt)
@@ -169,7 +170,7 @@ def _gain(item: MenuItem, tilt: float) -> float:
 
 
 def _costs(items: Sequence[MenuItem], epsilon: float, delta: float) -> tuple[tuple[MenuItem, int], ...]:
-    """Return pairs (menu item, price of one use in whole units) for a menu with the overall budget (epsilon, delta).
+    """Return pairs (menu item, price of one use in whole units) for uses that together shall be (epsilon, delta)-DP.
 
     A menu is a price list; its `items` are the guarantees that it lists. Prices are about in proportion to what a use
     adds to the overall epsilon, so that the bound is about equally tight whatever the budget is spent on.
@@ -185,9 +186,9 @@ def _costs(items: Sequence[MenuItem], epsilon: float, delta: float) -> tuple[tup
     def unevenness(unit: int) -> float:
         """Return how far prices are from being in proportion to gains, if the cheapest item costs `unit` units.
 
-        The gain of a menu item is log E[exp(tilt L)], where L is its worst privacy loss and tilt is chosen in the
-        enclosing call. Each item has a gain per unit of its price; the result is the largest of these numbers divided
-        by the smallest. The bound is tightest if it is 1.
+        The gain of a menu item is log E[exp(tilt L)], where L is its worst privacy loss; the variable `gains` of the
+        function around it has the gains. Each item has a gain per unit of its price; the result is the largest of these
+        quotients divided by the smallest. If it is 1, the bound is equally tight whatever is bought.
         """
         # The costs of the other items are rounded to whole units.
         rates = [gain / max(1, round(unit * gain / least)) for gain in gains]

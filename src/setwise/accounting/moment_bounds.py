@@ -29,10 +29,10 @@ _CLASSES = "docs/optimal-composition.md, classes beside linear mechanisms"
 
 
 def moment_bounds(kinds: ClassifiedUses) -> Iterator[Bound]:
-    """Yield bounds on the delta and epsilon of the uses in `kinds`, each computed from sums over the uses.
+    """Yield bounds on the delta and epsilon of the uses in `kinds` that need only sums of one number per use.
 
-    What is summed are moments of the privacy loss, zCDP parameters or largest losses, so the bounds hold for any
-    adaptive order. Some bounds compose a part of the uses exactly, and use sums for the other uses only.
+    The number is the mean or the variance of the privacy loss, a zCDP parameter or the largest loss. So the bounds hold
+    for any adaptive order. Some bounds compose a part of the uses exactly, and use sums for the other uses only.
     """
     uses = kinds.uses
     from setwise.accounting.methods.moments import subgaussian_sum, zero_concentrated_sum
@@ -57,7 +57,7 @@ def _bounded_losses_apart(kinds: ClassifiedUses) -> Iterator[Bound]:
     bounded-range uses, if some use has neither a dominating pair nor bounded range, or if all losses are bounded,
     because basic composition then gives the same bound.
 
-    Theorem: docs/optimal-composition.md, "Losses that hardly count"; no step of its proof needs the losses to be small.
+    Theorem: docs/optimal-composition.md, "Losses that hardly count"; its proof holds for losses of any size.
     """
     # The first bound adds the losses of all bounded-range uses. The second also adds the losses of all uses with fixed
     # dominating pairs whose loss is bounded. The remaining uses are composed exactly or on a lattice. At very small
@@ -84,9 +84,9 @@ def _shifted(others: ClassifiedUses, shift: float) -> Bound:
     def answer(target: Target, width: float | None) -> Bracket:
         """Return the bracket [0, upper end] for the delta or epsilon that `target` asks for, for all uses together.
 
-        The uses are `others`, which have fixed dominating pairs, and further uses whose total loss is at most `shift`.
-        `width` is the wanted width of the bracket of `others` alone, relative to its upper end, or None for the
-        default.
+        The uses are `others`, a variable of the function around it with uses that have fixed dominating pairs, and
+        further uses whose total loss is at most its variable `shift`. `width` is the wanted width of the bracket of
+        `others` alone, relative to its upper end, or None for the default.
 
         Raises: `Unattainable` if `target` asks for the delta at an epsilon that is not above `shift`.
         """
@@ -103,8 +103,8 @@ def _shifted(others: ClassifiedUses, shift: float) -> Bound:
 def _zcdp_beside_gaussians(kinds: ClassifiedUses) -> Bound | None:
     """Return the bound that composes the Gaussian uses in `kinds` exactly and all other uses by zCDP.
 
-    Returns None if there are no Gaussian uses. Also returns None if every use has a dominating pair or bounded range,
-    because better bounds exist then.
+    Returns None if there are no Gaussian uses, or if the zCDP parameter rho of the other uses is 0. Also returns None
+    if every use has a dominating pair or bounded range, because better bounds exist then.
     """
     from setwise.accounting.methods.moments import ClassesBesideGaussian, zero_concentrated_sum
 
@@ -117,7 +117,7 @@ def _zcdp_beside_gaussians(kinds: ClassifiedUses) -> Bound | None:
 
 
 def _basic(uses: Sequence[Use], failure: Bracket) -> Iterator[Bound]:
-    """Yield the bound by basic composition if the privacy loss of every use is bounded; otherwise yield nothing.
+    """Yield the bound by basic composition (adding up epsilons) if every use has a bounded privacy loss; else nothing.
 
     By this bound, all uses together are (epsilon, delta)-DP, where epsilon is the sum of their largest losses, and
     delta is the upper end of `failure`, the bracket for the probability of outright failure (in which everything may be
@@ -147,9 +147,11 @@ def _basic(uses: Sequence[Use], failure: Bracket) -> Iterator[Bound]:
 
 
 def filter_bounds(kinds: ClassifiedUses) -> Iterator[Bound]:
-    """Yield the bounds of privacy filters on the uses `kinds`; they also hold if parameters are chosen on the fly.
+    """Yield bounds on the delta and epsilon of the uses `kinds` that also hold if parameters are chosen on the fly.
 
-    A privacy filter has a budget (of mu squared, of rho, or of epsilon) and refuses a use that would exceed it.
+    Each comes from a privacy filter: a rule that has a budget (of mu squared, of rho, or of epsilon), refuses a use
+    that would exceed it, and so keeps a promise whatever the analyst asks for. The budget is what the uses in `kinds`
+    need.
     """
     # A filter whose budget is exactly the sum that the uses in `kinds` need admits all these uses, and its promise is
     # the bound.
@@ -165,7 +167,7 @@ def filter_bounds(kinds: ClassifiedUses) -> Iterator[Bound]:
         wallet = linear_bound(classify([Use(gaussian_of(size))] if size else []))
 
         def wallet_delta(x: float) -> Bracket:
-            """Return [0, d], where d is the delta at epsilon `x` of the Gaussian that dominates all uses.
+            """Return [0, d], where d is the delta at epsilon `x` of a Gaussian that dominates all uses together.
 
             d includes the probability of outright failure (in which everything may be revealed).
             """

@@ -75,7 +75,8 @@ its mirror image."""
 class PriceConfig:
     """Constants for the accuracy of prices; a price is the mu squared that a use takes from a budget of mu squared.
 
-    Each price is an upper bound, whatever these numbers are. The text below each constant says what it decides.
+    Mu squared is (sensitivity / sigma)^2 for a Gaussian mechanism. Each price is an upper bound, whatever these numbers
+    are. The text below each constant says what it decides.
     """
 
     blocks_to_wallet: int = 32
@@ -120,9 +121,9 @@ def gaussian_price(sigma: float, sensitivity: float = 1.0) -> float:
 def pure_price(epsilon: float, remaining: float) -> float:
     """Return the price of an epsilon-DP use: the mu squared that it takes from a budget of mu squared.
 
-    `remaining` is the mu squared that the use leaves in the budget. With the price added to `remaining`, a Gaussian
-    mechanism of this mu squared dominates the use followed by a Gaussian of mu^2 = `remaining`. The more remains, the
-    less the use adds, so the lower the price. The result is infinite for epsilons above 60.
+    `remaining` is the mu squared that the use leaves in the budget. The price p is so large that one Gaussian mechanism
+    of mu^2 = `remaining` + p dominates the use followed by a Gaussian of mu^2 = `remaining`. The more remains, the
+    lower the price. The result is infinite for epsilons above 60.
 
     Theorem: docs/optimal-composition.md, Theorem 9 (the price is a total variation).
     """
@@ -130,9 +131,9 @@ def pure_price(epsilon: float, remaining: float) -> float:
     def kernel(s: float) -> float:
         """Return k(s) = 2 sinh((epsilon - s) / 2) / cosh(epsilon / 2) at the loss `s`, for an epsilon-DP use.
 
-        The price of a use depends on how much the use raises the total variation of a Gaussian of mu^2 = v that follows
-        it. `_by_total_variation` computes this rise as the integral of k(s) exp(-s^2 / (2 v)) from 0 to epsilon, up to
-        a factor.
+        Let a Gaussian mechanism of mu^2 = v follow the use. The price of the use depends on how much larger the total
+        variation of the two together is than that of the Gaussian alone. `_by_total_variation` computes this
+        difference: it is proportional to the integral of k(s) exp(-s^2 / (2 v)) over s from 0 to epsilon.
         """
         return 2.0 * math.sinh(0.5 * (epsilon - s)) / math.cosh(0.5 * epsilon)
 
@@ -143,9 +144,9 @@ def laplace_price(epsilon: float, remaining: float) -> float:
     """Return the price of Laplace noise: the mu squared that it takes from a budget of mu squared.
 
     The scale of the noise is 1/epsilon times the l1-sensitivity. `remaining` is the mu squared that the use leaves in
-    the budget. With the price added to `remaining`, a Gaussian mechanism of this mu squared dominates the use followed
-    by a Gaussian of mu^2 = `remaining`. The more remains, the less the use adds, so the lower the price. The result is
-    infinite for epsilons above 60.
+    the budget. The price p is so large that one Gaussian mechanism of mu^2 = `remaining` + p dominates the use followed
+    by a Gaussian of mu^2 = `remaining`. The more remains, the lower the price. The result is infinite for epsilons
+    above 60.
 
     Theorem: docs/optimal-composition.md, Theorem 9 (the price is a total variation).
     """
@@ -153,9 +154,9 @@ def laplace_price(epsilon: float, remaining: float) -> float:
     def kernel(s: float) -> float:
         """Return k(s) = 2 (exp(-s / 2) - exp(-epsilon / 2)) at the loss `s`, for Laplace noise of scale 1/epsilon.
 
-        The price of a use depends on how much the use raises the total variation of a Gaussian of mu^2 = v that follows
-        it. `_by_total_variation` computes this rise as the integral of k(s) exp(-s^2 / (2 v)) from 0 to epsilon, up to
-        a factor.
+        Let a Gaussian mechanism of mu^2 = v follow the use. The price of the use depends on how much larger the total
+        variation of the two together is than that of the Gaussian alone. `_by_total_variation` computes this
+        difference: it is proportional to the integral of k(s) exp(-s^2 / (2 v)) over s from 0 to epsilon.
         """
         return -2.0 * math.exp(-0.5 * s) * math.expm1(0.5 * (s - epsilon))
 
@@ -165,9 +166,9 @@ def laplace_price(epsilon: float, remaining: float) -> float:
 def bounded_range_price(epsilon: float, remaining: float) -> float:
     """Return the price of an epsilon-bounded-range use: the mu squared that it takes from a budget of mu squared.
 
-    `remaining` is the mu squared that the use leaves in the budget. With the price added to `remaining`, a Gaussian
-    mechanism of this mu squared dominates the use followed by a Gaussian of mu^2 = `remaining`. The more remains, the
-    less the use adds, so the lower the price.
+    `remaining` is the mu squared that the use leaves in the budget. The price p is so large that one Gaussian mechanism
+    of mu^2 = `remaining` + p dominates the use followed by a Gaussian of mu^2 = `remaining`. The more remains, the
+    lower the price.
 
     Theorem: docs/optimal-composition.md, Theorem 10 (bounded range).
     """
@@ -198,7 +199,9 @@ def integer_gaussian_price(sigma: float, sensitivity: int, remaining: float, mis
 
     - `sigma` is the noise parameter.
     - `sensitivity` is the most by which one user changes the number that gets the noise.
-    - `remaining` is the mu squared that the use leaves in the budget; the more remains, the lower the price may be.
+    - `remaining` is the mu squared that the use leaves in the budget. The price p is so large that one Gaussian
+      mechanism of mu^2 = `remaining` + p dominates the use followed by a Gaussian of mu^2 = `remaining`. The more
+      remains, the lower the price may be.
     - `missing` is for truncated noise: a bound on the probability that untruncated noise falls outside of the outcomes
       that both of two neighbouring tables can produce. It is 0 for noise that is not truncated.
 
@@ -254,16 +257,17 @@ def after_paying(price: Price, count: int, wallet: float) -> float | None:
     """Return the mu squared left of a budget `wallet` after `count` equal uses; None if it cannot pay for them.
 
     The result is rounded down, so that no more is spent later than the budget allows. `price` maps the mu squared left
-    after one use to the price of this use; the less is left, the higher the price.
+    after one use to the mu squared that this use costs; the less is left, the higher the price.
     """
     # The result is checked: the balance that `wallet_before` needs to keep the result, plus a margin for rounding
     # errors, is at most `wallet`.
 
     def spare(remaining: float) -> float:
-        """Return (`wallet` - b) / `wallet`, where b is the budget needed to pay for the uses and keep `remaining`.
+        """Return which part of the budget would be left over if `remaining` had to be kept after the uses.
 
-        All amounts are in mu squared. The result is negative if the budget `wallet` cannot pay for the uses and keep
-        `remaining`. `wallet`, `price` and `count` are the arguments of `after_paying`.
+        The budget is `wallet`, and the uses are `count` uses with the price `price`, all three variables of the
+        function around it. If b is the budget needed to pay for the uses and keep `remaining`, the result is (wallet -
+        b) / wallet. All amounts are in mu squared. A negative result means that the budget is too small.
         """
         return (wallet - wallet_before(price, count, remaining) * (1.0 + _CHARGE)) / wallet
 
@@ -277,11 +281,11 @@ def after_paying(price: Price, count: int, wallet: float) -> float | None:
 def _by_total_variation(kernel: Callable[[float], float], epsilon: float, remaining: float) -> float:
     """Return the price of a use that leaves `remaining` in a budget of mu squared, computed by total variation.
 
-    A Gaussian mechanism of mu^2 = `remaining` stands for all later uses. The price is by how much the mu squared of
-    this Gaussian must rise, so that the Gaussian alone has at least the total variation of the use followed by the
-    Gaussian.
+    A Gaussian mechanism of mu^2 = `remaining` stands for all later uses. The price is p if one Gaussian of mu^2 =
+    `remaining` + p has the total variation that the use followed by the first Gaussian has; it is rounded up.
 
-    - `kernel` maps a loss s in [0, epsilon] to the weight with which the use raises the total variation.
+    - `kernel` describes the use: the use raises the total variation in proportion to the integral, over losses s from 0
+      to epsilon, of kernel(s) exp(-s^2 / (2 `remaining`)).
     - `epsilon` is the largest loss of the use. The result is infinite if it is above 60.
     """
     # Let v = `remaining`, and G_v a Gaussian of mu^2 = v. The price is a c for which the total variation of G_{v + c},
@@ -316,7 +320,7 @@ def _price_of_gain(root: float, gained: float) -> float:
             return 4.0 * d * (2.0 * root + d) * (1.0 + 16.0 * UNIT)
 
     def area(d: float) -> float:
-        """Return the integral of exp(-w x - x^2/2) over x from 0 to `d`; w is `root` of the enclosing call."""
+        """Return the integral of exp(-w x - x^2/2) over x from 0 to `d`; w is `root` of the function around it."""
         return _integral(lambda x: math.exp(-x * (root + 0.5 * x)), d, 2.0 / max(1.0, root))
 
     d, step = gained, math.inf
@@ -379,10 +383,11 @@ def off_the_overlap(sigma: float, bound: int, sensitivity: int) -> float:
 
 
 def missing_mass(sigma: float, bound: int, sensitivity: int) -> float:
-    """Return an upper bound on the probability that untruncated integer Gaussian noise misses the common outcomes.
+    """Return an upper bound on the probability that untruncated integer Gaussian noise gives no common outcome.
 
     Common outcomes are those that both of two neighbouring tables can produce if the noise is truncated to {-bound,
-    ..., bound}. `sigma` is the noise parameter, and `sensitivity` the difference of the two tables' true values.
+    ..., bound}. `sigma` is the noise parameter, and `sensitivity` the difference of the two tables' true values. The
+    price of truncated noise needs this probability.
     """
     # Let g(z) = exp(-z^2 / (2 sigma^2)) be the weights of the noise and m = bound - sensitivity + 1. The weights of all
     # other outcomes add up to at most g(m) + 2 int_m^inf g(x) dx. All weights add up to at least max(1, sigma sqrt(2

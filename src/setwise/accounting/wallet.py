@@ -42,7 +42,8 @@ class Wallet:
     - `loss_limit`: a use that `size` cannot pay for is still admitted if the largest losses of all uses, itself
       included, add up to at most this, because basic composition then keeps the promise.
 
-    The object has the limits; the ledger keeps the remaining balances.
+    The object has only the limits. What is left of them is kept elsewhere, in the ledger (the stored record of an
+    account's uses).
 
     >>> wallet = Wallet.for_promise(epsilon=2.0, delta=1e-6)
     >>> round(wallet.size, 4), wallet.failure_limit
@@ -75,7 +76,8 @@ class Wallet:
         """Return the largest Gaussian wallet (a budget of mu squared) whose uses together are (epsilon, delta)-DP.
 
         The share `failure_share` of delta is set aside for outright failures (in which everything may be revealed). The
-        wallet's `loss_limit` is about `epsilon`.
+        field `loss_limit` of the result is about `epsilon`: uses whose largest losses add up to at most this are
+        admitted even if the mu squared cannot pay for them.
 
         Raises: `InvalidParameter` if too little of delta remains for the wallet.
         """
@@ -126,12 +128,10 @@ def _sigma(size: float) -> float:
 
 
 def wallet_for(epsilon: float, delta: float) -> float:
-    """Return the largest mu^2 for which one Gaussian mechanism is (`epsilon`, `delta`)-DP.
+    """Return the largest mu^2 = (sensitivity / sigma)^2 for which one Gaussian mechanism is (`epsilon`, `delta`)-DP.
 
-    The result is rounded down, and checked: an upper bound on the delta of its Gaussian at `epsilon` is at most
-    `delta`.
-
-    Theorem: the analytic Gaussian mechanism (lem:AGM).
+    The result is rounded down so far that the delta of its Gaussian at `epsilon` is certified to be at most `delta`. It
+    is the budget of an account that promises (`epsilon`, `delta`)-DP.
     """
     import numpy as np
 
@@ -142,8 +142,8 @@ def wallet_for(epsilon: float, delta: float) -> float:
     def spare(size: float) -> float:
         """Return log(`delta` / d), where d is an upper bound on the delta of the Gaussian with mu^2 = `size`.
 
-        d is taken at `epsilon`; `epsilon` and `delta` are the arguments of `wallet_for`. The result is negative if
-        `size` is too large.
+        d is taken at `epsilon`; `epsilon` and `delta` are variables of the function around it, which have the promise
+        to keep. The result is negative if `size` is too large to keep it.
         """
         value, error = GaussianLoss(_sigma(size)).delta(at)
         return math.log(delta) - math.log(float(value[0] + error[0]))

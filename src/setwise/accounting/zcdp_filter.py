@@ -38,7 +38,7 @@ class Spent:
         return Bracket(0.0, min(1.0, self.failure_sum))
 
     def delta(self, epsilon: float) -> Bracket:
-        """Return [0, d], where d bounds the delta at `epsilon` of uses with at most these totals.
+        """Return [0, d], where d bounds the delta at `epsilon` of uses that add up to at most these totals.
 
         The totals are the sums of rho and of failure probabilities. The bound holds whatever an analyst chooses on the
         fly.
@@ -63,9 +63,10 @@ class Spent:
 
 
 def filter_parameters(uses: Sequence[Use]) -> Spent:
-    """Return the totals of all `uses`: the sum of their zCDP parameters, and the sum of their failure probabilities.
+    """Return two totals of `uses` that a zCDP filter compares with its budgets: of rho and of failure probabilities.
 
-    A zCDP filter has a budget for each of the two sums, and admits a further use only if neither is exceeded.
+    A use that is (xi, rho)-zCDP counts as rho + max(xi, 0). A zCDP filter has a budget for each of the two sums, and
+    admits a further use only if neither is exceeded.
     """
     spent = Spent()
     for use in uses:
@@ -78,7 +79,7 @@ class ZcdpFilter:
     """An overall (epsilon, delta) budget for uses whose parameters are chosen on the fly, accounted by zCDP.
 
     `failure_share` is the share of delta for outright failures (in which everything may be revealed). The sum of the
-    rho of all uses must be so small that zCDP implies DP with the rest of delta.
+    rho of all uses is limited to `rho_budget`, for which zCDP implies (epsilon, delta)-DP with the rest of delta.
 
     >>> round(ZcdpFilter(epsilon=1.0, delta=1e-6).rho_budget, 5)
     0.02294
@@ -119,15 +120,16 @@ _LEVELS = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZcdpOdometer:
-    """An upper bound on the privacy loss of all uses so far.
+    """An odometer: an upper bound on the privacy loss of all uses so far, which may be read after every use.
 
     With probability 1 - `delta`, the privacy loss never exceeds the bound, however many uses are recorded.
 
     - `failure_share` is the share of delta for outright failures (in which everything may be revealed). Once the sum of
       their probabilities exceeds this share, the bound is infinite.
     - `most_rho` is the sum of rho at which a filter admits no further use, or None without a filter. With a filter, the
-      bound is close for sums of rho up to `most_rho`.
-    - `first_rho` is for the case without a filter: the bound is close once the sum of rho is at least about this large.
+      bound is made nearly as small as possible for sums of rho up to `most_rho`.
+    - `first_rho` is for the case without a filter: the bound is nearly as small as possible for sums of rho of at least
+      about this size, and looser below.
     - `spent` has the sums, over the uses so far, of rho and of the failure probabilities.
 
     >>> from setwise.accounting.guarantees import Gaussian
@@ -159,9 +161,10 @@ class ZcdpOdometer:
             set_fields(self, most_rho=check_epsilon(self.most_rho, "most_rho"))
 
     def record(self, use: Use) -> "ZcdpOdometer":
-        """Return a new odometer that also covers `use`; this odometer does not change.
+        """Return a new bound on the privacy loss that also covers the uses `use`; this object does not change.
 
-        The rho and the failure probability of every use that `use` counts are added to the totals in `spent`.
+        `use` is a guarantee and a count. The rho and the failure probability of each of its uses are added to the
+        totals in `spent`.
         """
         return replace(self, spent=self.spent.plus(use))
 
@@ -190,5 +193,5 @@ class ZcdpOdometer:
         return up(least * (1 + 1e-13))
 
     def answer(self) -> CertifiedBound:
-        """Return the odometer's bound on the epsilon spent so far as a `CertifiedBound`, with its method and proof."""
+        """Return the upper bound on the privacy loss so far as a `CertifiedBound`, with its method and its proof."""
         return CertifiedBound(0.0, self.epsilon(), Interaction.ADAPTIVE, "zcdp-odometer", "WhitehouseRaRoWu23")

@@ -92,7 +92,7 @@ def _one_direction(law: TwoPointLaw, xi: float, rho: float, cells: int) -> bool:
 
 
 def largest_law(xi: float, rho: float, high: float) -> TwoPointLaw | None:
-    """Return the two-valued loss with larger value `high` that is about the worst of those that satisfy (xi, rho)-zCDP.
+    """Return a privacy loss of two values, `high` and a smaller one: nearly the worst that (xi, rho)-zCDP allows.
 
     Worst means that the value `high` has the largest probability. This probability follows from the smaller value: the
     further the smaller value is below 0, the larger it is. The result is certified to satisfy (xi, rho)-zCDP, or None
@@ -107,10 +107,10 @@ def largest_law(xi: float, rho: float, high: float) -> TwoPointLaw | None:
 
 
 def _search_lower_loss(xi: float, rho: float, high: float) -> float | None:
-    """Return approximately the lowest value that the smaller loss of a mechanism with two losses can have under zCDP.
+    """Return approximately the smallest lower value of a privacy loss with two values that (xi, rho)-zCDP allows.
 
-    `high` is the larger loss, and the mechanism must be (xi, rho)-zCDP. The result is not certified. It is None if
-    there is no such value in the range of floats.
+    `high` is the larger value. The smaller the lower value, the larger is the probability of `high`, so the result
+    gives nearly the worst loss. It is not certified. It is None if there is no such value in the range of floats.
     """
     # The lower loss determines the probability of `high`, which zCDP limits: for every b > 0 the probability is at most
     # exp(q(b) - b high), where q(b) = b (xi + rho) + rho b^2. Let p be the smallest of these limits. The result is
@@ -121,8 +121,8 @@ def _search_lower_loss(xi: float, rho: float, high: float) -> float | None:
     def allowed(logarithm: float) -> bool:
         """Return whether the two-valued loss with the lower value -exp(`logarithm`) is certified to be (xi, rho)-zCDP.
 
-        The check uses a coarse grid of Renyi orders. The larger value `high`, xi and rho are the arguments of the
-        enclosing call.
+        The check uses a coarse grid of Renyi orders. The larger value `high`, `xi` and `rho` are variables of the
+        function around it.
         """
         return satisfies(TwoPointLaw(high, -math.exp(logarithm)), xi, rho, _FEW_CELLS)
 
@@ -138,17 +138,19 @@ def _search_lower_loss(xi: float, rho: float, high: float) -> float | None:
 
 
 def best_high(xi: float, rho: float, value: Callable[[TwoPointLaw], float], usual: float) -> TwoPointLaw | None:
-    """Return a certified (xi, rho)-zCDP loss with two values for which the function `value` is about largest.
+    """Return the two-valued privacy loss, certified to be (xi, rho)-zCDP, for which `value` is nearly largest.
 
-    `value` maps a two-valued loss to the number to maximise, such as its delta at some epsilon. `usual` is an estimate
-    of the best larger value; values from 0.4 to 1.6 times it are tried. Returns None if no loss could be certified.
+    `value` is a function that maps a two-valued loss to the number to maximise, such as its delta at some epsilon.
+    `usual` is an estimate of the larger of the two values of the best loss; numbers from 0.4 to 1.6 times it are tried.
+    Returns None if no loss could be certified.
     """
 
     def at(high: float) -> float:
-        """Return `value(law)` for about the worst two-valued loss `law` whose larger value is `high`.
+        """Return the number to maximise for a privacy loss of two values, `high` and nearly the lowest possible.
 
-        The smaller value is about the lowest that zCDP allows. The result is -infinity if zCDP allows no loss with this
-        larger value. `value` is the function that the enclosing call maximises.
+        The number is `value(law)`, where `value` is a variable of the function around it: a function that maps a
+        two-valued loss `law` to, for example, its delta. The result serves only to choose `high`, so the loss is not
+        certified. It is -infinity if no lower value was found.
         """
         # The lower value of the loss is about the lowest that zCDP allows. It is not certified, because this function
         # serves only to choose `high`; `largest_law` certifies the loss that is returned in the end.
