@@ -62,7 +62,8 @@ class TwoPointLaw:
     def probability(self) -> float:
         """The probability, under P, of the larger loss `high`: (e^-low - 1) / (e^-low - e^-high).
 
-        P and Q are the output distributions on two neighbouring tables, and the loss of an output is log(P / Q).
+        P and Q are the output distributions on two neighbouring tables, and the loss of an output is log(P / Q). The
+        two losses determine the probability, because the probabilities of both tables must add up to 1.
         """
         return math.expm1(self.low) / math.expm1(self.low - self.high)
 
@@ -87,10 +88,11 @@ Other guarantees have no single pair: classified_uses.py says how uses of each a
 
 
 def tabulate_loss(noise: KnownNoise, step: float, reach: float = 40.0) -> LossPair:
-    """Return the privacy loss of one use of `noise` as two lattices, for an upper and a lower bound on delta.
+    """Return the privacy loss of one use of `noise`, rounded to equally spaced losses, for both bounds on delta.
 
-    A lattice has the probabilities of equally spaced losses, to which all losses are rounded; `step` is their distance.
-    `reach` is for Gaussian noise only: losses more than `reach` standard deviations from their mean are not tabulated.
+    The result has two lattices. A lattice has the probabilities of losses that are `step` apart, to which all losses
+    are rounded: in one lattice so that delta can only rise, in the other so that it can only fall. `reach` is for
+    Gaussian noise only: losses more than `reach` standard deviations from their mean are not tabulated.
     """
     # The upper bound adds the probability of losses that are not tabulated to the probability of an infinite loss.
     match noise:
@@ -135,9 +137,9 @@ def enumerate_losses(uses: Iterable[tuple[KnownNoise, int]], most: int) -> Atoms
     """Return the distribution of the total privacy loss of `uses`, pairs (noise, count), as a list of its values.
 
     The losses are exact, that is, not rounded to equally spaced values. Values of negligible probability are left out,
-    and the field `dropped` of the result bounds their sum. A list is possible for randomized responses, for losses with
-    two values and for integer noise with few values. Returns None if there is other noise, or if the result would have
-    more than `most` entries.
+    and the field `dropped` of the result bounds their sum. A list is possible for pure DP (its worst mechanism is
+    randomized response, with two losses), for other losses with two values, and for integer noise with few losses.
+    Returns None if there is other noise, or if the result would have more than `most` entries.
     """
     atoms = NOTHING
     for noise, count in uses:
@@ -158,8 +160,8 @@ def enumerate_losses(uses: Iterable[tuple[KnownNoise, int]], most: int) -> Atoms
 def sum_equal_uses(noise: KnownNoise, count: int) -> Loss | None:
     """Return the total privacy loss of `count` uses of `noise` as a `Loss`, which gives delta at any epsilon.
 
-    None if the total loss is continuous, if it has too many values to enumerate, or if the probability of some value is
-    too small for a float.
+    The object is quicker than a list of all losses if only delta is wanted. None if the total loss is continuous, if it
+    has too many values to enumerate, or if the probability of some value is too small for a float.
     """
     if isinstance(noise, PureDP):
         return randomized_response(noise.epsilon, count)
@@ -216,8 +218,9 @@ def _sums(noise: KnownNoise, count: int) -> _Sums | None:
 def loss_unit(noise: KnownNoise) -> float:
     """Return a number of which all losses of `noise` that have positive probability are whole multiples.
 
-    The result is 0 if no single loss has positive probability, as for a Gaussian. The two losses of a `TwoPointLaw`
-    have no such number in common; the result is then the larger loss.
+    If all losses are rounded to multiples of a step that divides this number, these losses need no rounding. The result
+    is 0 if no single loss has positive probability, as for a Gaussian. The two losses of a `TwoPointLaw` have no such
+    number in common; the result is then the larger loss.
     """
     # A `TwoPointLaw` is an exception: its two losses have no common unit, so the larger loss is returned.
     match noise:
@@ -281,19 +284,20 @@ def variance_and_continuous_mass(noise: KnownNoise) -> tuple[float, float]:
 
 
 def _laplace(noise: Laplace, step: float) -> LossPair:
-    """Return the privacy loss of the Laplace `noise` as two lattices, for an upper and a lower bound on delta.
+    """Return the privacy loss of the Laplace `noise`, rounded to equally spaced losses, for both bounds on delta.
 
     A lattice holds the probabilities of equally spaced losses, to which all losses are rounded; `step` is their
-    distance. The loss has atoms at ±epsilon, with epsilon = 1/scale, and between them the density exp((loss -
-    epsilon)/2) / 4.
+    distance. The result has two such lattices: in one, rounding can only raise delta, and in the other only lower it.
+    Before rounding, the losses epsilon = 1/scale and -epsilon have positive probability, and between them the loss has
+    the density exp((loss - epsilon)/2) / 4.
     """
     epsilon = 1.0 / noise.scale
 
     def between(edges: Floats) -> tuple[Floats, Floats]:
         """Return the probabilities of Laplace losses between consecutive `edges`, as two arrays: under P and under Q.
 
-        P and Q are the output distributions on two neighbouring tables. An atom on an edge belongs to the interval
-        above it.
+        P and Q are the output distributions on two neighbouring tables. The two losses ±epsilon have positive
+        probability; if one of them is an edge, it belongs to the interval above.
         """
         inside = np.clip(edges, -epsilon, epsilon)
         # expm1 keeps the difference of the two exponentials accurate for short cells
@@ -320,10 +324,11 @@ def _laplace(noise: Laplace, step: float) -> LossPair:
 
 
 def _gaussian(noise: Gaussian, step: float, reach: float) -> LossPair:
-    """Return the privacy loss of the Gaussian `noise` as two lattices, for an upper and a lower bound on delta.
+    """Return the privacy loss of the Gaussian `noise`, rounded to equally spaced losses, for both bounds on delta.
 
     A lattice has the probabilities of equally spaced losses, to which all losses are rounded; `step` is their distance.
-    Losses more than `reach` standard deviations above the mean are treated as infinite in the upper bound.
+    The result has two such lattices: in one, rounding can only raise delta, and in the other only lower it. In the
+    first, losses more than `reach` standard deviations above the mean count as infinite.
     """
     # On one of the two neighbouring tables the loss is normal with mean 1/(2 sigma^2) and standard deviation 1/sigma.
     from scipy.special import ndtr
@@ -335,18 +340,18 @@ def _gaussian(noise: Gaussian, step: float, reach: float) -> LossPair:
 
     # The pair is symmetric, so the Q mass of a cell is the P mass of its mirror image.
     def above() -> LossLattice:
-        """Return the Gaussian loss rounded to lattice points so that delta can only rise: an upper bound on delta.
+        """Return the Gaussian loss rounded to equally spaced losses (a lattice) so that delta can only rise.
 
-        Lattice points are equally spaced losses. `noise` is the argument of `_gaussian`.
+        The loss is that of `noise`, a variable of the function around it.
         """
         cells, error = _normal_masses((nodes[:-1] + step / 2 - mean) / deviation, step / deviation)
         tail = float(ndtr(-(nodes[-1] - mean) / deviation)) * (1 + SPECIAL * UNIT)
         return from_cells(step, -last, cells, cells[::-1], tail, error)
 
     def below() -> LossLattice:
-        """Return the Gaussian loss rounded to lattice points so that delta can only fall: a lower bound on delta.
+        """Return the Gaussian loss rounded to equally spaced losses (a lattice) so that delta can only fall.
 
-        Lattice points are equally spaced losses. `noise` is the argument of `_gaussian`.
+        The loss is that of `noise`, a variable of the function around it.
         """
         bins, error = _normal_masses((nodes - mean) / deviation, step / deviation)
         return from_bins(step, -last, bins, bins[::-1], 0.0, error)
@@ -452,7 +457,8 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
 def _kernel(y: Floats) -> Floats:
     """Return -(d/dy) erfcx(y) = 2/sqrt(pi) - 2 y erfcx(y), which is positive, at each `y`.
 
-    The delta of Gaussian noise is an integral of this function, which `_positive_side` computes numerically.
+    erfcx(y) is exp(y^2) erfc(y). The delta of Gaussian noise is an integral of this function, computed in
+    `_positive_side`.
     """
     from scipy.special import erfcx
 

@@ -61,10 +61,11 @@ _CHERNOFF = 1.0 + 1e-6
 class Window:
     """The interval of total losses, from `left` to `right`, in which a sum of losses is computed by Fourier transform.
 
-    - `tilts`: the transform is computed once with each; a tilt weights a loss L by exp(tilt L).
+    - `tilts`: the sum is computed once for each of these numbers, with the probabilities of losses L weighted by
+      exp(tilt L), and each result gives a valid bound. A tilt keeps the digits of losses that are rare without it.
     - `left_tilt` and `right_tilt` are exponents with which Chernoff's bound limits the probability left and right of
-      the interval. The bound is close because the total loss has the mean `left` under `left_tilt`, and `right` under
-      `right_tilt`.
+      the interval. They are chosen so that the total loss, weighted in the same way, has the mean `left` or `right`,
+      because Chernoff's bound is then nearly as small as it can be.
     """
 
     # With `left_tilt` and `right_tilt`, Chernoff's bound limits the probability outside of the window.
@@ -77,12 +78,12 @@ class Window:
 
 
 def window(saddle: Saddle, tilt: float, *, whole: bool) -> Window:
-    """Return the interval of total losses outside of which little probability remains when losses are tilted by `tilt`.
+    """Return the interval of total losses outside of which there is little probability when losses are weighted.
 
-    A tilt weights the probability of a loss L by exp(tilt L). `saddle` is an approximation of the total loss, from
-    which the interval is chosen. If `whole` is True, the interval also contains the losses that are likely without a
-    tilt. Otherwise it begins a few standard deviations below the mean under `tilt`, which suffices for deltas at
-    epsilons near this mean.
+    The probability of a loss L is weighted by exp(`tilt` L), so that the losses that decide delta become likely.
+    `saddle` is an approximation of the total loss, from which the interval is chosen. If `whole` is True, the interval
+    also contains the losses that are likely without the weights. Otherwise it begins a few standard deviations below
+    the mean under `tilt`, which suffices for deltas at epsilons near this mean.
     """
     # If `whole` is False, the Fourier transform is computed under `tilt` alone. If `whole` is True, the interval also
     # contains the losses that are likely without a tilt. The transform is then computed under half of `tilt` and under
@@ -117,7 +118,7 @@ def sums(parts: Sequence[EqualLosses], window: Window, *, from_above: bool) -> A
 
     The losses are on lattices, that is, they take equally spaced values; the sums are in ascending order. If
     `from_above`, each computed probability is at least the true one, otherwise at most. Probabilities of infinite
-    losses are not included.
+    losses are not included; callers add them.
 
     Requires: all lattices have the same step.
     Ensures: if `from_above`, `dropped` of the result bounds the probability of sums above the window, and the first
@@ -141,14 +142,14 @@ def sums(parts: Sequence[EqualLosses], window: Window, *, from_above: bool) -> A
     end_left, end_right = step * (first - 1), step * (last + 1)
 
     def beyond(cut: bool, further: float, end: float, tilt: float = 0.0, height: float = 0.0) -> float:
-        """Return Chernoff's bound on the probability that the sum S of all losses lies beyond an end of the window.
+        """Return Chernoff's bound on how much probability the sum S of all losses has beyond one end of the window.
 
         - `cut`: whether any sum lies beyond this end; if False, the result is 0.
         - `end` is the end of the window, as a loss.
-        - `tilt` and `height`: the probability of each value s of S is first multiplied by exp(tilt s - height). With 0
-          and 0 it is not changed.
-        - `further` is the exponent in Chernoff's bound. Any number of at least `tilt` is valid for the right end of the
-          window, and any number of at most `tilt` for the left end.
+        - `tilt` and `height`: the caller weights the probability of each value s of S by exp(tilt s - height), and the
+          result bounds the weighted probability. With 0 and 0 it bounds the probability itself.
+        - `further` is the number r in Chernoff's bound E[exp(r S)] exp(-r end) (for 0 and 0). Any r of at least `tilt`
+          is valid for the right end of the window, and any r of at most `tilt` for the left end.
         """
         # The bound is E[exp(`further` S)] exp(-`further` * `end`), for the weighted probability.
         exponent = cumulant(parts, further) - height - (further - tilt) * end
@@ -183,8 +184,8 @@ def sums(parts: Sequence[EqualLosses], window: Window, *, from_above: bool) -> A
 def _convolve_directly(parts: Sequence[EqualLosses], lowest: int) -> Atoms:
     """Return the distribution of the sum of the losses of `parts`, computed by convolution without a Fourier transform.
 
-    All terms are positive, so no digits are lost; with many losses it would be too slow. `lowest` is the smallest
-    possible sum, in lattice steps.
+    This is more accurate than a Fourier transform, because all terms are positive, but slow if there are many losses.
+    The losses are multiples of one step, and `lowest` is the smallest possible sum in steps.
     """
     total = np.ones(1)
     for part in parts:
@@ -229,8 +230,10 @@ def _transform(parts: Sequence[EqualLosses], tilt: float, first: int, size: int)
 
     - `values` has `size` entries, for the points number `first`, `first` + 1, ... of a lattice (equally spaced losses).
     - `height`: the probability of the sum x is exp(height - tilt x) times the entry for x. The probability of a sum
-      beyond these points is wrapped: it is added to an entry that is a multiple of `size` points away from the sum.
-    - `charge` and `weight_error` bound the errors, as said below.
+      beyond these points is not lost, but wrapped: it is added to the entry that is a multiple of `size` points away
+      from the sum.
+    - `charge` bounds the absolute error of each entry of `values`, and `weight_error` the relative error that the
+      weights add to a probability.
 
     Ensures: apart from wrapped probability, each entry of `values` has an absolute error of at most `charge`, and each
     probability computed from an entry has a further relative error of at most `weight_error`.

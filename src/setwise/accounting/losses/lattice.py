@@ -90,10 +90,11 @@ def common_unit(values: Sequence[float]) -> float | None:
 
 
 def common_step(values: Sequence[float], largest: float) -> float:
-    """Return a lattice step of at most `largest` of which `values` are whole multiples, if such a step exists.
+    """Return a step, at most `largest`, for rounding losses to its multiples; `values` are multiples of it if possible.
 
-    If `values` are not all multiples of one number (see `common_unit`), only the largest of them is a multiple of the
-    step. If `values` is empty, the step is `largest`.
+    Losses that are multiples of the step are not changed by the rounding. If `values` are not all multiples of one
+    number (see `common_unit`), only the largest of them is a multiple of the step. If `values` is empty, the step is
+    `largest`.
     """
     if not values:
         return largest
@@ -108,7 +109,8 @@ class LossLattice:
     `mass[i]` is the probability of the loss (first + i) step - shift.
 
     - `step` is the distance of neighbouring lattice points.
-    - `shift` is subtracted from every loss; a lower bound on delta uses it to round losses down.
+    - `shift` is subtracted from every loss. It is 0 for upper bounds on delta; for lower bounds, it rounds all losses
+      down.
     - `infinite` is the probability of an infinite loss.
     - `relative_error` bounds the relative error of each mass.
     """
@@ -126,7 +128,7 @@ class LossLattice:
 
 
 class LossPair:
-    """Two lattices that bound one privacy loss: `upper` has at least its delta, and `lower` at most its delta.
+    """Two lattices that bound one privacy loss: at every epsilon, `upper` has at least its delta, and `lower` at most.
 
     A lattice holds the probabilities of equally spaced losses. Each lattice is computed when it is first used: `upper`
     by calling `above`, and `lower` by calling `below`.
@@ -155,8 +157,8 @@ class LossPair:
 def from_cells(step: float, first: int, p: Floats, q: Floats, infinite: float, relative_error: float) -> LossLattice:
     """Return a lattice (probabilities of equally spaced losses) that bounds the delta of a privacy loss from above.
 
-    The loss is given by its probabilities between neighbouring lattice points. Each of these is split between the two
-    points, so that the probability and the likelihood ratio are preserved. This can only raise delta.
+    The loss is given by its probabilities between neighbouring lattice points. The probability between two points is
+    split between them, so that its sums on both of the neighbouring tables stay the same. This can only raise delta.
 
     - `p[i]` and `q[i]` are the probabilities, on one and the other of two neighbouring tables, of the losses between
       (first + i) step and (first + i + 1) step.
@@ -240,8 +242,9 @@ def _collect(step: float, index: Floats, p: Floats, q: Floats) -> tuple[float, i
 def _decayed_sums(mass: Floats, step: float) -> Floats:
     """Return an array whose entry a is the sum over i <= a of mass[i] exp(-step (a - i)).
 
-    `mass` has the probabilities of equally spaced losses in descending order, and `step` is their distance. Deltas are
-    read from these sums. They are computed in blocks, short enough that exp does not overflow.
+    `mass` has the probabilities of equally spaced losses in descending order, and `step` is their distance. The delta
+    at any epsilon follows from these sums without a loop over the losses. They are computed in blocks so short that no
+    exponential overflows.
     """
     block = min(mass.size, max(1, int(300.0 / step)))
     sums = np.empty_like(mass)
@@ -262,7 +265,7 @@ class LatticeTail:
     - `mass` has the probabilities of the losses top, top - step, ...
     - `relative_error` bounds the relative error of each of them.
     - `dropped` bounds the sum of the probabilities of losses that are left out.
-    - `decayed[a]` is the sum over i <= a of mass[i] exp(-step (a - i)).
+    - `decayed[a]` is the sum over i <= a of mass[i] exp(-step (a - i)), for deltas between two losses.
     - `base[a]` is the delta at the epsilon that equals the a-th loss, top - a step.
     """
 
@@ -276,10 +279,10 @@ class LatticeTail:
 
     @property
     def rounding(self) -> float:
-        """Relative rounding error of a delta that is computed from this object's tables at an exactly known epsilon.
+        """Relative rounding error of a delta that is computed from this object's tables, apart from two other errors.
 
-        Loss probabilities that the tables leave out add an absolute error of up to `dropped`, which is not part of this
-        number.
+        The other errors are absolute: the probabilities that the tables leave out add up to `dropped`, and the rounding
+        of the difference of a loss and an epsilon (see `slack`) adds a little.
         """
         last = self.mass.size - 1
         exponents = 2.0 * min(300.0, self.step * last)  # exponents of the powers that `_decayed_sums` divides by
@@ -288,7 +291,8 @@ class LatticeTail:
     def slack(self, size: _Number) -> _Number:
         """Return a bound on the rounding error of the difference of a loss in these tables and an epsilon.
 
-        `size` is the largest absolute value of the epsilon. Bounds on delta allow for this error.
+        `size` is the absolute value of the epsilon, or for several epsilons an array of these or the largest. Bounds on
+        delta allow for this error.
         """
         return 8 * UNIT * (abs(self.top) + self.step * (self.mass.size - 1) + size)
 
@@ -334,7 +338,8 @@ multiplication."""
 def odds_of_low(high: float, low: float) -> float:
     """Return the odds P[low] / P[high] of a mechanism with two outcomes of log likelihood ratios `low` and `high`.
 
-    P is the distribution of outcomes on one of two neighbouring tables, and `high` > 0 > `low`.
+    The likelihood ratio of an outcome is its probability P on one of two neighbouring tables, divided by its
+    probability on the other. `high` > 0 > `low`.
 
     Theorem: generalized randomized response (defn:gen_rr), with high = t and low = t - epsilon.
     """
@@ -412,8 +417,8 @@ def two_point_loss(high: float, low: float, count: int, smallest_ratio: float = 
 def top_loss(high: float, low: float, count: int, masses: Masses) -> float:
     """Return the largest total privacy loss of `count` mechanisms, each of which has the loss `high` or `low` < `high`.
 
-    `masses` has the probabilities of the numbers of mechanisms that have the loss `low`. Numbers that are too
-    improbable to matter are left out, so the result belongs to the smallest number that is not.
+    `masses` has the probability that k of the mechanisms have the loss `low`, for each k that is not too improbable to
+    matter. The result is the total loss for the smallest such k.
     """
     # `masses` leaves numbers below k = `masses.first` out as negligible, so the largest total is (count - k) high + k
     # low. For k = 0 it is the float count * high, whose rounding error `LatticeTail` covers. For other k two large

@@ -39,7 +39,8 @@ class LatticeConfig:
     """Constants that choose the lattice (equally spaced values) to which privacy losses are rounded.
 
     A tolerance is the variance that rounding to the lattice adds to the total loss, as a share of the variance of the
-    total loss. Brackets are valid whatever these numbers are; the text below each constant says what it decides.
+    total loss. Brackets (certified intervals for delta or epsilon) are valid whatever these numbers are; the text below
+    each constant says what it decides.
     """
 
     tolerance: float = 4e-8
@@ -86,9 +87,10 @@ CONFIG = LatticeConfig()
 
 @dataclass(frozen=True, slots=True)
 class LatticeSum:
-    """Composition of mechanisms with fixed dominating pairs, whose losses are rounded to a lattice and convolved.
+    """The composition of mechanisms with fixed dominating pairs, computed from losses rounded to a lattice.
 
-    A lattice is a set of equally spaced losses.
+    A lattice is a set of equally spaced losses. The distributions of the rounded losses of all uses are summed
+    (convolved) by Fourier transform.
 
     - `uses` are pairs (noise, count).
     - `failure` is a bracket for the probability of outright failure (an event in which everything may be revealed).
@@ -198,8 +200,10 @@ class LatticeSum:
         """Return the total privacy loss as two tables, which give an upper and a lower bound on delta at any epsilon.
 
         - `saddle` is an approximation of the total loss L, from which the range of losses to compute is chosen.
-        - `tilt`: the tables are most accurate near the mean of L when probabilities are weighted by exp(tilt L).
-        - `whole`: if True, the tables cover all likely losses; if False, only losses from about that mean upwards.
+        - `tilt`: weighting the probabilities of L by exp(tilt L) moves its mean. The tables are most accurate at
+          epsilons near this weighted mean.
+        - `whole`: if True, the tables cover all likely losses; if False, only losses from about the weighted mean
+          upwards.
         """
         # The range of losses is chosen from `saddle`.
         view = window(saddle, tilt, whole=whole)
@@ -228,9 +232,10 @@ class LatticeSum:
         """Return two distributions of the total privacy loss, for an upper and for a lower bound on delta.
 
         - `saddle` is an approximation of the total loss L, from which the range of losses to compute is chosen.
-        - `tilt`: the result is most accurate near the mean of L when probabilities are weighted by exp(tilt L).
-        - `whole`: if False, losses far below that mean are left out too; if True, only losses of negligible effect are
-          left out.
+        - `tilt`: weighting the probabilities of L by exp(tilt L) moves its mean. The result is most accurate for losses
+          near this weighted mean.
+        - `whole`: if True, only losses of negligible effect are left out; if False, all losses far below the weighted
+          mean are left out too.
         """
         # Losses do not matter if they do not noticeably change the average of a falling function.
         # The probability of Gaussian losses that are too large to be tabulated is part of `dropped` of the upper
@@ -241,8 +246,9 @@ class LatticeSum:
     def _sum_within(self, view: Window) -> tuple[Atoms, Atoms]:
         """Return two distributions of the total privacy loss, for an upper and a lower bound on delta.
 
-        They cover the losses in `view`, an interval of total losses. It also has the tilts (weights exp(tilt L) on
-        losses L) with which the losses are summed by Fourier transform.
+        They cover the losses in the interval `view`. The object `view` also has the tilts for the sum: the
+        probabilities of losses L are weighted by exp(tilt L) before the Fourier transform, to keep the digits of rare
+        losses.
         """
         fine, coarse = self.step(), self.step(CONFIG.lower_coarser)
         above, below = self._parts(fine, view, from_above=True), self._parts(coarse, view, from_above=False)
@@ -274,9 +280,9 @@ class LatticeSum:
     def _common_unit(self) -> float | None:
         """Return the largest number of which all atoms (losses of positive probability) are whole multiples.
 
-        If this number is the lattice step, atoms need no rounding. The result is None if there is no such number, or if
-        it is so small that the lattice would have too many points. It is infinite if every loss is practically
-        continuous.
+        If this number is a multiple of the lattice step, atoms need no rounding. The result is None if there is no such
+        number, or if it is so small that the lattice would have too many points. It is infinite if every loss is
+        practically continuous.
         """
         # A lattice whose step is this unit contains all atoms, so that they need not be rounded. A unit far smaller
         # than the step that the tolerance allows is not useful, because the lattice would have too many points. If
@@ -303,7 +309,7 @@ class LatticeSum:
         return math.sqrt(6.0 * self.tolerance * self._variance / between) if between else math.inf
 
     def _units(self) -> list[float]:
-        """Return the distinct units of the uses whose loss atoms should be lattice points, in ascending order.
+        """Return the distinct units of those uses whose losses should be rounded as little as possible, ascending.
 
         An atom is a loss of positive probability. The unit of a use is a number of which all its atoms are multiples.
         If the step of the lattice (the equally spaced losses to which losses are rounded) divides the unit, all atoms
@@ -313,9 +319,10 @@ class LatticeSum:
         return sorted({loss_unit(noise) for noise, _ in self.uses if on_lattice(noise, largest)})
 
     def step(self, coarser: float = 1.0) -> float:
-        """Return the step of the lattice to which losses are rounded: small enough for the tolerance.
+        """Return the step of the lattice to which losses are rounded, so small that rounding adds no more than allowed.
 
-        `coarser` is 1 for the upper bound on delta and above 1 for the lower bound.
+        Allowed is the share `tolerance` of the variance of the total loss. `coarser` is 1 for the upper bound on delta
+        and above 1 for the lower bound.
 
         - If all losses of positive probability can be lattice points, they need no rounding. The step for the lower
           bound may then be `coarser` times as large, because no promise depends on the lower bound.

@@ -23,8 +23,8 @@ Floats = NDArray[np.float64]
 class TiltConfig:
     """Constants for how accurately exponential tilts of a privacy loss are computed, and how large they may be.
 
-    A tilt weights the probability of a loss L by exp(tilt L), so that the losses that decide delta become likely. No
-    proof depends on the tilt; the text below each constant says what it decides.
+    A tilt is a number with which the probability of each loss L is weighted by exp(tilt L), so that the losses that
+    decide delta become likely. No proof depends on the tilt; the text below each constant says what it decides.
     """
 
     largest: float = 60.0
@@ -72,8 +72,9 @@ class EqualLosses:
 def cumulant(parts: Sequence[EqualLosses], tilt: float) -> float:
     """Return log E[exp(tilt x)], where x is the sum of the privacy losses of all `parts`.
 
-    Each part is a number of equal independent losses, whose distribution is a lattice. A lattice may have a constant
-    `shift`, to be subtracted from its losses. This function ignores it, because callers shift the sum at the end.
+    Chernoff's bound on the probability of large sums needs this number. Each part is a number of equal independent
+    losses, whose distribution is a lattice (equally spaced losses). A lattice may have a constant `shift`, to be
+    subtracted from its losses. This function ignores it, because callers shift the sum at the end.
     """
     return math.fsum(part.count * _cumulant(part.lattice, tilt) for part in parts)
 
@@ -152,8 +153,8 @@ class Saddle:
     bound is read from this approximation.
 
     - `parts` are losses with equally spaced values (on coarse lattices), each with the number of uses that have it.
-    - `ranges` are bounded-range uses as (epsilon, count). They have no fixed loss, so under each tilt the worst loss is
-      taken.
+    - `ranges` are bounded-range uses as (epsilon, count). They have no fixed loss, so for each tilt the loss with the
+      largest E[exp(tilt L)] is taken.
     """
 
     # Bounded-range uses have no fixed loss: under each tilt, they are taken as the randomized response that is worst
@@ -171,9 +172,9 @@ class Saddle:
     def support(self) -> tuple[float, float]:
         """The smallest and the largest total privacy loss that the uses in `parts` can have, widened by a margin.
 
-        The losses are rounded to equally spaced values (a lattice), which may move them. The margin is `CONFIG.beyond`
-        steps of the lattice per loss. With it, the pair also bounds the total of the same losses rounded to lattices up
-        to `CONFIG.beyond` times as coarse.
+        Other code computes the same losses rounded to another step, which may move them. The margin is `CONFIG.beyond`
+        steps per loss. With it, the pair also bounds the total of losses that are rounded to a step up to
+        `CONFIG.beyond` times as large as the step used here.
         """
         nodes = [(part.count * part.lattice.step, part.lattice.first, part.lattice.mass.size) for part in self.parts]
         least = math.fsum(steps * (first - CONFIG.beyond) for steps, first, _ in nodes)
@@ -207,8 +208,8 @@ class Saddle:
         def residual(tilt: float) -> tuple[float, float]:
             """Return `loss` minus the mean of the total loss under `tilt`, and the derivative of that mean by the tilt.
 
-            Under a tilt, the probability of a loss L is weighted by exp(tilt L). `loss` is the argument of `for_loss`.
-            The derivative is the variance of the total loss under the tilt.
+            Under a tilt, the probability of a loss L is weighted by exp(tilt L). `loss`, a variable of the function
+            around it, is the wanted mean. The derivative is the variance of the total loss under the tilt.
             """
             _, mean, variance = self.at(tilt)
             return loss - mean, variance
@@ -224,7 +225,7 @@ class Saddle:
         return self._root(guess, lambda tilt: self.at(tilt)[1] < loss)
 
     def for_delta(self, delta: float) -> float:
-        """Return the tilt, at least 0, under which the mean total loss is about the epsilon that has this `delta`.
+        """Return the tilt, at least 0, under which the mean total loss is about the epsilon at which delta is `delta`.
 
         A tilt weights the probability of a loss L by exp(tilt L).
         """
@@ -233,9 +234,9 @@ class Saddle:
         def residual(tilt: float) -> tuple[float, float]:
             """Return two numbers for `_newton`: log(d / `delta`), and about minus its derivative by the tilt.
 
-            `delta` is the argument of `for_delta`. If each loss L is weighted by exp(`tilt` L), the total loss has a
-            mean and a variance. d is an estimate of the delta at the epsilon that equals this mean, and the second
-            number is `tilt` times this variance.
+            `delta`, a variable of the function around it, is the wanted delta. If the probability of each loss L is
+            weighted by exp(`tilt` L), the total loss has a mean and a variance. d is an estimate of the delta at the
+            epsilon that equals this mean, and the second number is `tilt` times this variance.
             """
             # The second number is about minus the derivative of the first by the tilt.
             height, mean, variance = self.at(tilt)
@@ -248,7 +249,7 @@ class Saddle:
         return self._root(guess, lambda tilt: residual(tilt)[0] > 0.0)
 
     def log_delta(self, epsilon: float) -> float:
-        """Return approximately the logarithm of the total loss's delta at `epsilon`, by the saddle-point approximation.
+        """Return roughly log delta at `epsilon` for mechanisms with this total loss, by the saddle-point approximation.
 
         Returns 0 (delta = 1) for an epsilon at or below the mean loss, where the approximation does not apply.
         """
@@ -259,7 +260,7 @@ class Saddle:
         return height - tilt * epsilon - self._log_chernoff_excess(tilt, variance)
 
     def epsilon(self, delta: float) -> float:
-        """Return roughly the epsilon at which the total loss has this `delta` (saddle-point approximation)."""
+        """Return roughly the epsilon at which mechanisms with this total loss have `delta` (by saddle point)."""
         # The approximation gives log delta at the mean loss under a tilt (the weight exp(tilt L) on each loss L) that
         # suits `delta`. From there log delta falls by the tilt per unit of epsilon, so one linear step leads to the
         # epsilon; an inexact tilt does little harm.
@@ -272,11 +273,11 @@ class Saddle:
         )
 
     def _log_chernoff_excess(self, tilt: float, variance: float) -> float:
-        """Return by how much the logarithm of Chernoff's bound on a delta exceeds the logarithm of its estimate.
+        """Return how far the logarithm of Chernoff's bound on a delta is above a better estimate of log delta.
 
         If each loss L is weighted by exp(`tilt` L), the total loss has a mean and the given `variance`. The delta is
-        the delta at the epsilon that equals this mean. Callers know Chernoff's bound, and subtract the result from its
-        logarithm to estimate log delta.
+        the delta at the epsilon that equals this mean. Callers compute Chernoff's bound, which is too large, and
+        subtract the result from its logarithm.
         """
         # Chernoff's bound is C = E[exp(tilt L)] exp(-tilt m). The quotient d / C is the tilted average of exp(-tilt x)
         # - exp(-(tilt + 1) x) over losses m + x with x > 0. For a normal loss this average has a closed form. If the
@@ -309,7 +310,7 @@ class Saddle:
         """Largest exponential tilt that is used. Under it, nearly all probability is at the largest loss.
 
         A tilt weights the probability of a loss L by exp(tilt L). The result is `CONFIG.largest` divided by the
-        smallest standard deviation of the loss of one use.
+        standard deviation of the loss of one use, for the use where it is smallest.
         """
         # The deviation is the standard deviation; for a bounded-range use it is half its epsilon. A loss that hardly
         # varies is taken to have a deviation of a thousandth of a lattice step.
@@ -346,7 +347,7 @@ class Saddle:
 
 
 def _mills(x: float) -> float:
-    """Return exp(x^2 / 2) P[Z > x] for a standard normal Z and x >= 0."""
+    """Return exp(x^2 / 2) P[Z > x] for a standard normal Z and x >= 0; for x of at least 25 only approximately."""
     if x < 25.0:
         return 0.5 * math.exp(0.5 * x * x) * math.erfc(x * math.sqrt(0.5))
     return x / ((x * x + 1.0) * math.sqrt(2.0 * math.pi))
@@ -383,7 +384,8 @@ def coarse_saddle(uses: Sequence[tuple[KnownNoise, int]]) -> Saddle:
 def _with_few_values(noise: KnownNoise) -> KnownNoise:
     """Return noise with nearly the privacy loss of `noise`, but few enough losses to be tabulated quickly.
 
-    The result is good enough to choose a tilt (a weight exp(tilt L) on losses L), but its delta is not a bound.
+    It is integer Laplace noise of large sensitivity that is replaced, by continuous Laplace noise. The result serves to
+    choose a tilt (the weights exp(tilt L) of losses L); its delta is not a bound.
     """
     # Integer Laplace noise has about as many losses as its sensitivity, which may be a million. If the sensitivity is
     # above `CONFIG.most_values`, continuous Laplace noise is returned instead. Other noise is returned unchanged.

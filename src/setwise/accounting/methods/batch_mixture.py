@@ -41,8 +41,9 @@ Floats = NDArray[np.float64]
 class BatchMixtureConfig:
     """Constants of the bound on a batch of bounded-range mechanisms with several epsilons, all chosen up front.
 
-    Widths of brackets (certified intervals) are relative to delta. An outcome is a joint outcome of all bounded-range
-    mechanisms of the batch. The bracket is valid whatever these numbers are.
+    Widths of brackets (certified intervals) are relative to delta. In the worst case, each bounded-range mechanism is a
+    randomized response with the losses t and t - epsilon; a box has an interval of t for each epsilon. An outcome says
+    for each epsilon how many mechanisms had the first loss. The bracket is valid whatever these numbers are.
     """
 
     widths: tuple[float, ...] = (1e-3, 5e-2, 1e-1)
@@ -149,13 +150,13 @@ class BatchMixture:
         return (LinearStage(self.linear).support + RangeStage(self.groups).support) * (1 + 1e-14)
 
     def _responses(self, tilt: float, width: float | None = None) -> "_Responses":
-        """Return the object that computes the batch's delta for any parameters t of its randomized responses.
+        """Return the object that computes the batch's delta, if its bounded-range mechanisms are randomized responses.
 
         In a batch, all mechanisms are chosen up front. The worst bounded-range mechanism of epsilon a is a randomized
-        response with losses t and t - a, for some t.
+        response with losses t and t - a, for some t; the object takes one t for each epsilon.
 
-        - `tilt`: the losses L of the other mechanisms may be rounded to equally spaced values. The result is then most
-          accurate near the mean of L when probabilities are weighted by exp(tilt L).
+        - `tilt`: the losses L of the other mechanisms may be rounded to equally spaced values. Weighting the
+          probabilities of L by exp(tilt L) moves its mean, and the result is most accurate near this weighted mean.
         - `width` is the wanted relative width of a bracket; a smaller width needs finer rounding. None takes the
           default.
         """
@@ -216,7 +217,10 @@ def batch_mixture(
 
 @dataclass(frozen=True, slots=True)
 class _FromAbove:
-    """An upper bound on a privacy profile (delta as a function of epsilon), in the form of a `Loss`."""
+    """An upper bound on a privacy profile (delta as a function of epsilon), with the method `delta` of a privacy loss.
+
+    A sum over joint outcomes can then read the profile in place of the exact delta of the mechanisms.
+    """
 
     profile: Profile
 
@@ -237,8 +241,8 @@ class _Responses:
     - `groups` are the randomized responses as (epsilon, count). All responses of one pair have the same t, and their
       losses are t and t - epsilon.
     - `atoms` has the losses, listed one by one, of some of the other mechanisms.
-    - `above` and `below` are losses that stand for all remaining mechanisms: delta with `above` is at least the true
-      delta, and with `below` at most.
+    - `above` and `below` are two approximate losses of all remaining mechanisms together: delta computed with `above`
+      is at least the true delta, and with `below` at most.
     """
 
     groups: tuple[Group, ...]
@@ -294,11 +298,10 @@ class _Responses:
         return -boxes[0][0]
 
     def _atoms(self, high: Sequence[float], low: Sequence[float]) -> Atoms:
-        """Return the distribution of the batch's total privacy loss if every response has one of two losses.
+        """Return the distribution of the total privacy loss of the responses and of the mechanisms in `atoms`.
 
-        The batch is a set of mechanisms chosen up front. `high` and `low` have the two losses of a response, one entry
-        for each pair (epsilon, count) in `groups`. The total also includes `atoms`, the enumerated losses of other
-        mechanisms.
+        `high` and `low` have the two possible losses of a response, one entry for each pair (epsilon, count) in
+        `groups`. The field `atoms` has the losses of some of the other mechanisms, listed one by one.
         """
         atoms = self.atoms
         for (_, count), up, down in zip(self.groups, high, low, strict=True):

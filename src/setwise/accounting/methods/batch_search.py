@@ -74,7 +74,8 @@ class BatchSearch:
 
     - `groups` are bounded-range mechanisms as (epsilon, count), all chosen up front; the worst of them are randomized
       responses with the losses t and t - epsilon, for a t in (0, epsilon).
-    - `at(choice, x)` returns the certified delta of a choice of t at the overall epsilon x.
+    - `at(choice, x)` returns a bracket (a certified interval) for delta at the overall epsilon x, for a choice of one t
+      for each pair in `groups`.
     - `largest` is the largest privacy loss of all mechanisms of the batch.
     """
 
@@ -101,7 +102,8 @@ class BatchSearch:
         """Return a choice of parameters t whose delta is at least the delta of `choice`, by climbing from `choice`.
 
         A choice has one t for the randomized responses of each epsilon, whose losses are t and t - epsilon. Delta is
-        taken at the overall epsilon `x`. The search moves one t at a time, as long as delta rises.
+        taken at the overall epsilon `x`. The search moves one t at a time, as long as delta rises. If the responses
+        have too many joint outcomes, `choice` is returned unchanged.
         """
         # If the responses have too many joint outcomes, `choice` is returned unchanged.
         if outcome_count(self.groups) > CONFIG.most_outcomes:
@@ -149,10 +151,11 @@ class BatchSearch:
         return None
 
     def epsilon(self, delta: float, guess: float, tilt: float) -> tuple[Bracket, Choice]:
-        """Return (bracket, parameters t) of the randomized responses with the largest epsilon found at `delta`.
+        """Return (bracket, parameters t) of the worst randomized responses that were found for a wanted `delta`.
 
         The bracket (a certified interval) is for the smallest overall epsilon at which these responses have at most
-        `delta`. The search starts at the overall epsilon `guess`, and `tilt` is the rate at which log delta is expected
+        `delta`; the worst responses are those with the largest such epsilon. There is one t for each epsilon of the
+        batch. The search starts at the overall epsilon `guess`, and `tilt` is the rate at which log delta is expected
         to fall with epsilon.
         """
         # A group has the responses of one epsilon; their losses are t and t - epsilon. The first parameters are those

@@ -41,7 +41,8 @@ class BatchConfig:
     A batch is chosen up front. In the worst case all its bounded-range mechanisms are randomized responses with the
     same t. A block is an interval of t.
 
-    - `smallest_ratio`: outcomes less likely than this share of the most likely one are dropped.
+    - `smallest_ratio`: joint outcomes of the mechanisms that are less likely than this share of the most likely one are
+      left out, and their probability is added to the upper bound.
     - `settled`: a block is not split if its bound exceeds the best delta found by at most this share.
     - `few_points`: a block is not split if delta can have a local maximum at no more than this many t in it, because
       these t are then evaluated one by one.
@@ -79,13 +80,13 @@ class NoLoss:
 
 @dataclass(frozen=True, slots=True)
 class BatchBoundedRange:
-    """A batch, chosen up front: `count` epsilon-bounded-range mechanisms, and other mechanisms beside them.
+    """A batch, chosen up front: `count` epsilon-bounded-range mechanisms, and other mechanisms.
 
     - `epsilon` is the parameter of each bounded-range mechanism.
     - `beside` is the distribution of the total privacy loss of the other mechanisms.
     - `failure` is a bracket for the probability that some mechanism fails outright (reveals everything).
 
-    Requires: all losses in `beside` are equal modulo epsilon (see `shared_offset`).
+    Requires: any two losses in `beside` differ by a whole multiple of epsilon (see `shared_offset`).
     """
 
     epsilon: float
@@ -127,10 +128,10 @@ class BatchBoundedRange:
         return points[(points > 0.0) & (points < self.epsilon)]
 
     def _pair(self, high: float, low: float, x: float) -> Bracket:
-        """Return the batch's delta at overall epsilon `x` if its bounded-range mechanisms had only two outcomes.
+        """Return a bracket for the batch's delta at `x` if each bounded-range mechanism is one with two given losses.
 
-        The outcomes have the log likelihood ratios `high` and `low`. If mechanisms with these two outcomes dominate the
-        bounded-range mechanisms, the result is an upper bound.
+        The losses are `high` and `low`, and `x` is the overall epsilon. If a mechanism with these two losses dominates
+        every bounded-range mechanism considered, the upper end of the result bounds the delta of the batch.
         """
         if high <= 0.0 or low >= 0.0:  # the outcome reveals nothing, so only the other mechanisms count
             return self.beside.average(NoLoss(), x)
@@ -150,8 +151,8 @@ class BatchBoundedRange:
         def evaluate(t: float) -> Bracket:
             """Return the bracket for delta if all randomized responses of the batch have the parameter `t`.
 
-            The batch is chosen up front; the losses of a response are t and t - epsilon. Delta is at the overall
-            epsilon `x` of the enclosing call. Each bracket is stored, so that no t is evaluated twice.
+            The losses of a response are t and t - epsilon. Delta is at the overall epsilon `x`, a variable of the
+            function around it. Each bracket is stored, so that no t is evaluated twice.
             """
             if t not in seen:
                 seen[t] = self.at(t, x)
@@ -168,8 +169,8 @@ class BatchBoundedRange:
         """Return the interval [0, epsilon] of the parameter t, cut into blocks (low, high) around `peak`.
 
         The worst bounded-range mechanisms are randomized responses with the losses t and t - epsilon, and `peak` is the
-        t with the largest delta found so far. The further a block is from the peak, the longer it may be, because delta
-        is well below its maximum there.
+        t with the largest delta found so far. A bound on delta is computed for each block. Far from the peak, delta is
+        well below its maximum, so a rough bound for a long block is enough.
         """
         # A block's length is about the square of its distance from the peak, both as shares of epsilon; blocks of this
         # length can usually be shown to have a smaller delta than the peak. The block around the peak is longer and is
@@ -186,17 +187,18 @@ class BatchBoundedRange:
     def _branch_and_bound(
         self, x: float, points: Floats, evaluate: Callable[[float], Bracket], peak: float, floor: float
     ) -> float:
-        """Return an upper bound on delta at overall epsilon `x`, over the parameters t not evaluated one by one.
+        """Return an upper bound on delta at overall epsilon `x` over all t for which `evaluate` was not called.
 
-        All randomized responses of the batch (chosen up front) have the same parameter t. The search splits the
-        interval of t into ever smaller blocks. It calls `evaluate` for the `points` of a block if they are few, and
-        otherwise keeps a bound for the whole block.
+        All randomized responses of the batch (chosen up front) have the same parameter t, and the losses t and t -
+        epsilon. The search splits the interval of t into ever smaller blocks, and computes a bound for each. If a block
+        with a bound above the largest delta found has few of the `points`, `evaluate` is called for each of them, and
+        the block is done.
 
         - `points` are all t at which delta can have a local maximum.
         - `evaluate` returns the bracket for delta at one t, and stores it for the caller.
         - `peak` is the t with the largest delta found so far, and `floor` a lower bound on that delta.
 
-        The result is 0 if every block was evaluated point by point.
+        The result is 0 if all blocks are done in this way.
         """
         # A response has the losses t and t - epsilon. The interval of t is cut into blocks, and the block with the
         # largest bound is split first. If few `points` are in a block, `evaluate` is called with each of them, and the
@@ -205,7 +207,11 @@ class BatchBoundedRange:
         blocks: list[tuple[float, float, float]] = []
 
         def push(a: float, b: float) -> None:
-            """Add the block [a, b] of t to `blocks`, a heap of blocks sorted by their upper bounds on delta."""
+            """Add the block [a, b] of t to `blocks`, a variable of the function around it: a heap of blocks.
+
+            The heap is sorted by the blocks' upper bounds on delta, so that the block with the largest bound is taken
+            first.
+            """
             heapq.heappush(blocks, (-self._pair(b, a - self.epsilon, x).upper, a, b))
 
         for a, b in self._first_blocks(peak):
@@ -239,11 +245,11 @@ def _alone(epsilon: float, x: float) -> Bracket:
 
 
 def shared_offset(epsilon: float, beside: list[float]) -> bool:
-    """Return whether pure DP uses with the epsilons in `beside` have total losses that are all equal modulo `epsilon`.
+    """Return whether all possible total losses of some pure DP uses differ by whole multiples of `epsilon`.
 
-    If so, the closed form applies to a batch of these uses and epsilon-bounded-range mechanisms. Flipping the outcome
-    of one use changes the total loss by twice that use's epsilon. So twice each entry of `beside` must be a multiple of
-    `epsilon`.
+    `beside` has the epsilons of these uses. If so, the closed form applies to a batch of these uses and
+    epsilon-bounded-range mechanisms. Flipping the outcome of one use changes the total loss by twice that use's
+    epsilon. So twice each entry of `beside` must be a multiple of `epsilon`.
     """
     steps = [2.0 * other / epsilon for other in beside]
     return all(abs(step - round(step)) <= 1e-13 * step and round(step) >= 1 for step in steps)
@@ -270,13 +276,14 @@ _RELATIVE_ERROR = 1e-13
 
 
 class ThreeMechanisms:
-    """The largest delta of one epsilon-DP and two epsilon-bounded-range (BR) mechanisms in a fixed order.
+    """The largest delta of three mechanisms in a fixed order: one epsilon-DP and two epsilon-bounded-range (BR) ones.
 
-    The analyst chooses each mechanism after seeing earlier answers; the largest delta is over all analysts.
+    The analyst chooses each mechanism after seeing earlier answers; the largest delta is over all analysts. There are
+    three orders, because the epsilon-DP mechanism may come first, second or last.
 
-    Theorem: the paper's closed forms for three mechanisms (lem:xyz, lem:ordbrdp2). If the overall epsilon is at least
-    `epsilon`, the delta is the same for all three orders. The paper does not give this delta; `_any_order` does
-    (docs/closed-forms.md).
+    Theorem: the closed forms for three mechanisms in the paper that this package implements (lem:xyz, lem:ordbrdp2),
+    for overall epsilons below the mechanisms' `epsilon`. From `epsilon` on, delta is the same for all three orders
+    (docs/closed-forms.md); see `_any_order`.
     """
 
     def __init__(self, epsilon: float) -> None:
@@ -295,12 +302,13 @@ class ThreeMechanisms:
         """Return the largest delta of a single epsilon-bounded-range mechanism at the overall epsilon 2 t - epsilon.
 
         It is q^2 (1 - exp(-epsilon)), where q = `_q(t)` is the probability of the loss t in generalized randomized
-        response. The closed forms use it for the mechanism that is used last.
+        response. The closed forms use it for the mechanism that is used last, with a t that follows from the losses of
+        the earlier ones.
         """
         return self._q(t) ** 2 * -math.expm1(-self.epsilon)
 
     def x(self, t: float, g: float) -> float:
-        """Return x(t) of the paper's lem:xyz, one of three terms x, y and z that make up delta of three mechanisms.
+        """Return the term x(t) of lem:xyz in the paper; delta of three mechanisms is a sum of two of its terms x, y, z.
 
         x is the term for outcomes in which the privacy loss of the DP mechanism is epsilon, if t <= g <= t + epsilon;
         `y` replaces it for t >= g. `g` is the overall epsilon, and `t` the larger loss of the bounded-range mechanism
@@ -311,7 +319,7 @@ class ThreeMechanisms:
         return self._keep * (q * self._one_left((g - t) / 2) + (1 - q) * self._one_left((g + e - t) / 2))
 
     def y(self, t: float, g: float) -> float:
-        """Return y(t) of the paper's lem:xyz, one of three terms x, y and z that make up delta of three mechanisms.
+        """Return the term y(t) of lem:xyz in the paper; delta of three mechanisms is a sum of two of its terms x, y, z.
 
         y is the term for outcomes in which the privacy loss of the DP mechanism is epsilon, if t >= g; `x` replaces it
         for t <= g. `g` is the overall epsilon, and `t` the larger loss of the bounded-range mechanism that is used
@@ -322,10 +330,11 @@ class ThreeMechanisms:
         return self._keep * (q * -math.expm1(g - e - t) + (1 - q) * self._one_left((g + e - t) / 2))
 
     def z(self, t: float, g: float) -> float:
-        """Return z(t) of the paper's lem:xyz, one of three terms x, y and z that make up delta of three mechanisms.
+        """Return the term z(t) of lem:xyz in the paper; delta of three mechanisms is a sum of two of its terms x, y, z.
 
-        z is the term for outcomes in which the privacy loss of the DP mechanism is -epsilon, if t >= g. `g` is the
-        overall epsilon, and `t` the larger loss of the bounded-range mechanism that is used first.
+        z is the term for outcomes in which the privacy loss of the DP mechanism is -epsilon. It is added only if t >=
+        g, because for smaller t these outcomes do not add to delta. `g` is the overall epsilon, and `t` the larger loss
+        of the bounded-range mechanism that is used first.
         """
         return (1 - self._keep) * self._q(t) * self._one_left(self.epsilon + (g - t) / 2)
 

@@ -50,12 +50,12 @@ MOST_ATOMS = 1_000_000
 class ExactLinear:
     """The exact total privacy loss of uses with fixed dominating pairs, from which delta is computed at any epsilon.
 
-    Some equal uses (uses of the same noise) are kept apart, because their losses then need not be combined with all
-    other losses one by one.
+    The losses of all uses but those of one noise are listed one by one. The uses of that noise (the Gaussian, if there
+    is one) are kept apart, because combining their losses with all others would make the list too long.
 
     - `inner` is the loss of the uses kept apart, as an object that gives delta at any epsilon; None if there are no
       uses.
-    - `outer` has the losses of all other uses, listed one by one.
+    - `outer` is the list of the losses of all other uses, with their probabilities.
     - `failure` is a bracket (a certified interval) for the probability of outright failure, in which everything may be
       revealed.
     """
@@ -102,9 +102,9 @@ def exact_linear(
 ) -> ExactLinear | None:
     """Return the exact composition of `uses`, pairs (noise, count), or None if their losses cannot be enumerated.
 
-    `most` limits the number of enumerated losses. The uses of one noise do not count, because their losses are kept
-    apart (see `ExactLinear`). `failure` is a bracket for the probability of outright failure (in which everything may
-    be revealed).
+    `most` limits the number of losses that are listed one by one. The uses of one noise, the Gaussian or else the one
+    with the most losses, are kept apart and not listed (see `ExactLinear`). `failure` is a bracket for the probability
+    of outright failure (in which everything may be revealed).
 
     Requires: Gaussians are merged into one.
     Theorem: the optimal composition of pure DP (thm:opt_DPCOMP) for one epsilon, MurtaghVa16 for several and for
@@ -125,10 +125,10 @@ def exact_linear(
 
 
 def _values(group: tuple[KnownNoise, int]) -> float:
-    """Return roughly how many values the total privacy loss of equal uses can take.
+    """Return roughly how many values the total privacy loss of equal uses can have.
 
     `group` is a pair (noise, count). The result is infinite for noise whose losses cannot be enumerated. The caller
-    sorts such pairs by this number.
+    sorts such pairs by this number, to find the one whose losses are not listed one by one.
     """
     # `exact_linear` sorts groups by this number, because it keeps the group with the most values apart. The number of
     # values for pure DP is multiplied by epsilon if epsilon is below 1, because many of these values lie close
@@ -156,8 +156,9 @@ _STRAY = 1e-129
 class NearlyNoNoise:
     """Integer Gaussian uses with so little noise that all of it is 0, except with a probability of at most `stray`.
 
-    `total` is a bracket for the privacy loss if all noise is 0. `failure` is a bracket for the probability of outright
-    failure (in which everything may be revealed), which the guarantees allow in addition to the noise.
+    `total` is a bracket (a certified interval, because of rounding) for the total privacy loss if all noise is 0.
+    `failure` is a bracket for the probability of outright failure (in which everything may be revealed), which the
+    guarantees allow in addition to the noise.
     """
 
     total: Bracket
@@ -215,8 +216,9 @@ class BasicSum:
 def pure_sum(uses: Iterable[Use], interaction: Interaction) -> CertifiedBound:
     """Return the bound on epsilon of all `uses` together at delta = 0: the sum of their largest losses.
 
-    The upper end is infinite if some use has an unbounded loss or can fail outright (reveal everything). `interaction`,
-    what the analyst may choose on the fly, is only recorded in the result.
+    The upper end is infinite if some use has an unbounded loss or can fail outright (reveal everything). The bound
+    holds whatever the analyst may choose on the fly; `interaction`, which says what that is, is only recorded in the
+    result.
 
     >>> pure_sum([Use(PureDP(epsilon=0.25), 4)], Interaction.SETWISE).upper
     1.0

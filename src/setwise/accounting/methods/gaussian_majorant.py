@@ -50,10 +50,11 @@ CONFIG = MajorantConfig()
 
 
 def in_any_order(uses: Sequence[tuple[Guarantee, int]]) -> float:
-    """Return a mu^2, rounded up, whose Gaussian mechanism dominates `uses` in any adaptive order.
+    """Return the mu^2 of a Gaussian mechanism that dominates `uses` in any adaptive order, rounded up.
 
-    `uses` are pairs (guarantee, count). A budget of this mu squared can also pay for the uses in any order. The result
-    is infinite if some use has no finite price, that is, if no mu squared is known that covers it.
+    Mu squared is (sensitivity / sigma)^2. `uses` are pairs (guarantee, count). A budget of the returned mu squared can
+    also pay for the uses in any order. The result is infinite if some use has no finite price, that is, if no Gaussian
+    mechanism is known that dominates it.
 
     Theorem: docs/optimal-composition.md, Theorem 12 (any order).
     """
@@ -62,10 +63,10 @@ def in_any_order(uses: Sequence[tuple[Guarantee, int]]) -> float:
 
 @lru_cache(maxsize=64)
 def _in_any_order(uses: tuple[tuple[Guarantee, int], ...]) -> float:
-    """Return a mu^2, rounded up, whose Gaussian mechanism dominates `uses` in any adaptive order; cached.
+    """Return the mu^2 of a Gaussian mechanism that dominates `uses` in any adaptive order, rounded up; cached.
 
-    `uses` are pairs (guarantee, count). The result is infinite if some use has no finite price, that is, if no mu
-    squared is known that covers it.
+    Mu squared is (sensitivity / sigma)^2. `uses` are pairs (guarantee, count). The result is infinite if some use has
+    no finite price, that is, if no Gaussian mechanism is known that dominates it.
     """
     counts: dict[Guarantee, int] = {}
     gaussians = 0.0  # the price of a Gaussian is constant; other uses cost most when no Gaussian follows them
@@ -92,8 +93,9 @@ def _by_potential(draws: Sequence[tuple[Guarantee, int]], levels: Sequence[float
     The price of a use depends on how much is left in the budget, so the order of payment matters.
 
     - `draws` are the uses to pay for, as pairs (guarantee, count).
-    - `levels`: entry i is the budget that pays for the first i entries of `draws` in one fixed order. It need not pay
-      for other orders. These numbers decide only how close the result is to the smallest budget for any order.
+    - `levels`: entry i is a budget that pays for the first i entries of `draws` if they are paid in one fixed order.
+      These numbers are a starting point: they decide only how close the result is to the smallest budget for all
+      orders.
     """
     # Each kind b of use gets a positive number k_b. Let e_b(x) be an upper bound on the price of a use b whose payment
     # moves the balance past x, from above x to below x. The potential of a balance v is Theta(v) = int_0^v min_b k_b /
@@ -122,11 +124,11 @@ def _by_potential(draws: Sequence[tuple[Guarantee, int]], levels: Sequence[float
 
 
 def _jumps(use: Guarantee, points: Sequence[float]) -> list[float]:
-    """Return, for each balance x in `points`, an upper bound on the price of one use whose payment crosses x.
+    """Return, for each balance x in `points`, an upper bound on the price of one use that is paid across the balance x.
 
-    A payment crosses x if the balance of the budget is at least x before it, and at most x after it. The price is the
-    higher, the less the payment leaves, but it cannot leave too little, because the balance before is at least x. All
-    numbers are in mu squared.
+    A payment goes across x if the balance of the budget is at least x before it and at most x after it. The price of a
+    use depends on the balance after it: the smaller that is, the higher the price. Because the balance before is at
+    least x, the balance after, and hence the price, is bounded. All numbers are in mu squared.
     """
     # The balance is that of a Gaussian wallet, a budget from which uses are paid. Let price(v) be the price of the
     # guarantee `use` if v is left after it; prices fall with v. If v + price(v) < x, a use that leaves v or less
@@ -155,10 +157,10 @@ class RangeSplit:
     wallet: float
 
     def excess(self, tilt: float) -> float:
-        """Return how much looser the bound on log E[exp(`tilt` L)] is with one Gaussian for the `small` epsilons.
+        """Return how much larger a bound on log E[exp(`tilt` L)] is because one Gaussian replaces the `small` uses.
 
-        L is the privacy loss of all uses. The smaller the result, the tighter is the bound on delta that this split
-        gives.
+        L is the privacy loss of all uses. Callers compare splits by this number: the smaller it is, the tighter is the
+        bound on delta that the split gives.
         """
         return 0.5 * tilt * (1.0 + tilt) * self.wallet - largest_gain(DrawOrders(self.small), tilt)
 
@@ -172,7 +174,7 @@ def splits_of(groups: Sequence[Group], variance_beside: float, *, thorough: bool
 
     - `groups` are pairs (epsilon, count).
     - `variance_beside` is the variance of the losses of all other mechanisms.
-    - `thorough` allows the grid about a second instead of half a second.
+    - `thorough` allows the computation on the grid to take about a second instead of half a second.
     """
     # The grid is slow and nearly exact; the Gaussian is fast and raises delta a little.
     # The Gaussian has a larger variance (mu^2) than the losses that it replaces. A split is tight if the excess is at

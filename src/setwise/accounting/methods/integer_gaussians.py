@@ -22,7 +22,8 @@ class GaussiansBelow:
     """Gaussian mechanisms that give a lower bound on the delta of some integer Gaussian mechanisms.
 
     `gaussians` are pairs (Gaussian, count). Let d be the delta that these Gaussians have together at the overall
-    epsilon x + `ripple`. Then the integer mechanisms have a delta of at least exp(-ripple) d at x. The ripple is small.
+    epsilon x + `ripple`. Then the integer mechanisms have a delta of at least exp(-ripple) d at x. `ripple`, about
+    1e-5, covers the small difference between integer and continuous noise.
     """
 
     gaussians: tuple[tuple[Gaussian, int], ...]
@@ -32,7 +33,8 @@ class GaussiansBelow:
 def gaussians_below(uses: Sequence[tuple[DiscreteGaussian, int]]) -> GaussiansBelow:
     """Return Gaussian mechanisms that give a lower bound on the delta of the integer Gaussian `uses`.
 
-    `uses` are pairs (noise, count). Uses with too little noise are left out, which can only lower delta.
+    `uses` are pairs (noise, count). Uses with so little noise that rounding to integers matters are left out, which can
+    only lower delta.
 
     Theorem: docs/optimal-composition.md, "Integer Gaussians from below".
     """

@@ -22,7 +22,7 @@ _SLACK = 1.0 + 8 * ELEMENTARY * UNIT
 
 @dataclass(frozen=True, slots=True)
 class SubgaussianSum:
-    """Uses whose privacy losses are subgaussian about their means; the bound on delta depends only on two sums.
+    """Uses whose privacy losses are subgaussian about their means, described by two sums that bound delta.
 
     `mean` is the sum of the mean losses, and `variance` the sum of the squared subgaussian parameters. `failure` is a
     bracket for the probability of outright failure (an event in which everything may be revealed).
@@ -37,8 +37,8 @@ class SubgaussianSum:
 
         The bound depends only on the sums of the uses' mean losses and of their squared subgaussian parameters.
 
-        Theorem: the paper's set-wise bound from means and subgaussian parameters (lem:genbound; eq:setWiseCompEps2 when
-        the uses are pure DP, bounded-range and CDP).
+        Theorem: the set-wise bound from means and subgaussian parameters in the paper that this package implements
+        (lem:genbound; eq:setWiseCompEps2 when the uses are pure DP, bounded-range and CDP).
         """
         excess = epsilon - self.mean
         if excess <= 0.0:
@@ -52,8 +52,9 @@ class SubgaussianSum:
     def paper_epsilon(self, delta: float) -> float:
         """Return mean + sqrt(2 variance log(1/delta)), the epsilon of the paper's formula eq:setWiseCompEps.
 
-        The mean is the sum of the mean losses, and the variance the sum of the squared subgaussian parameters. The
-        probability of outright failure (that everything may be revealed) is not included.
+        The formula is for comparison with the paper that this package implements; `delta` is tighter. The mean is the
+        sum of the mean losses, and the variance the sum of the squared subgaussian parameters. The probability of
+        outright failure (that everything may be revealed) is not included.
         """
         return self.mean + math.sqrt(-2.0 * self.variance * math.log(delta))
 
@@ -101,8 +102,9 @@ class ZeroConcentratedSum:
     def paper_epsilon(self, delta: float) -> float:
         """Return xi + rho + 2 sqrt(rho log(1/delta)), the epsilon of the paper's formula lem:zCDPgenbound.
 
-        xi and rho are the zCDP parameters of all uses together. The probability of outright failure (that everything
-        may be revealed) is not included.
+        The formula is for comparison with the paper that this package implements; `delta` is tighter. xi and rho are
+        the zCDP parameters of all uses together. The probability of outright failure (that everything may be revealed)
+        is not included.
         """
         return self.xi + self.rho + 2.0 * math.sqrt(-self.rho * math.log(delta))
 
@@ -150,7 +152,7 @@ class ClassesBesideGaussian:
     failure: Bracket
 
     def delta(self, epsilon: float) -> Bracket:
-        """Return [0, upper bound on the delta of the zCDP uses and the Gaussian together at `epsilon`]."""
+        """Return [0, upper bound on the delta, at `epsilon`, of the zCDP uses and the Gaussian mechanism together]."""
         # The upper bound is the delta of the zCDP uses at epsilon - L, averaged over the privacy loss L of the
         # Gaussian. The values of L are divided into cells, and delta is read at the largest L of each cell, which gives
         # an upper bound.
