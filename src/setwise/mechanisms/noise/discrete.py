@@ -151,7 +151,7 @@ class GaussianNoise:
 
 
 def gaussian_law(sigma: Fraction, bound: int | None) -> TwoSided:
-    """Return the distribution of discrete Gaussian noise of parameter `sigma`, in the form from which draws are made.
+    """Return the distribution of discrete Gaussian noise of parameter `sigma`, as an object from which to draw.
 
     If `bound` is not None, the noise is conditioned on {-bound, ..., bound}.
     """
@@ -182,8 +182,8 @@ def _by_rejection(sigma: Fraction, count: int, randomness: Randomness, width: in
         def gamma(index: int, sizes: NDArray[np.int64] = sizes) -> Fraction:
             """Return the exact g such that the Laplace draw with this `index` is accepted with probability exp(-g).
 
-            Accepted draws have the discrete Gaussian distribution. `sizes` are the absolute values of all Laplace
-            draws.
+            The rejection sampling draws Laplace noise and accepts some draws, which then have the discrete Gaussian
+            distribution. `sizes` has the absolute value of each Laplace draw.
             """
             return (int(sizes[index]) - peak) ** 2 / (2 * variance)
 
@@ -203,9 +203,10 @@ def heads(
     randomness: Randomness,
     width: int = WORD,
 ) -> NDArray[np.bool_]:
-    """Return for each of several coins whether it lands heads; coin i does with probability exp(-exact(i)).
+    """Return for each of several coins whether it lands heads; coin i does with probability exp(-`exact(i)`).
 
-    - `gammas` are float approximations of the exponents exact(i). They decide most tosses, because they are fast.
+    - `gammas` are float approximations of the exponents exact(i), one for each coin. Most tosses are decided with them,
+      because floats are fast.
     - `exact(i)` is the exact exponent; it is computed only if floats cannot decide the toss.
     - `width` is the number of bits of each random word that is drawn from `randomness`.
 

@@ -83,8 +83,8 @@ class RoundedGaussianNoise:
         """Return for each candidate of the rejection sampling of rounded Gaussian noise whether it is accepted.
 
         A candidate n + u, with whole part n and fraction u, is accepted with probability exp(-(2 n u + u^2) / (2
-        sigma^2)). `sizes` are the whole parts n, and `parts` the first `width` bits of the fractions u. `randomness` is
-        the source of further bits.
+        sigma^2)). `sizes` are the whole parts n, and `parts` the first `width` random bits of the fractions u. Further
+        bits of u are drawn from `randomness` only if they are needed for the decision.
         """
         # Floating point decides if neither the missing bits of u nor rounding error can change the decision. Otherwise
         # more bits are drawn.

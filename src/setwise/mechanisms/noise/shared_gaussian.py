@@ -43,7 +43,8 @@ class SharedGaussianNoise:
 
     Y is drawn for each count, and Z once for all counts. Y is a Gaussian of standard deviation `own`, rounded to a
     whole number. Z is a Gaussian of standard deviation `common`, rounded to a whole number. A quotient halfway between
-    two whole numbers is rounded up or down by a fair coin.
+    two whole numbers is rounded up or down by a fair coin. If one user changes many counts in one direction, the shared
+    part hides much of the change, so less noise is needed for each count.
     """
 
     # The noise is post-processing of Gaussian noise: for a whole count c, c plus this noise is (denominator * c + Y +
@@ -110,10 +111,10 @@ class SharedGaussianNoise:
 
     @property
     def variance(self) -> Fraction:
-        """The variance of one count's noise, in a form that can be compared with sigma^2 of rounded Gaussian noise.
+        """The variance of one count's noise without the effect of the last rounding, to a whole number.
 
-        The last rounding, to a whole number, adds about 1/12 to the variance of either noise. It is left out, as it is
-        left out of sigma^2.
+        The planner compares it with sigma^2 of independent rounded Gaussian noise. The last rounding adds about 1/12 to
+        the variance of either noise, so it is left out of both.
         """
         # The noise is (own part + common part) / denominator, rounded. Rounding each part adds 1/12, in units of
         # 1/denominator^2, and is included. Rounding the quotient adds about 1/12 more, which is left out, because
@@ -169,14 +170,14 @@ def gaussian_count_noise(
 
 
 def squared_sensitivity(labels: int, changeable: int, theta: Fraction) -> Fraction:
-    """Return Q: the squared l2-sensitivity of counts that share a part of their noise, in units of tau^2.
+    """Return the squared l2-sensitivity of counts whose noise has a common part, in units of tau^2.
 
-    The change that one user makes is measured after `theta` * tau is subtracted from the change of every count. This
-    part is the same for all counts, so the noise that is common to all counts hides it.
+    The part of a user's change that is the same for all counts is hidden by the noise that all counts share. So the
+    sensitivity is the l2 norm of the change after `theta` * tau is subtracted from the change of every count.
 
     - tau is the most that one user adds to a count.
     - `labels` is the number of counts; a user adds to at most `changeable` of them.
-    - `theta`, from 0 to 1/2, is the weight of the common noise.
+    - `theta`, from 0 to 1/2, says how large the common noise is beside the independent noise; 0 is no common noise.
     """
     # For theta up to 1/2 the change is largest if the user adds tau to `changeable` counts.
     return changeable * (1 - 2 * theta) + labels * theta**2
@@ -184,10 +185,11 @@ def squared_sensitivity(labels: int, changeable: int, theta: Fraction) -> Fracti
 
 @lru_cache(maxsize=1024)
 def relative_deviations(labels: int, changeable: int) -> tuple[float, float]:
-    """Return (deviation of a count's noise, deviation of its part that is not shared), relative to independent noise.
+    """Return the standard deviations of (a count's noise, its part that is not shared), relative to independent noise.
 
-    Each number is a standard deviation, divided by the standard deviation of independent noise of the same privacy
-    cost. There are `labels` counts, of which one user changes at most `changeable`.
+    Counts share a part of their noise if that makes it smaller. Each number is divided by the standard deviation that
+    independent noise of the same privacy cost would have. There are `labels` counts, of which one user changes at most
+    `changeable`.
 
     >>> [round(part, 2) for part in relative_deviations(10, 10)]
     [0.66, 0.57]
@@ -199,11 +201,12 @@ def relative_deviations(labels: int, changeable: int) -> tuple[float, float]:
 
 @lru_cache(maxsize=1024)
 def best_theta(labels: int, changeable: int) -> Fraction:
-    """Return theta, the weight of the noise that is common to all counts, for about the smallest noise of a count.
+    """Return how large the noise common to all counts should be, as a weight theta, for about the smallest noise.
 
-    There are `labels` counts, of which a user changes at most `changeable`. Of all theta for which a count's noise is
-    within 1% of its minimum, the result has the smallest denominator. It is 0, which means that no noise is shared, if
-    no denominator up to 64 is enough.
+    There are `labels` counts, of which a user changes at most `changeable`. theta is from 0 to 1/2 (see
+    `squared_sensitivity`). Of all theta for which a count's noise is within 1% of its minimum, the result has the
+    smallest denominator, because a larger one needs larger tables. It is 0, which means that no noise is shared, if no
+    denominator up to 64 is enough.
 
     >>> best_theta(10, 10), best_theta(10, 5), best_theta(10, 1), best_theta(1000, 2)
     (Fraction(1, 2), Fraction(1, 3), Fraction(0, 1), Fraction(0, 1))
@@ -226,8 +229,8 @@ def _factor(labels: int, changeable: int, theta: Fraction) -> float:
     """Return f, the standard deviation of a count's noise in units of tau * sigma, if counts share a part of the noise.
 
     f is sqrt(Q) + theta, where Q is the result of `squared_sensitivity` for `labels` counts, of which one user changes
-    at most `changeable`. tau is the most that one user adds to a count, sigma the parameter of the Gaussian use that
-    the noise costs, and `theta` the weight of the noise common to all counts.
+    at most `changeable`. tau is the most that one user adds to a count, sigma the parameter of each Gaussian use that
+    the noise costs (one for each changeable count), and `theta` the weight of the noise common to all counts.
     """
     return math.sqrt(squared_sensitivity(labels, changeable, theta)) + float(theta)
 

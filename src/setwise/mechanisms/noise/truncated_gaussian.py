@@ -114,9 +114,10 @@ def _log_tails(sigma: Fraction, bound: int) -> NDArray[np.float64]:
 
 
 class Threshold(StrEnum):
-    """The threshold above which noisy counts are released: T (TIGHT), or T + tau as in the paper (PAPER).
+    """Which threshold a noisy count must exceed to be released: T (TIGHT), or T + tau as in the paper (PAPER).
 
-    T is the level at which the noise is truncated, and tau the most that one user adds to a count.
+    The noise is truncated to {-T, ..., T}, and tau is the most that one user adds to a count. The paper is the one that
+    this package implements.
     """
 
     TIGHT = "tight"
@@ -142,7 +143,9 @@ _SMALLEST_SHARE = 1e-60
 def continuous_failure(level: float, tau: float, deviation: float) -> float:
     """Return the probability that truncated Gaussian noise falls where the same noise shifted by `tau` cannot fall.
 
-    The noise is a continuous Gaussian of standard deviation `deviation`, conditioned on [-level, level].
+    Such a noisy count could come from only one of two neighbouring tables whose counts differ by `tau`, so everything
+    may be revealed. The noise is a continuous Gaussian of standard deviation `deviation`, conditioned on [-level,
+    level].
 
     Theorem: the paper's equation for the truncation level (eq:truncationLevel).
     """
@@ -218,11 +221,12 @@ def _level_by_floats(tau: int, deviation: float, share: float, most: int) -> int
 
 @lru_cache(maxsize=64)
 def truncation_level(contributions: int, tau: int, sigma: Fraction, delta: Fraction) -> int:
-    """Return an integer T >= tau at which integer Gaussian noise of parameter tau * `sigma` may be truncated.
+    """Return an integer T >= tau such that integer Gaussian noise on counts may be truncated to {-T, ..., T}.
 
-    A user adds at most `tau` to each of at most `contributions` counts. At T, `contributions` times the probability
-    that truncated noise falls where the same noise shifted by tau cannot fall is at most `delta`. T is the smallest
-    such level, unless the noise is too wide for a table of its law; then T may be larger.
+    The noise has parameter tau * `sigma`, and a user adds at most `tau` to each of at most `contributions` counts. At
+    T, `contributions` times the probability that truncated noise falls where the same noise shifted by tau cannot fall
+    is at most `delta`. T is the smallest such level, unless the noise is too wide for a table of its law; then T may be
+    larger.
 
     Theorem: docs/truncated-gaussian-on-the-lattice.md, Proposition 1.
     Raises: `Unattainable` if delta / contributions is below 1e-60.
@@ -251,10 +255,11 @@ def truncation_level(contributions: int, tau: int, sigma: Fraction, delta: Fract
     one = 1 << _PRECISION
 
     def holds(level: int) -> bool:
-        """Return whether integer bounds prove that contributions * delta1(level) <= delta.
+        """Return whether exact integer arithmetic proves that noise may be truncated at `level`.
 
-        delta1(level) is the probability that noise truncated at `level` falls where the same noise shifted by tau
-        cannot fall. `contributions`, `tau` and `delta` are the arguments of `truncation_level`.
+        It may if contributions * delta1(level) <= delta, where delta1(level) is the probability that noise truncated at
+        `level` falls where the same noise shifted by tau cannot fall. `contributions`, `tau` and `delta` are variables
+        of the function around it.
         """
         # A difference of sums of upper bounds is the sum of the window's upper bounds, so it is an upper bound.
         window = high_sums[level] - high_sums[level - tau]

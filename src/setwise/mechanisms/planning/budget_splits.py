@@ -48,10 +48,11 @@ def ranking_shortfall(noise: Noise, contests: int, confidence: Fraction) -> int:
 
 
 def laplace_lead(contests: int, miss: float) -> float:
-    """Return the lead that an exact count needs over its rivals to win `contests` comparisons under Laplace noise.
+    """Return by how much an exact count must exceed others to win `contests` comparisons under Laplace noise.
 
-    The lead is in units of the noise scale; both counts of a comparison have noise. Some comparison is lost with
-    probability at most `miss`. The result is 0 if there are no contests.
+    A comparison is won if the noisy count is higher too; both counts of a comparison have noise. The result is in units
+    of the noise scale. Some comparison is lost with probability at most `miss`. The result is 0 if there are no
+    contests.
 
     >>> round(laplace_lead(1, 0.5), 9)
     0.0
@@ -104,9 +105,11 @@ class BudgetSplit:
     """A way to divide the budget of a query between finding groups and counting them, with estimated errors.
 
     - `name` is the mechanism.
-    - `counts` is the kind of noise on the counts of groups that were picked first; `NONE` if no counts follow picks.
-    - `share` is the part, from 0 to 1, of the budget's delta for the threshold that hides groups of one user alone.
-    - `ratio` is the noise scale of these counts divided by the noise scale of the picks.
+    - `counts`: some mechanisms pick groups first and then count the picked groups. This is the kind of noise on such
+      counts; `NONE` if no counts follow picks.
+    - `share` is the part, from 0 to 1, of the budget's delta for a threshold on noisy counts, which hides private
+      groups that only one user has; 0 without such a threshold.
+    - `ratio` is the noise scale of the counts that follow picks, divided by the noise scale of the picks.
     - `scale` is the estimated noise scale that just fits the budget, in units of the most that one user adds to a
       count.
     - `error` is the estimated mean error of a count (0 if no counts are wanted).
@@ -164,8 +167,8 @@ def _shares(name: MechanismName, bounds: Bounds) -> tuple[float, ...]:
     """Return the shares of the budget's delta that the planner tries for the threshold of the mechanism `name`.
 
     The threshold hides groups of one user alone. The result is (0.0,) if the mechanism has no threshold. For Laplace
-    noise on an unknown domain with a `bounds.limit` on groups, only one share is tried: the epsilons are then added up,
-    so everything but the threshold needs hardly any delta.
+    noise on private groups, of which only the `bounds.limit` largest take part, only the share 0.999 is tried: the
+    epsilons of its counts are simply added up, which needs no delta.
     """
     match name:
         case MechanismName.UNKNOWN_LAPLACE if bounds.limit is not None:
@@ -179,8 +182,8 @@ def _shares(name: MechanismName, bounds: Bounds) -> tuple[float, ...]:
 def _ratios(counts: CountNoise) -> tuple[float, ...]:
     """Return the ratios that the planner tries between the noise scale of counts and the noise scale of picks.
 
-    Groups are picked first, and then the picked groups are counted. `counts` is the kind of noise on their counts. If
-    it is `NONE`, no counts follow the picks, and the result is (1.0,).
+    A mechanism may pick groups first and then count the picked groups. `counts` is the kind of noise on these counts.
+    If it is `NONE`, no counts follow the picks, and the result is (1.0,).
     """
     return (1.0,) if counts is CountNoise.NONE else _RATIOS
 
@@ -192,8 +195,8 @@ def _best_split(bounds: Bounds, total: Total, name: MechanismName, counts: Count
     - `name` is the mechanism.
     - `counts` is the kind of noise on counts that follow picked groups, or `NONE`.
 
-    The error is only estimated: it is the lead over its rivals that a group's count needs for the group to be found,
-    plus ten times the error of a count (`plan_merit`).
+    The error is only estimated: it is by how much a group's count must exceed those of other groups for the group to be
+    found, plus ten times the error of a count (`plan_merit`).
     """
     # Several shares of delta for the threshold are combined with several ratios between the noise scales of counts and
     # picks. Among the splits whose `plan_merit` is nearly the smallest, the one with the smallest error of a count is
@@ -228,13 +231,16 @@ def _best_split(bounds: Bounds, total: Total, name: MechanismName, counts: Count
 def _cost_of_unit_noise(
     name: MechanismName, counts: CountNoise, changed: int, k: int, counted: int, ratio: Floats
 ) -> tuple[Floats, Floats]:
-    """Return the privacy cost of one release at noise scale 1, as (zCDP parameter rho, sum of epsilons).
+    """Return the privacy cost of one release at noise scale 1 as (rho of zCDP, sum of epsilons), one for each `ratio`.
 
     - `name` is the mechanism: it adds noise to all counts, or makes `k` picks of groups.
     - `changed` is the number of counts that one user can change.
-    - `counts` is the noise on counts that follow picks; `counted` is the number of these counts that one user can
+    - `counts` is the noise on counts of the picked groups, and `counted` the number of such counts that one user can
       change.
-    - `ratio` is the noise scale of these counts divided by the noise scale of the picks.
+    - `ratio` has candidates for the noise scale of the counts of picked groups, divided by the noise scale of the
+      picks.
+
+    The sum of epsilons is infinite for Gaussian noise.
     """
     # At noise scale s, rho is divided by s^2 and the sum of epsilons by s.
     one = np.ones_like(ratio)
@@ -255,6 +261,9 @@ def _cost_of_unit_noise(
 def rough_noise_scale(rho: Floats, pure: Floats, epsilon: float, delta: Floats) -> Floats:
     """Return approximately the noise scale at which a release costs (epsilon, delta).
 
+    It is the smaller one of two noise scales: one for which the zCDP of the release implies (epsilon, delta)-DP, and
+    one for which its epsilons add up to `epsilon`.
+
     - `rho` is the zCDP parameter that the release costs at noise scale 1.
     - `pure` is the sum of epsilons that the release costs at noise scale 1.
     """
@@ -265,10 +274,10 @@ def rough_noise_scale(rho: Floats, pure: Floats, epsilon: float, delta: Floats) 
 
 
 def _scale_with_plain_picks(picks: float, rho: Floats, epsilon: float, delta: Floats) -> Floats:
-    """Return approximately the noise scale at which picks of groups and counts of them together cost (epsilon, delta).
+    """Return roughly the noise scale of picks at which the picks and counts of the picked groups cost (epsilon, delta).
 
-    It is the noise scale of the picks (by Gumbel noise). The estimate adds up the epsilons of the picks and composes
-    only the counts by zCDP. With one or two picks, this is cheaper than zCDP for picks and counts.
+    The picks are made with Gumbel noise. The estimate adds up the epsilons of the picks and composes only the counts by
+    zCDP. With one or two picks, this gives less noise than zCDP for picks and counts together.
 
     - `picks` is the number of picks.
     - `rho` is the zCDP parameter of the counts if the noise scale of the picks is 1.
@@ -284,11 +293,10 @@ def _scale_with_plain_picks(picks: float, rho: Floats, epsilon: float, delta: Fl
 
 
 def _rough_reach(bounds: Bounds, name: MechanismName, scale: Floats, failure: Floats, changed: int) -> Floats:
-    """Return an estimate of the lead that a group's count needs for the group to be released with probability 95%.
+    """Return an estimate of how large a group's count must be for the group to be released with probability 95%.
 
-    The lead is by how much the count must exceed the counts of its rivals. If the mechanism has a threshold, the result
-    is instead the count needed to exceed the threshold, if that is larger. The unit is the most that one user adds to a
-    count.
+    It is by how much the count must exceed the counts of other groups or, if the mechanism has a threshold and this is
+    larger, the count needed to exceed the threshold. The unit is the most that one user adds to a count.
 
     - `bounds` has the query's k, public groups and limits per user.
     - `name` is the mechanism, and `scale` its noise scale.
@@ -323,10 +331,11 @@ def _rough_reach(bounds: Bounds, name: MechanismName, scale: Floats, failure: Fl
 
 
 def _gaussian_lead(contests: int) -> float:
-    """Return the lead that an exact count needs over its rivals to win `contests` comparisons under Gaussian noise.
+    """Return by how much an exact count must exceed others to win `contests` comparisons under Gaussian noise.
 
-    The lead is in units of the standard deviation of the noise on one count; both counts of a comparison have noise.
-    All comparisons are won with probability at least 95%, by a union bound. The result is 0 if there are no contests.
+    A comparison is won if the noisy count is higher too; both counts of a comparison have noise. The result is in units
+    of the standard deviation of the noise on one count. All comparisons are won with probability at least 95%, by a
+    union bound. The result is 0 if there are no contests.
     """
     return -math.sqrt(2.0) * float(ndtri(_MISS / contests)) if contests else 0.0
 

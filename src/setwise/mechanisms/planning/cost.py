@@ -98,8 +98,8 @@ Price: TypeAlias = Callable[[Fraction], float]
 class EstimatedScale:
     """An estimate, `scale`, of the smallest noise scale for which a release costs at most a given epsilon.
 
-    `slope` says how fast the cost falls near this scale: by how much log epsilon falls if log noise scale rises by 1. A
-    search uses it to guess the next scale to try.
+    `slope` says how fast the cost falls with the noise: by how much log epsilon falls if the logarithm of the noise
+    scale rises by 1. A search uses it to guess the next scale to try.
     """
 
     scale: float
@@ -140,7 +140,8 @@ def smallest_noise_scale(price: Price, first: EstimatedScale, epsilon: float) ->
     The result has four significant digits. It is within 0.3% of the smallest such scale, or its cost is within 0.3% of
     `epsilon`. Returns None if no noise scale in range is enough.
 
-    `price` maps a noise scale to a certified epsilon, and the search starts at the estimate `first`.
+    `price` maps a noise scale to a certified upper bound on the epsilon of the release, and the search starts at the
+    estimate `first`.
     """
     # Each next guess follows a secant of log epsilon as a function of log noise scale. It lies between the largest
     # scale known to be too small and the smallest scale known to be enough. Every scale tried has four significant

@@ -41,11 +41,12 @@ _WORTH_A_LOOK = 1.5
 class Choice:
     """A plan: the chosen mechanism with its noise, its cost and its expected error.
 
-    - `name` is the mechanism's name; it also names the noise of counts that follow picks of groups.
+    - `name` is the mechanism's name. If the mechanism picks groups and then counts them, the name of the noise on the
+      counts follows after a "+".
     - `epsilon` is the cost of one release at the budget's delta: a certified upper bound in a result of `plan`, but
       only approximate in a result of `rough_plans`, where it is the budget's epsilon.
     - `preview` is the expected error of the release.
-    - `merit` is this error as one number, by which plans are compared (see `plan_merit`); smaller is better.
+    - `merit` is the expected error as one number, by which plans are compared (see `plan_merit`); smaller is better.
     - `why` is a sentence that compares the plan with its alternatives.
     """
 
@@ -120,7 +121,11 @@ def _in_rounds(bounds: Bounds, total: Total, confidence: Fraction) -> Choice | N
 
 
 def count_error_in_words(preview: ErrorEstimate) -> str:
-    """Return a phrase with the mean error of a count, and with the half-width of its interval, from `preview`."""
+    """Return a phrase with the mean error of a count and with half the width of its confidence interval.
+
+    Both numbers are fields of `preview`, the expected error of the release. Example: "off by 12 on average, within
+    ±30".
+    """
     error = preview.expected_error or 0.0
     return f"off by {error:,.{0 if error >= 10 else 1}f} on average, within ±{preview.radius or 0:,}"
 
@@ -154,10 +159,11 @@ class _Rough:
 
 
 def _estimates(bounds: Bounds, total: Total, confidence: Fraction) -> tuple[list[_Rough], tuple[BudgetSplit, ...]]:
-    """Return (candidates, unlikely): plans with estimated noise, and the budget splits that are too bad to be tried.
+    """Return (candidates, unlikely): plans with estimated noise, and budget splits too bad to become plans.
 
-    The candidates are sorted by `Choice.merit`, smallest error first. A budget split is not tried if its roughly
-    estimated error is more than 1.5 times the smallest one.
+    A budget split names a mechanism and divides the budget between finding and counting groups. It becomes no plan if
+    its roughly estimated error is more than 1.5 times the smallest one. The candidates are sorted by `Choice.merit`,
+    smallest error first.
 
     - `bounds` has the query's k, public groups and limits per user, and `total` is the query's budget.
     - `confidence` is the probability with which the stated error bounds hold.
@@ -187,7 +193,8 @@ def _check(bounds: Bounds, total: Total) -> None:
     """Raise `InvalidParameter` if the budget or the bounds of a query lack what every mechanism needs.
 
     Private groups need a positive delta in the budget `total`. `bounds` must have a contribution bound (the most groups
-    to which one user adds), a public domain, or a `k` (for a top k).
+    to which one user adds), a public domain, or a `k` (for a top k), because otherwise nothing limits how much one user
+    changes.
     """
     is_unbounded = bounds.changeable is None and bounds.k is None
     if bounds.domain is None and total.delta == 0:
@@ -266,9 +273,11 @@ def _build_plan(
 
 
 def _preview_error(mechanism: Mechanism, bounds: Bounds, confidence: Fraction) -> ErrorEstimate:
-    """Return the expected error of `mechanism` for the query `bounds`, from parameters alone.
+    """Return the expected error of `mechanism` for a query, from parameters alone; no data is read.
 
-    `confidence` is the probability with which an interval holds and a ranking is right.
+    `bounds` has the query's k, public groups and limits per user. `confidence` is the probability with which the
+    interval of a count holds, and with which no group is ranked wrongly by more than the field `shortfall` of the
+    result.
     """
     # If only the k highest counts of a noisy histogram are shown, `shortfall` is by how much a label's count must
     # exceed another count to be ranked above it. Over a known domain `radius` is then also larger, because the highest
@@ -294,15 +303,16 @@ def _preview_error(mechanism: Mechanism, bounds: Bounds, confidence: Fraction) -
 def _merit(preview: ErrorEstimate, total: Total) -> float:
     """Return the error of a plan as one number, by which plans are compared: smaller is better.
 
-    It is the lead over its rivals that a group needs to be released, plus ten times the mean error of a count. The
-    second term is left out if the budget `total` asks for no counts. `preview` is the plan's expected error.
+    It is by how much a group's count must exceed those of other groups (or a threshold) for the group to be released,
+    plus ten times the mean error of a count. The second term is left out if the budget `total` asks for no counts.
+    `preview` is the plan's expected error.
     """
     error = 0.0 if total.counts is CountNoise.NONE else preview.expected_error or 0.0
     return plan_merit(reach_of(preview), error)
 
 
 def reach_of(preview: ErrorEstimate) -> int:
-    """Return by how much a group's count must exceed its rivals, or a threshold, for the group to be released.
+    """Return how large a group's count must be, or by how much it must exceed others, for the group to be released.
 
     The result, in units of a count, is the larger one of the fields `detectable` and `shortfall` of `preview`, the
     expected error of the release. It is enough with the probability `preview.confidence`.
@@ -393,10 +403,10 @@ def _why(best: Choice, others: list[Choice], unlikely: tuple[BudgetSplit, ...], 
 
 
 def _expectation(preview: ErrorEstimate, total: Total) -> str:
-    """Return a phrase about a plan's accuracy: the lead that an item needs to be found, and the error of its count.
+    """Return a phrase about a plan's accuracy: how large an item's count must be, and the error of its count.
 
-    The lead is by how much the item's count must exceed its rivals, or a threshold. `preview` is the expected error.
-    The error of the count is left out if the budget `total` asks for no counts.
+    An item (a group) is found if its count exceeds the counts of other items, or a threshold, by enough. `preview` is
+    the expected error of the plan. The error of the count is left out if the budget `total` asks for no counts.
     """
     reach = reach_of(preview)
     parts = [f"finds items whose count is {reach:,} above those left out"] if reach else []
@@ -408,8 +418,8 @@ def _expectation(preview: ErrorEstimate, total: Total) -> str:
 def _confidence_in_words(choice: Choice, bounds: Bounds, total: Total) -> str:
     """Return a phrase about the confidence of the plan `choice`: how surely items are found and intervals hold.
 
-    If noisy counts choose the items, intervals hold only on average over the list. `bounds` has the query's k, public
-    groups and limits per user. `total` is the query's budget.
+    If the items are those with the highest noisy counts, the confidence is an average over the listed items, and the
+    phrase says so. `bounds` has the query's k, public groups and limits per user. `total` is the query's budget.
     """
     sure = f"{float(choice.preview.confidence):.0%}"
     match choice.mechanism:

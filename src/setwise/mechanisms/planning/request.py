@@ -52,9 +52,9 @@ class Bounds:
       domain).
     - `per_item` is the most that a user adds to one group.
     - `domain` lists the groups if they are public; None if they are private.
-    - `limit`: only this many private groups, those with the highest counts, take part (None: the default number).
-    - `weighable` says that the table tells users apart, so that private groups can be found by sums of users'
-      weights.
+    - `limit`: only this many private groups, those with the highest exact counts, can be released (None: the default
+      number).
+    - `weighable` says that the table tells users apart, so that private groups can be found by sums of users' weights.
 
     Raises: `InvalidParameter` for values out of range, an empty domain, a limit next to a domain, or k above the
     domain's size or the limit.
@@ -104,7 +104,7 @@ class Bounds:
 
     @property
     def rivals(self) -> int:
-        """The number of groups that compete for release.
+        """The number of groups that can be released, against which a group in a top k must hold its own.
 
         It is the size of the public domain, or `search_limit` for private groups.
         """
@@ -118,8 +118,8 @@ class Total:
     - `delta` may be 0 over a known domain, if the mechanism needs no delta.
     - `counts` is the noise on released counts; BEST lets the planner choose it.
     - `mechanism` forces one mechanism; None lets the planner choose it.
-    - `from_accuracy` says that epsilon was derived from a wanted accuracy of counts, so that counting gets a larger
-      share.
+    - `from_accuracy` says that the user did not name epsilon, but a wanted accuracy of counts from which it was
+      derived. Counting then gets a larger share of the budget.
     """
 
     epsilon: Fraction

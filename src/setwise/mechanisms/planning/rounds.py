@@ -64,7 +64,8 @@ def can_find_in_rounds(bounds: Bounds, total: Total) -> bool:
 def prefers_rounds(bounds: Bounds, total: Total, *, counts_users: bool) -> bool:
     """Return whether groups should be found in several rounds of weighted votes, not in one pass with equal weights.
 
-    Rounds are better if users have several groups, because a user then gives more weight to groups not found yet.
+    In a round, each user divides a weight among their groups that are not found yet. Rounds are better if users have
+    several groups, because after a round users move the weight of the groups found to their other groups.
 
     - `bounds` has the query's k, public groups and limits per user.
     - `total` is the budget; if it forces a mechanism, that mechanism decides.

@@ -114,10 +114,10 @@ range after this increase exists after certification too."""
 
 
 def _increased_scale(draft: "_UnscaledPlan", guess: EstimatedScale) -> Fraction | None:
-    """Return the estimated noise scale `guess`, raised by 5%, so that the certified scale is at most about as large.
+    """Return the estimated noise scale `guess`, raised by 5%; None if no noise of this scale can be used.
 
-    Estimates are within about 1% of certified scales. The result is None if it exceeds the largest noise scale, or if
-    the mechanism of the plan `draft` rejects it.
+    The scale that is certified later is within about 1% of the estimate, so it can be used too if the result can. The
+    result is None if it exceeds the largest noise scale, or if the mechanism of the plan `draft` rejects it.
     """
     scale = decimal(guess.scale * _ESTIMATE_MARGIN)
     try:
@@ -131,7 +131,7 @@ _UNIT = LaplaceCounts(scale=Fraction(1))
 
 
 def _first_scale(at_one: Sequence[Use], epsilon: float, delta: float) -> float:
-    """Return approximately the noise scale at which a release costs (epsilon, delta): the start of a search.
+    """Return approximately the noise scale at which a release costs (epsilon, delta), where a search starts.
 
     `at_one` are the mechanism uses (guarantees with counts) that the release costs at noise scale 1.
     """
@@ -160,8 +160,8 @@ class _UnscaledPlan:
     def statistics(self) -> list[StatisticRelease]:
         """The statistics that this plan releases, one for each entry of `wanted`.
 
-        If the mechanism that finds the groups releases no counts, a wanted number of users becomes a noisy sum of its
-        own.
+        A wanted number of users costs nothing if the mechanism that finds the groups releases it. Otherwise it becomes
+        a noisy sum with noise of its own.
         """
         if self.found is not None and self.found.preview.radius is not None:
             return list(self.wanted)
@@ -182,7 +182,8 @@ class _UnscaledPlan:
     def mechanism_at(self, scale: Fraction) -> GroupStatistics:
         """Return the mechanism that this plan describes, with the noise scale `scale`.
 
-        Each sum, mean or quantile then costs about as much privacy as one noisy sum of this scale.
+        `scale` is the noise scale divided by the sensitivity. Each sum, mean or quantile then costs about as much
+        privacy as one sum with noise of this scale.
         """
         return GroupStatistics(
             statistics=tuple(release.with_noise(_NOISE[self.noise], scale) for release in self.statistics),
@@ -206,8 +207,8 @@ class _UnscaledPlan:
     def off(self, scale: float) -> float:
         """Return a number that compares this plan's error at noise scale `scale` with other plans; smaller is better.
 
-        The number is the sum of the logarithms of the errors of finding groups and of each statistic. Errors that are
-        equal for all plans are left out, so only differences between plans mean something.
+        The number is the sum of the logarithms of the errors of finding groups and of each statistic. Factors that are
+        the same for all plans are left out, so only differences between plans mean something.
         """
         # The errors are the lead that a group's count needs for the group to be found, the errors of counts, sums and
         # means, and the rank errors of quantiles. Terms that are the same for all plans are left out.
@@ -221,11 +222,11 @@ class _UnscaledPlan:
 
 
 def _discoveries(bounds: Bounds, total: Total, wanted: Sequence[StatisticRelease]) -> Iterator[Sequence[Choice | None]]:
-    """Yield lists of candidate plans that find the groups of a query with a part of the budget `total`.
+    """Yield lists of plans for finding the groups of a query, in order of preference; each plan costs part of `total`.
 
-    The caller takes the first list in which some plan stays within the budget together with the statistics `wanted`,
-    and from this list the plan with the smallest error. The plan that finds groups in several rounds has a list by
-    itself, before the others, because its error cannot be compared with theirs.
+    The plans may cost too much: the caller takes the first list with a plan that, together with the statistics
+    `wanted`, is within the budget `total`, and from this list the plan with the smallest error. The plan that finds
+    groups in several rounds has a list by itself, before the others, because its error cannot be compared with theirs.
 
     An entry None instead of a plan means that no groups have to be found. `bounds` has the query's k, public groups and
     limits per user.
@@ -258,7 +259,7 @@ def _discoveries(bounds: Bounds, total: Total, wanted: Sequence[StatisticRelease
 
 
 def _without_counts(mechanism: Mechanism) -> HistogramMechanism | WeightedRounds:
-    """Return `mechanism` unchanged; assert for the type checker that it is not a `DiscoveredCounts`.
+    """Return `mechanism` unchanged; an assertion tells the type checker that it is not a `DiscoveredCounts`.
 
     A `DiscoveredCounts` finds groups in several rounds and also counts them, so it never finds groups for statistics.
     """

@@ -9,9 +9,9 @@ from setwise.mechanisms.sampling.fixed_point import exp_minus
 def exponential_coin(x: Fraction, word: int, width: int, randomness: Randomness) -> bool:
     """Return True with probability exactly exp(-x), for a rational `x` >= 0.
 
-    The coin compares a uniform real number in [0, 1) with exp(-x). `word` has the first `width` bits of that number. If
-    they do not decide the comparison, further bits are drawn from `randomness`, and exp(-x) is computed to the same
-    number of bits.
+    The coin lands heads if a uniform random number in [0, 1) is below exp(-x). `word` has the first `width` bits of the
+    uniform number. If they do not decide the comparison, further bits of it are drawn from `randomness`, and exp(-x) is
+    computed to as many bits.
     """
     while True:
         bounds = exp_minus(x, width)

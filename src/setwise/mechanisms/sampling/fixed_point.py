@@ -23,9 +23,10 @@ def ceil_divide(numerator: int, denominator: int) -> int:
 
 
 class FixedInterval(NamedTuple):
-    """Two fixed-point numbers around a true value: low <= value * 2^bits <= high.
+    """Certified bounds on an exact value, as whole numbers in units of 2^-bits: low <= value * 2^bits <= high.
 
-    The number of bits is not stored; the caller knows it. Products and quotients require values that are not negative.
+    The number of bits is not stored; the caller knows it. Products (`times`) and quotients (`over`) require values that
+    are not negative.
     """
 
     low: int
@@ -33,7 +34,7 @@ class FixedInterval(NamedTuple):
 
     @classmethod
     def of(cls, value: Fraction, bits: int) -> "FixedInterval":
-        """Return the smallest interval of fixed-point numbers, with `bits` bits after the point, around `value`."""
+        """Return the smallest interval around `value` whose ends are whole numbers in units of 2^-`bits`."""
         scaled = value.numerator << bits
         return cls(scaled // value.denominator, ceil_divide(scaled, value.denominator))
 
@@ -59,11 +60,11 @@ class FixedInterval(NamedTuple):
         return FixedInterval(self.low * down // up, ceil_divide(self.high * down, up))
 
     def dropping(self, bits: int) -> "FixedInterval":
-        """Return this interval with `bits` fewer bits after the point, rounded outwards."""
+        """Return this interval with `bits` fewer bits after the point: the lower end rounded down, the upper end up."""
         return FixedInterval(self.low >> bits, ceil_shift(self.high, bits))
 
     def raised(self, units: int) -> "FixedInterval":
-        """Return this interval with its upper end raised by `units`.
+        """Return this interval with its upper end raised by `units`, a number of units of 2^-bits.
 
         For an infinite sum that is cut off, this covers the terms that are left out.
         """
@@ -74,7 +75,7 @@ NONE = FixedInterval(0, 0)
 
 
 def exp_minus(x: Fraction, precision: int) -> FixedInterval:
-    """Return bounds on exp(-x) at `precision` bits.
+    """Return certified bounds on exp(-x), as whole numbers in units of 2^-`precision`.
 
     Requires: x >= 0.
     Ensures: low <= exp(-x) 2^precision <= high; the two differ by at most 2.
@@ -132,7 +133,7 @@ def _ln_two(bits: int) -> FixedInterval:
 
 
 def ln(x: Fraction, precision: int) -> FixedInterval:
-    """Return bounds on the natural logarithm of x at `precision` bits.
+    """Return certified bounds on the natural logarithm of x, as whole numbers in units of 2^-`precision`.
 
     Requires: x > 0.
     Ensures: low <= ln(x) 2^precision <= high; the two differ by a few units at most.

@@ -21,8 +21,9 @@ _NEAR_ONE = np.uint64((1 << 64) - (1 << 44))
 def float_keys(shortfalls: NDArray[np.float64], words: NDArray[np.uint64]) -> NDArray[np.float64]:
     """Return approximate noisy scores of candidates as floats, from their scores and 64-bit random words.
 
-    - `shortfalls` has rate * (score - highest score) for each candidate; rate is the inverse of the noise scale. A
-      candidate may stand for a whole run of scores (see `Runs`); then the logarithm of the run's weight is added.
+    - `shortfalls` has rate * (score - highest score) for each candidate; rate is the inverse of the scale of the Gumbel
+      noise. A candidate may stand for a whole run of scores (see `Runs`); then the logarithm of the run's weight is
+      added. The noisy scores have the same unit.
     - `words` are the first 64 bits of the random number that makes each candidate's noise.
     """
     # A candidate's Gumbel noise is -ln(-ln(1 - V)), where V is uniform in [0, 1] and starts with the candidate's word.
@@ -46,7 +47,7 @@ def float_bounds(
       candidate stands for a run of scores (see `Runs`), the logarithm of the run's weight is added.
     - `words` are the first 64 bits of the uniform numbers that make the noise.
 
-    For a uniform number very close to 0 or 1 a bound is loose or infinite.
+    If the uniform number may be 0 or 1, or is very close to one of them, a bound is infinite or far from the score.
     """
     # Why they hold: a key was computed for the middle of all V that start with the word, which is within 2^-65 of the
     # true V. The float of V is off by at most 2^-53 V, or by 2^-53 (1 - V) for words of at least `_NEAR_ONE`. If V
@@ -69,18 +70,18 @@ def float_bounds(
 def is_loose(words: NDArray[np.uint64]) -> NDArray[np.bool_]:
     """Return for each 64-bit random word whether floats bound the noisy score made from it only loosely.
 
-    That is the case for words very close to 0 or to 2^64. Their scores need exact arithmetic more often.
+    That is the case for words very close to 0 or to 2^64. The caller must compare their scores by exact arithmetic.
     """
     return np.asarray((words < _FEW) | (~words < _FEW))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runs:
-    """Runs of evenly falling scores, each of which takes part in a Gumbel draw as one candidate, to save draws.
+    """Sequences (runs) of evenly falling scores, each of which gets only one draw of Gumbel noise, to save time.
 
-    A run is a sequence of scores: run i has lengths[i] scores, each slopes[i] below the score before it. Its weight is
-    the sum of exp(-rate * slope * j) over j = 0, 1, ... below its length, where rate is the inverse of the Gumbel noise
-    scale. With this weight a run is picked as often as all its scores together would be.
+    A run takes part in the draw as one candidate. Run i has lengths[i] scores, each slopes[i] below the score before
+    it. Its weight is the sum of exp(-rate * slope * j) over j = 0, 1, ... below its length, where rate is the inverse
+    of the Gumbel noise scale. With this weight a run is picked as often as all its scores together would be.
     """
 
     # A run's first score is the score of its candidate in the draw. The run is picked with a probability proportional
@@ -122,11 +123,12 @@ class Runs:
 
 @dataclass(slots=True)
 class ExactKey:
-    """The exact noisy score of one candidate, of which only the first random bits are drawn so far.
+    """The noisy score of one candidate, known as exactly as the random bits drawn so far allow.
 
     - `index` is the candidate's index.
     - `shortfall` is rate * (score - highest score), where rate is the inverse of the noise scale.
-    - `word` and `bits`: the uniform number V that makes the noise lies in [word, word + 1) / 2^bits.
+    - `word` and `bits`: the noise is computed from a uniform number V. Its first `bits` bits are `word`, so V lies in
+      [word, word + 1) / 2^bits. More bits are drawn if a comparison needs them (`extend`).
     - `weight` is for a candidate that stands for a run of scores (see `Runs`): it maps a precision in bits to bounds on
       the logarithm of the run's weight. By default the weight is 1.
     """
@@ -177,8 +179,11 @@ def gumbel_order(
 ) -> NDArray[np.intp]:
     """Return the indices of the k highest of scores + Gumbel(1/rate) noise, highest first (all if there are at most k).
 
-    - `runs` is None, or each score is the first of a run of evenly falling scores, and the run is picked as a whole.
-    - `width` is the number of bits of each random word that is drawn from `randomness`.
+    - `rate` is the inverse of the scale of the Gumbel noise. The result is exactly that of k picks of the exponential
+      mechanism, each with probability proportional to exp(rate * score), without repetition.
+    - `runs`: if not None, each score is the first of a run of evenly falling scores, and the index stands for the run.
+
+    `width` is the number of bits of each random word that is drawn from `randomness`; it affects only the speed.
 
     Theorem: DurfeeRo19 (one-shot Gumbel noise is the peeled exponential mechanism).
     Requires: rate > 0, k >= 1, |score| <= 2^62.
@@ -232,7 +237,7 @@ def _contenders(
 def _overlaps(
     lower: NDArray[np.float64], upper: NDArray[np.float64], k: int
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the ranges of a provisional ranking in which the order is still uncertain, as (starts, ends).
+    """Return the ranges of a ranking by approximate scores in which the order is still uncertain, as (starts, ends).
 
     The candidates are ranked by floats that approximate their noisy scores. `lower` and `upper` are certified bounds on
     these scores, in the order of the ranking; where they overlap, the caller computes the scores exactly. A range
@@ -291,11 +296,11 @@ def _resolve(keys: list[ExactKey], k: int, randomness: Randomness, width: int) -
 def _doubtful(
     keys: list[ExactKey], bounds: dict[int, tuple[Fraction | None, Fraction | None]], k: int
 ) -> list[ExactKey]:
-    """Return the candidates (keys) whose order cannot be decided yet and may change the first `k` positions.
+    """Return the candidates whose order cannot be decided from the random bits drawn so far, and matters.
 
-    The order of two candidates cannot be decided if the bounds on their noisy scores overlap. `keys` are sorted by
-    upper bound, highest first. `bounds` maps a candidate's index to its (lower, upper) bounds; a None is an infinite
-    bound.
+    It matters if it may change the first `k` positions. The order of two candidates cannot be decided if the bounds on
+    their noisy scores overlap. `keys` are the candidates' noisy scores, sorted by upper bound, highest first. `bounds`
+    maps a candidate's index to its (lower, upper) bounds; a None is an infinite bound.
     """
     doubtful: dict[int, ExactKey] = {}
     for place, key in enumerate(keys[:k]):

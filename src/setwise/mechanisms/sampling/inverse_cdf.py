@@ -36,8 +36,8 @@ class RoundedGaussian:
 def rounded_weights(law: RoundedGaussian, precision: int, negligible: int) -> tuple[list[tuple[int, int]], int]:
     """Return bounds on the weights W(0), W(1), ... of a rounded Gaussian, and on the sum of all later weights.
 
-    W(z) is the unscaled probability of the integer z: the integral of exp(-x^2 / (2 variance)) from z - 1/2 to z + 1/2,
-    where `law` has the variance. All bounds have `precision` bits after the point.
+    W(z) is the probability of the integer z, not divided by the sum of all weights: the integral of exp(-x^2 / (2
+    variance)) from z - 1/2 to z + 1/2, where `law` has the variance. All bounds have `precision` bits after the point.
 
     Ensures: the bound on the later weights is below `negligible` units of 2^-precision.
     """
@@ -71,8 +71,8 @@ def _integral_beyond(x: Fraction, variance: Fraction, precision: int) -> int:
 class _Series:
     """Bounds on the series sum_m J_m A^m / (2m)! with A = z^2 / (4 v^2), for any integer z.
 
-    The series gives probabilities of a rounded Gaussian of variance v: the unscaled probability of z is exp(-z^2 /
-    (2v)) times this sum. J_m is the integral of w^(2m) exp(-w^2 / (8 v)) from 0 to 1.
+    J_m is the integral of w^(2m) exp(-w^2 / (8 v)) over w from 0 to 1. The series gives the probabilities of a rounded
+    Gaussian of variance v: the probability of z is in proportion to exp(-z^2 / (2v)) times this sum.
     """
 
     # The integrals J_m (see `_integral`) do not depend on z and are computed once, with `precision` bits.
@@ -167,8 +167,9 @@ Law: TypeAlias = TwoSided | OneSided | RoundedGaussian
 class CutPoints:
     """The distribution function F of an integer law as a table: `floors[i]` is floor(F(smallest + i) 2^width).
 
-    `width` is the number of bits of the random words that are looked up in the table. Every entry is certified, and
-    entries never fall from one value to the next.
+    `width` is the number of bits of the random words that are looked up in the table. A word below an entry gives a
+    draw of at most that entry's value, so a word is turned into a draw by a search in the table. Every entry is
+    certified, and entries never fall from one value to the next.
 
     Ensures: the table has an entry for every value except in the far tails, where all entries are 0 or 2^width - 1. At
     most one entry of 0 and one of 2^width - 1 are kept. Values at which F is exactly 0 or 1 have no entry.
@@ -202,8 +203,8 @@ def cut_points(law: Law, width: int) -> CutPoints:
 def _attempt(law: Law, width: int, guard: int) -> CutPoints | None:
     """Return the table of floor(F(x) 2^width) for all x, where F is the distribution function of `law`, or None.
 
-    F is computed with `guard` extra bits. None means that these bits do not settle floor(F(x) 2^width) for some integer
-    x, so the caller has to try again with more bits.
+    F is computed with `guard` bits more than `width`. The result is None if these bits do not determine floor(F(x)
+    2^width) for some integer x; the caller then tries again with more bits.
     """
     sizes, beyond = _weights(law, width + guard, negligible=1 << (guard // 2))
     low, high = 0, beyond
@@ -233,8 +234,8 @@ def _trim_tails(smallest: int, width: int, floors: list[int]) -> CutPoints:
     """Return the table of a distribution function without the repeated entries of its far tails.
 
     `floors` are the entries floor(F(x) 2^width) for x = `smallest`, `smallest` + 1, .... In the far tails all of them
-    are 0 or 2^width - 1. One entry of each of these two values is kept, because a random word that equals it does not
-    decide the draw.
+    are 0 or 2^width - 1. One entry of each of these two values is kept, because a random word that equals an entry
+    needs further bits to decide the draw, and this must be noticed.
     """
     start = max(0, bisect_right(floors, 0) - 1)
     end = min(len(floors), bisect_left(floors, (1 << width) - 1) + 1)
@@ -242,10 +243,11 @@ def _trim_tails(smallest: int, width: int, floors: list[int]) -> CutPoints:
 
 
 def _floors(tails: list[tuple[int, int]], total: FixedInterval, width: int) -> list[int] | None:
-    """Return floor(2^width * tail / total) for each of `tails`, or None if one of these whole numbers is uncertain.
+    """Return floor(2^width * tail / total) for each tail in `tails`; None if one of these numbers is uncertain.
 
-    A tail is the weight of a distribution beyond some point, and `total` is the weight of all of it. They are known
-    only within intervals: `total` and each pair in `tails` are (lower bound, upper bound).
+    A tail is the weight (the probability up to a common factor) of a distribution beyond some point, and `total` is the
+    weight of all of it. They are known only within intervals: `total` and each pair in `tails` are (lower bound, upper
+    bound).
     """
     least, most = total
     floors = [(low << width) // most for low, _ in tails]
@@ -256,7 +258,8 @@ def _floors(tails: list[tuple[int, int]], total: FixedInterval, width: int) -> l
 def _floors_of_rest(tails: list[tuple[int, int]], total: FixedInterval, width: int) -> list[int] | None:
     """Return floor(2^width * (1 - tail / total)) for each of `tails`, or None if one of these floors is uncertain.
 
-    - A tail is the weight of a distribution beyond some point, given by a lower and an upper bound.
+    - A tail is the weight (the probability up to a common factor) of a distribution beyond some point, given by a lower
+      and an upper bound.
     - `total` is the weight of the whole distribution.
     """
     # Tails are positive, even if their lower bounds are 0.
@@ -270,8 +273,8 @@ def _floors_of_rest(tails: list[tuple[int, int]], total: FixedInterval, width: i
 def _weights(law: Law, precision: int, negligible: int) -> tuple[list[tuple[int, int]], int]:
     """Return (bounds on the weights of 0, 1, ..., upper bound on the sum of all later weights) under `law`.
 
-    A weight is an unscaled probability. All bounds have `precision` bits after the point. For an unbounded law the
-    bound on the later weights is below `negligible` units of 2^-precision.
+    A weight is a probability up to a factor that is the same for all integers. All bounds have `precision` bits after
+    the point. For an unbounded law the bound on the later weights is below `negligible` units of 2^-precision.
     """
     match law:
         case TwoSided() | OneSided():
@@ -285,7 +288,7 @@ def _weights(law: Law, precision: int, negligible: int) -> tuple[list[tuple[int,
 def weights(law: TwoSided | OneSided, precision: int, negligible: int) -> tuple[list[tuple[int, int]], int]:
     """Return (bounds on the weights of 0, 1, ..., upper bound on the sum of all later weights) under `law`.
 
-    A weight is an unscaled probability; the weight of 0 is 1. All bounds have `precision` bits after the point.
+    A weight is a probability divided by the probability of 0. All bounds have `precision` bits after the point.
 
     Ensures: for an unbounded law, the bound on the later weights is below `negligible` units of 2^-precision.
     """
