@@ -76,8 +76,9 @@ class LeftOutShare:
 
     - `share` is the estimate, between 0 and 1.
     - `lower` and `upper` are the ends of its 95% interval.
-    - `of_first`: only the first `of_first` groups of each user are considered (for a bound on rows: the first
-      `of_first` rows in the user's largest group).
+    - `of_first`: a user with more groups than this counts as having this many, both in the pairs left out and in all
+      pairs (for a bound on rows: as many rows in the user's largest group). A few users with many groups could
+      otherwise not be told apart from noise.
     """
 
     # Groups beyond `of_first` are in neither the numerator nor the denominator of the share.
@@ -112,11 +113,12 @@ class FoundContributions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContributionSearch:
-    """A private search for a contribution bound: the most groups in which one user counts.
+    """A private search for a contribution bound: the most groups (or rows of a group) in which one user counts.
 
     The search adds noise to the number of users in each bin, where a bin is a range of numbers of groups per user.
 
-    - `scale` is the scale, in users, of the Laplace noise on the number of each bin; one search is (1 / scale)-DP.
+    - `scale` is the scale, in users, of the Laplace noise on the number of users in each bin; one search is (1 /
+      scale)-DP.
     - `least` is the smallest bound that may be chosen.
     - `most` is the largest bound that may be chosen.
     - `counted`: a user with more groups is taken to have `counted` groups, so that there are few bins.
@@ -143,13 +145,17 @@ class ContributionSearch:
     def guarantee(self) -> PureDP:
         """The privacy guarantee of releasing the noisy number of users in every bin: (1 / scale)-DP.
 
-        The Laplace noise has this guarantee because one user changes the numbers of all bins together by 1.
+        The Laplace noise has this guarantee because a user is in one bin, or divided between two, and so changes all
+        the numbers together by 1.
         """
         return PureDP(epsilon=float_above(UNITS / self._noise.scale))
 
     @property
     def ends(self) -> tuple[int, ...]:
-        """The upper ends of the bins into which users are sorted, in groups (or rows) per user, smallest first."""
+        """The upper ends of the bins, smallest first, in groups (or rows) per user.
+
+        A bin is a range of numbers of groups (or rows); users are sorted into bins by their own number.
+        """
         below = [2**power for power in range(self.most.bit_length()) if 2**power < self.most]
         above = [self.most]
         while above[-1] < self.counted:
@@ -176,7 +182,8 @@ class ContributionSearch:
         A pair is a user and one of the user's groups.
 
         - `users[i]`, which is exact and private, is the number of users with i + 1 groups.
-        - `noise_at(bound)` is the error, in pairs, that noise adds to the answer with that bound.
+        - `noise_at(bound)` is the error, in pairs, that noise adds to the answer to the user's question with that
+          bound: a larger bound needs more noise.
 
         The chosen bound minimises this error plus the estimated number of pairs left out.
         """
@@ -196,7 +203,8 @@ class ContributionSearch:
         A pair is a user and one of the user's groups.
 
         - `noisy` has the noisy number of users in each bin, that is, in each range of numbers of groups per user.
-        - `noise_at(bound)` is the error, in pairs, that noise adds to the answer with that bound.
+        - `noise_at(bound)` is the error, in pairs, that noise adds to the answer to the user's question with that
+          bound: a larger bound needs more noise.
 
         The chosen bound minimises this error plus the estimated number of pairs left out.
         """
@@ -213,7 +221,7 @@ class ContributionSearch:
         """Return the estimated number of users in each bin, from the noisy numbers `noisy`; never negative.
 
         A bin is a range of numbers of groups (or rows) per user. `last` is the index of the last bin that is known to
-        have users. Later bins may have a few users that noise hides; their numbers are estimates of `estimate_tail`.
+        have users. Later bins may have a few users whom noise hides; the function `estimate_tail` estimates how many.
         """
         scale = float(self._noise.scale) / UNITS
         standing = np.maximum(noisy[: last + 1], 0.0)
@@ -226,9 +234,9 @@ class ContributionSearch:
         - `bound` is the chosen bound, in groups per user.
         - `last` is the index of the last bin that is known to have users.
 
-        The share takes the first groups of each user into account, up to the end of some bin. It is the largest end for
-        which the interval of the share is narrow. If there is none, it is the end of the bin after `last` (or after the
-        bin that ends at `bound`, if that is later).
+        In the share, a user with more groups than some number counts as having that number (`LeftOutShare.of_first`).
+        The number is the largest end of a bin for which the interval of the share is narrow. If there is none, it is
+        the end of the bin after `last`, or after the bin that ends at `bound`, whichever is later.
         """
         ends = self.ends
         nearest = min(max(last, ends.index(bound)) + 1, len(ends) - 1)
@@ -243,7 +251,7 @@ class ContributionSearch:
 
         A bin is a range of numbers of groups (or rows) per user. The search for a bound takes all later bins to have no
         users, except for a few that noise may hide. If noise alone could explain the number of every bin, the result is
-        the bin with the highest noisy number among the bins of few groups (or rows).
+        the bin with the highest noisy number among the bins of at most 8 groups (for rows, of at most `most` rows).
 
         - `noisy` has the noisy number of users in each bin.
         - `noise_at(bound)` is the error, in pairs or rows, that noise adds to the answer with that contribution bound.
@@ -264,9 +272,9 @@ class ContributionSearch:
     def _next_occupied(self, noisy: NDArray[np.float64], last: int, noise_at: Callable[[int], float]) -> int | None:
         """Return the index of a bin after the bin `last` whose number of users is too large to be noise alone, or None.
 
-        A bin is a range of numbers of groups (or rows) per user. Of several such bins the last is returned; None means
-        that there is none. A bin is also returned if only the sum of its noisy number and its neighbour's noisy number
-        is too large.
+        A bin is a range of numbers of groups (or rows) per user. If there are several such bins, the last is returned.
+        Sums of the noisy numbers of two neighbouring bins are tested too, because users may be divided between two
+        bins; then the bin with the larger number is returned.
 
         - `noisy` has the noisy number of users in each bin.
         - `noise_at(bound)` is the error that noise adds to the answer with that contribution bound. It matters because
@@ -286,12 +294,12 @@ class ContributionSearch:
         return None
 
     def _mistaken(self, distance: int, cheap: bool) -> Fraction:
-        """Return the probability with which the search may mistake a bin without users for a bin with users.
+        """Return the largest allowed probability that the search takes a bin without users for a bin with users.
 
         - `distance`: the bin comes this many bins after the last one known to have users. A mistake farther out does
           more harm, so its probability is smaller.
-        - `cheap` says that a bound at this bin adds little noise to the answer, so that a mistake does less harm. It is
-          ignored if groups, not rows, are counted.
+        - `cheap` says that the answer would have little noise even if the end of this bin were the contribution bound,
+          so that a mistake does less harm. It is ignored if groups, not rows, are counted.
         """
         if self.counted == MOST_GROUPS:
             return _MISTAKEN_NEIGHBOUR if distance == 1 else _MISTAKEN / len(self.ends)
@@ -336,11 +344,12 @@ class ContributionSearch:
 def _radii(scale: Fraction, chance: Fraction) -> tuple[float, float]:
     """Return (radius of the Laplace noise of one bin, radius of the summed noise of two bins), both in users.
 
-    Each of the two noises exceeds its radius, in absolute value, with probability at most `chance` / 2, so both
-    together err with probability at most `chance`. A noisy number of users above the radius shows that the bins have
-    users.
+    Each of the two noises exceeds its radius, in absolute value, with probability at most `chance` / 2. A noisy number
+    of users above the radius is taken to show that the bin, or the two bins, have users; if they have none, this is
+    wrong with probability at most `chance`.
 
-    `scale` is the noise scale of one bin, in units of 1 / `UNITS` users.
+    `scale` is the noise scale of one bin, in units of 1 / `UNITS` users. (Users are divided between bins in such
+    units.)
     """
     alone = LaplaceNoise(scale=scale).radius(1 - chance / 2)
     # Discrete noise is at most half a unit larger than continuous noise of the same scale.
@@ -350,11 +359,12 @@ def _radii(scale: Fraction, chance: Fraction) -> tuple[float, float]:
 
 @lru_cache(maxsize=1024)
 def _standing_radii(scale: Fraction, bins: int, chance: Fraction) -> tuple[float, tuple[float, ...]]:
-    """Return (radius for one bin, radii for sums), in users: thresholds above which a noisy number is not noise alone.
+    """Return (radius for one bin, radii for sums), in users: a noisy number above its radius shows that users exist.
 
     The i-th radius for sums is for the sum of bin i and all later bins, because users may be spread over many bins.
 
-    - `scale` is the Laplace noise scale of one bin, in units of 1 / `UNITS` users.
+    - `scale` is the Laplace noise scale of one bin, in units of 1 / `UNITS` users, the units in which users are divided
+      between bins.
     - `bins` is the number of bins.
     - `chance` bounds the probability that the noise of any bin, or any of these sums of noise, exceeds its radius.
     """
@@ -377,11 +387,11 @@ def row_search(scale: Fraction, most: int = MOST_ROWS) -> ContributionSearch:
 
 
 def divide_users(users: NDArray[np.int64], ends: tuple[int, ...]) -> NDArray[np.int64]:
-    """Return the number of users in each bin, in units of 1 / `UNITS` users.
+    """Return the number of users in each bin, in units of 1 / `UNITS` users, because users are divided between bins.
 
     A bin is a range of numbers of groups per user. `users[i]` is the number of users with i + 1 groups, and `ends` are
     the upper ends of the bins, in groups. A user whose number of groups lies between two ends is divided between the
-    two bins, with the larger part in the closer one.
+    two bins, so that the average of the ends, weighted by the parts, is the number of groups.
 
     >>> divide_users(np.array([0, 0, 3]), (1, 2, 4)).tolist()  # three users of 3 groups: half of each at 2, half at 4
     [0, 1536, 1536]
@@ -407,8 +417,8 @@ _APART = 1.02
 class LaplaceSums:
     """Several sums of independent Laplace noises; `exceeding` bounds the probability that each sum is large.
 
-    Row i of `scales` has the scales of the noises in the i-th sum, no two of them equal. `factors` has one factor for
-    each scale, so that P[|i-th sum| > t] is the sum of factor * exp(-t / scale) over row i.
+    Row i of `scales` has the scales of the noises in the i-th sum, no two of them equal. `factors` has the same shape:
+    P[|i-th sum| > t] is the sum over j of factors[i, j] * exp(-t / scales[i, j]).
     """
 
     scales: NDArray[np.float64]

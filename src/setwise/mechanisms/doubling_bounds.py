@@ -68,8 +68,9 @@ class ClippedShare:
 class FoundRange:
     """Clipping bounds `low` < `high` that a private search chose, and the noisy numbers from which it chose them.
 
-    The search counts users in 171 bins, numbered -85 to 85: intervals of values whose ends are powers of two. `noisy`
-    has the number of users whose value is in each bin, with Laplace noise of scale `scale`.
+    The search counts users in 171 bins, numbered -85 to 85: intervals of values whose ends are powers of two (negative
+    ones for the bins below 0), and one bin for zeros. `noisy` has the number of users whose value is in each bin, with
+    Laplace noise of scale `scale`.
     """
 
     low: Fraction
@@ -108,11 +109,12 @@ class FoundRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoublingBounds:
-    """A private search for clipping bounds: it adds noise to the numbers of values in 171 bins, numbered -85 to 85.
+    """A private search for clipping bounds, by noisy numbers of values in 171 bins, numbered -85 to 85.
 
     A bin is an interval of values whose ends are powers of two, and double from bin to bin. `scale` is the scale of the
     Laplace noise on the number of each bin. A user has at most one value, so the search is (1 / scale)-DP. The bounds
-    are the outer ends of the outermost bins that are taken to have values, unless `release` moves them further out.
+    are the outer ends of the outermost bins whose noisy numbers show that they have values; `release` may move them
+    further out. They are 0 and 1 if only zeros are found.
 
     >>> ends(-3), ends(0), ends(21)
     ((Fraction(-1, 131072), Fraction(-1, 262144)), (Fraction(0, 1), Fraction(0, 1)), (Fraction(1, 1), Fraction(2, 1)))
@@ -141,11 +143,11 @@ class DoublingBounds:
 
     @property
     def near_threshold(self) -> int:
-        """The number above which a bin about as far from bin 0 as the outermost bin is taken to have values.
+        """The lower threshold on the noisy number of values in a bin about as far from 0 as another bin with values.
 
-        A bin is an interval of values; bin 0 has the zeros. The outermost bin is the bin farthest from bin 0, on either
-        side, that `threshold` shows to have values. Other bins about as far from bin 0, on both sides, are likely to
-        have values too, so this threshold on their noisy numbers of values is lower than `threshold`.
+        A bin is an interval of values; bin 0 has the zeros. If `threshold` shows that some bin has values, bins about
+        as far from bin 0, on both sides of it, are likely to have values too. So such a bin is taken to have values if
+        its noisy number exceeds this threshold, which is lower than `threshold`.
         """
         # If the outermost bin is b or -b, these are the bins b - `_NEAR` + 1 to b, and their negatives.
         return self._noise.radius(1 - _MISTAKEN_NEAR / (2 * _NEAR))
@@ -176,8 +178,8 @@ class DoublingBounds:
 
         - `counts` has the exact number of values in each of the 171 bins.
         - `noise_at(bound)`, for a sum: the error that noise adds if `bound` is the larger absolute clipping bound.
-        - `noise_of_width`, for a mean: the error that noise adds to the sum per unit of the distance between the
-          bounds.
+        - `noise_of_width`, for a mean: the error that noise adds to the sum of the values, divided by the distance
+          between the two bounds; the noise is in proportion to this distance.
 
         Without `noise_at` and `noise_of_width`, the bounds are the outer ends of the outermost bins that are taken to
         have values. With one of the two, each bound is moved outwards to where this error plus the estimated clipped
@@ -208,8 +210,8 @@ class DoublingBounds:
     def _steps_outwards(self, noisy: NDArray[np.int64], outermost: int, noise_at: Callable[[float], float]) -> int:
         """Return by how many bins the clipping bound of a sum is moved away from 0, beyond the bin `outermost`.
 
-        Values beyond `outermost` may be hidden by noise. A wider bound clips fewer values, but needs more noise on the
-        sum; the result has the smallest sum of both errors.
+        Values beyond `outermost` may be hidden by noise. A bound further out clips fewer values, but needs more noise
+        on the sum; the result has the smallest sum of both errors.
 
         - `noisy` has the noisy numbers of users in the bins 0 to 85 of one sign; a bin is an interval of values.
         - `outermost` is the last of these bins that is taken to have values; if it is 0 or less, the result is 0.
@@ -257,9 +259,9 @@ class DoublingBounds:
     def _occupied_bins(self, noisy: NDArray[np.int64]) -> tuple[int, int]:
         """Return the indices, -85 to 85, of the first and the last bin that are taken to have values.
 
-        `noisy` has the noisy number of values in each bin. A bin is taken to have values if this number exceeds one of
-        the three thresholds of the search; if no bin does, the bin with the highest number is both the first and the
-        last.
+        `noisy` has the noisy number of values in each bin. A bin is taken to have values if this number exceeds
+        `threshold`, or a lower threshold (`near_threshold` or `neighbour_threshold`) near other bins with values. If no
+        bin exceeds `threshold`, the bin with the highest number is taken instead.
         """
         # Three steps. First, the bins above `threshold` are taken; if there are none, the bin with the highest number
         # is taken. Second, bins about as far from 0 as the outermost of these, on either side, are taken if they are
@@ -282,14 +284,14 @@ class DoublingBounds:
 def _widened(users: NDArray[np.float64], last: int, noise_of_width: float) -> int:
     """Return the index of the bin at whose upper end the values of a mean are clipped: `last`, or a bin above it.
 
-    A bin is an interval of values. A higher bound clips fewer values, but needs more noise. The returned bin has the
-    smallest sum of both errors.
+    A bin is an interval of values. A higher bound clips fewer values, but needs more noise on the sum of values. The
+    returned bin has the smallest sum of both errors.
 
     - `users` has the estimated number of users in each of the 171 bins; only the bins above `last` are read.
     - `last` is the index of the last bin that is taken to have values.
-    - `noise_of_width` is the error that each unit of a higher bound adds to the sum of values.
+    - `noise_of_width` is by how much the error from noise grows if the bound rises by 1.
 
-    For the lower bound, pass `users` in reverse order and the negative index.
+    For the lower clipping bound, callers mirror the bins at 0: they pass `users` in reverse order and minus the index.
     """
     # The returned bin minimises the sum of this error and the clipped part of the sum. The values of a bin are taken to
     # lie in its middle.

@@ -43,8 +43,9 @@ class Histogram:
     def ranked(self, most: int) -> "Histogram":
         """Return the histogram of the `most` labels with the highest positive counts, highest first.
 
-        Labels are group keys. Equal counts are ordered by label. If ties were ordered as an engine returned the rows,
-        adding one user could change more of the result than the counts of that user.
+        Labels are group keys. Equal counts are ordered by label. If equal counts were ordered as a database happens to
+        return them, adding one user could change more of the result than the counts of that user's groups, and noise
+        would not hide the user.
         """
         if self._is_ranked():
             return self if len(self) <= most else self.first(most)
@@ -60,7 +61,8 @@ class Histogram:
     def _is_ranked(self) -> bool:
         """Whether all counts are positive and in descending order, with equal counts in the order of their labels.
 
-        Engines return the highest counts in this order, and this check is quicker than sorting them again.
+        Database queries already return the highest counts in this order, and this check is quicker than sorting them
+        again.
         """
         counts = self.counts
         if len(counts) == 0 or counts[-1] <= 0:
@@ -85,7 +87,7 @@ class Histogram:
     def over(self, domain: Sequence[Label]) -> NDArray[np.int64]:
         """Return the counts of the labels in the public `domain`, in its order, as an array.
 
-        Labels of the domain without an entry get 0; labels that are not in the domain are ignored.
+        Labels of the domain that this histogram does not have get 0; labels that are not in the domain are ignored.
         """
         places = {label: place for place, label in enumerate(self.labels)}
         padded = np.append(self.counts, np.int64(0))

@@ -51,8 +51,8 @@ def lower_ends(
 
     - `noise` was added to each exact count.
     - `miss` is the largest probability with which an exact count is below its bound.
-    - `threshold`: only noisy counts above it were released (None: all were). The bounds stay valid although such counts
-      tend to have high noise.
+    - `threshold`: only noisy counts above it were released (None: all were). Released counts then tend to have positive
+      noise; the bounds are lowered to allow for that.
     - `least` is the smallest value that an exact count can have.
 
     Theorem: docs/intervals.md, Lemma 2.
@@ -75,8 +75,9 @@ def lower_ends(
     def passes(x: NDArray[np.int64], c: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return, for each noisy count in `x`, whether noise can explain it if the exact count is the entry of `c`.
 
-        Noise Z can if, given that the noisy count exceeds the threshold, it is often enough as large as x - c: P[Z >= x
-        - c | Z > threshold - c] > miss. `threshold` and `miss` are the arguments of `lower_ends`.
+        With Z the noise, it can if a count c that is released has a noisy count of x or more often enough: P[Z >= x - c
+        | Z > threshold - c] > miss. The variables `threshold` and `miss` of the function around it are the threshold on
+        noisy counts and the probability of a miss.
         """
         # Compare instead of subtracting logarithms: both tails are 0 if bounded noise cannot lift c over the threshold.
         released = noise.log_tail(threshold + 1 - c)

@@ -32,8 +32,8 @@ from setwise.records import set_fields
 class KnownLaplace:
     """Adds Laplace noise of scale per_item * scale to the count of every group of the public `domain`, zeros included.
 
-    A user changes at most `contributions` counts, each by at most `per_item`. One release costs one Laplace use of
-    epsilon 1/scale for each count that a user can change.
+    A user changes at most `contributions` counts, each by at most `per_item`. So one release costs as much as
+    `contributions` uses of Laplace noise, each of them (1/scale)-DP (fewer, if the domain has fewer groups).
 
     Theorem: the paper's Laplace histogram as separate pure DP steps (lem:peeling_lap); GhoshRoSu12 for the integers.
 
@@ -113,7 +113,7 @@ class KnownGaussian:
 
     @property
     def noise(self) -> RoundedGaussianNoise | SharedGaussianNoise:
-        """The Gaussian noise of all counts together. If that lowers the error, counts share a part of their noise."""
+        """The Gaussian noise of all counts together; if that lowers the error, counts have a part of it in common."""
         return gaussian_count_noise(len(self.domain), self.contributions, self.per_item, binary(self.sigma))
 
     def guarantees(self) -> tuple[Use, ...]:
@@ -164,9 +164,9 @@ LARGEST_PICK_EPSILON = Fraction(100)
 class Exponential:
     """The exponential mechanism: picks a candidate with probability proportional to exp(epsilon * score / score_range).
 
-    One pick has epsilon-bounded range. Between two neighbouring tables, the scores of some candidates change more than
-    others: `score_range` bounds the largest change of a score minus the smallest change of a score. If all scores
-    change in one direction and by at most s, it is s.
+    One pick has epsilon-bounded range. Adding or removing one user changes the scores of some candidates more than
+    those of others. `score_range` bounds the largest of these changes minus the smallest, which may be negative. If one
+    user changes all scores in one direction and by at most s, it is s.
 
     Theorem: DongDuRo19.
     """

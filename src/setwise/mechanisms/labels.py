@@ -82,8 +82,9 @@ def cell_of(label: Label, place: int) -> Cell:
 def shown_cell(label: Label, place: int) -> Cell | None:
     """Return the value that the group key `label` has in the group column with index `place`; None for SQL's NULL.
 
-    In labels, special values stand for NULL. For groups by several columns, `label` is a tuple with one value per
-    column. For groups by one column, `label` itself is the value.
+    Labels cannot be NULL; a special text (`NULL_TEXT`) or number (`NULL_INTEGER`) stands for it, and this function
+    translates it back. For groups by several columns, `label` is a tuple with one value per column. For groups by one
+    column, `label` itself is the value.
     """
     cell = cell_of(label, place)
     return None if cell in (NULL_TEXT, NULL_INTEGER) else cell

@@ -18,8 +18,8 @@ class NoisyRatio:
 
     - `reach` is the largest absolute value that the quotient of the exact numbers can have. Quotients of noisy numbers
       are limited to [-reach, reach].
-    - `explained(theta)` bounds, with the confidence of the interval, the absolute noise in (sum - theta * number),
-      where theta is the exact quotient. It is a convex function.
+    - `explained(theta)` is for a quotient theta of the exact numbers: with the confidence of the interval, |noisy sum -
+      theta * noisy number| is at most `explained(theta)`. It is a convex function.
     """
 
     # The interval consists of the theta in [-reach, reach] with |sum - theta * number| <= explained(theta). These theta
@@ -75,11 +75,11 @@ class NoisyRatio:
 
 
 def _explained_by_noise(reach: int, rows: int, noise: Counts, miss: Fraction) -> Callable[[float], float]:
-    """Return a function from a quotient theta to a bound on the absolute noise in (sum - theta * number of rows).
+    """Return a function that maps theta to a bound on the absolute value of noisy sum - theta * noisy number of rows.
 
-    The sum and the number of rows both have noise. The bound fails with probability at most `miss`. One user adds at
-    most `rows * reach` to the sum and at most `rows` to the number of rows. `noise` is the kind of noise on both, and
-    its scale for sensitivity 1.
+    theta is the quotient of the exact sum and the exact number, so only noise is left in this difference. The bound
+    fails with probability at most `miss`. One user adds at most `rows * reach` to the sum and at most `rows` to the
+    number of rows. `noise` is the kind of noise on both, and its scale for sensitivity 1.
     """
     match noise:
         case LaplaceCounts():  # each noise exceeds its radius with probability miss / 2

@@ -60,7 +60,7 @@ def positive_integer(name: str, value: object, largest: int = LARGEST_TAU) -> in
 def binary(exact: Fraction) -> Fraction:
     """Return the largest fraction at most `exact` that a float can represent.
 
-    Noise is drawn with parameters that floats can represent, because the accountant computes with floats and must price
-    exactly the noise that is drawn.
+    Noise is drawn with parameters that floats can represent, because privacy costs are computed with floats, and must
+    be the costs of exactly the noise that is drawn.
     """
     return Fraction(float_below(exact))

@@ -47,7 +47,8 @@ def rank_scores(cells: NDArray[np.int64], at: Fraction) -> NDArray[np.int64]:
     """Return the score of each cell of a grid: minus the cell's distance in rank from the wanted quantile.
 
     A cell stands for one possible result. `cells` has the number of values in each cell; n is their sum. `at` = a/b is
-    the share of the values below the quantile, so the quantile has the rank at * n. Scores are in units of 1/b values.
+    the share of the values below the quantile, so at * n values lie below it (its rank). Scores are multiplied by b, so
+    that they are whole numbers.
 
     >>> rank_scores(np.array([1, 1, 2, 5]), Fraction(1, 2)).tolist()
     [-7, -5, -1, 0]
@@ -59,20 +60,21 @@ def rank_scores(cells: NDArray[np.int64], at: Fraction) -> NDArray[np.int64]:
 
 
 def _distances(edges: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the score of each grid cell: minus the distance of the target rank from the ranks of the cell's values.
+    """Return the score of each grid cell: minus the distance of the wanted rank from the ranks of the cell's values.
 
-    `edges` are the ranks at the ends of the cells, in ascending order, each minus the target rank, so cell i has the
-    ranks from edges[i] to edges[i + 1]. The score is 0 for a cell whose ranks contain the target.
+    The rank of a value is the number of values below it. `edges` are the ranks at the ends of the cells, in ascending
+    order, each minus the wanted rank, so cell i has the ranks from edges[i] to edges[i + 1]. The score is 0 for a cell
+    whose ranks contain the wanted one.
     """
     return np.asarray(-np.maximum(0, np.maximum(edges[:-1], -edges[1:])))
 
 
 def score_range(at: Fraction) -> int:
-    """Return by how much more one user can raise one cell's score than another's, in units of 1/b values.
+    """Return a bound on how much more one user can raise one cell's score than another's.
 
     A score (see `rank_scores`) is minus a cell's distance in rank from the quantile with the share `at` = a/b of values
-    below it. If one value is added or removed, the largest change of a score minus the smallest is 2 max(a, b - a). The
-    noise of the exponential mechanism is in proportion to this number.
+    below it. Scores are multiplied by b. If one value is added or removed, the largest change of a score minus the
+    smallest is at most 2 max(a, b - a). The noise of the exponential mechanism is in proportion to this number.
 
     >>> score_range(Fraction(1, 2)), score_range(Fraction(9, 10))
     (2, 18)
@@ -90,10 +92,10 @@ class GridQuantiles:
 
     - `shares` has for each quantile the share of values below it, such as 1/2 for the median, in ascending order.
     - `cells` is the number of cells of the grid.
-    - `epsilon` is the bounded range of one level of picks. Several quantiles are picked level by level: first the
-      middle one, then the middle one of those below and of those above, and so on.
-    - `weight` is 1 if a user has one value. If a user may have several, the user divides `weight` units among cells,
-      and these units together count as one value.
+    - `epsilon`: several quantiles are picked level by level, first the middle one, then the middle one of those below
+      and of those above, and so on. All picks of a level together are epsilon-bounded-range.
+    - `weight` is 1 if a user has one value. A user who may have several values divides `weight` units among the cells
+      of these values, and all these units together count as one value.
 
     Theorem: DongDuRo19 for the exponential mechanism; KaplanScSt22 for halving; docs/statistics.md for the range of the
     scores and for the values that are divided.
@@ -186,11 +188,11 @@ class GridQuantiles:
         return (*before, cut // self._units, *self._pick_between(upper, middle + 1, last, randomness))
 
     def _share(self, first: int, middle: int, last: int) -> Fraction:
-        """Return the position of a quantile between two others, as a share of the values between the two.
+        """Return which share of the values between two quantiles should lie below a third quantile between the two.
 
-        The result is the share of these values that should lie below the quantile with the index `middle`. The two
-        others have the indices `first` - 1 and `last`; if one does not exist, the end of the grid takes its place. The
-        share is rounded to a small denominator, so that scores stay small whole numbers.
+        The third quantile has the index `middle`, and the two others have the indices `first` - 1 and `last`; if one
+        does not exist, the end of the grid takes its place. The share is rounded to a small denominator, so that scores
+        stay small whole numbers.
         """
         ends = (Fraction(0), *self.shares, Fraction(1))
         low, high = ends[first], ends[last + 1]
@@ -200,10 +202,11 @@ class GridQuantiles:
 
     @property
     def _units(self) -> int:
-        """Number of positions into which a grid cell is divided, so that a pick can cut the values within a cell.
+        """Number of positions into which a grid cell is divided, so that a pick of a quantile can lie within a cell.
 
-        Cuts are made at odd positions only. There are fewer positions if users divide a weight among several cells, so
-        that scores stay within 64 bits.
+        A picked position cuts the grid in two for later picks; only odd positions are picked, so that a cut is never at
+        the end of a cell. Scores grow with the number of positions and with the weight that a user divides, so there
+        are fewer positions if users divide a weight, because scores must fit into 64 bits.
         """
         return _UNITS if self.weight == 1 else _DIVIDED_UNITS
 
@@ -265,7 +268,7 @@ def sum_quantile(scales: Sequence[float], chance: float) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Slice:
-    """The part of a grid between the positions `low` and `high`, with its values.
+    """The part of a grid between the positions `low` and `high`, with the values that lie there.
 
     A grid cell stands for one possible result, and is `units` positions long, so that a slice can end within a cell.
 
@@ -342,8 +345,8 @@ class _Slice:
         """Return, for each grid position in `places`, the number of values below it minus the wanted rank.
 
         Only the values of this slice (a part of the grid) are counted, and the wanted rank is `share` times their
-        number. The results are whole numbers in units of 1 / (b * units) values, where share = a/b and a grid cell has
-        `units` positions.
+        number. The results are multiplied by b and by `units` to be whole numbers, where share = a/b and `units` is the
+        number of positions in a grid cell.
         """
         ends = self._below(np.array([self.low, self.high]))
         return np.asarray(share.denominator * (self._below(places) - ends[0]) - share.numerator * (ends[1] - ends[0]))

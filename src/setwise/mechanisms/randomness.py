@@ -28,7 +28,7 @@ class Randomness(Protocol):
 
 
 class SystemRandomness:
-    """The operating system's generator, read at every call.
+    """Random numbers from the operating system's generator, which is read at every call.
 
     Nothing is buffered between calls, so a forked child process never repeats the draws of its parent.
 

@@ -48,8 +48,8 @@ def mark_reasons(interval_note: str) -> str:
     """Return the sentences in `interval_note` that say why values are marked unreliable.
 
     `interval_note` is the text of an answer about its intervals. There are two such sentences: `UNRELIABLE`, because of
-    noise, and `UNCLEAR`, because it is not known how much is clipped. Texts that were stored before the reasons were
-    told apart contain neither sentence; the result is then `UNRELIABLE`.
+    noise, and `UNCLEAR`, because it is not known how much is clipped. Texts stored by older versions, which knew only
+    one reason, contain neither sentence; the result is then `UNRELIABLE`.
     """
     return " ".join(reason for reason in (UNRELIABLE, UNCLEAR) if reason in interval_note) or UNRELIABLE
 
@@ -71,7 +71,7 @@ def noise_may_dominate(value: float | None, interval: tuple[float, float] | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """How noisy counts decided which items are listed: the items with the highest noisy counts above a threshold.
+    """A record that the listed items were chosen by their noisy counts: the highest ones above a threshold.
 
     `candidates` is the number of noisy counts above `threshold`, or the number of all counts if `threshold` is None. If
     there are more candidates than listed items, only the items with the highest noisy counts were listed.
@@ -98,8 +98,8 @@ class Item:
     """One released group, with its count or with estimates of other statistics.
 
     - `noisy` is the exact count plus noise; it may be negative. To sum counts of several items, add up `noisy`.
-    - `count` is the number to show: `noisy`, or the least possible count if `noisy` is below it. If the order of the
-      groups was released before the counts, `count` is fitted to this order.
+    - `count` is the number to show: `noisy`, or the smallest exact count that a listed group can have (0 or 1) if
+      `noisy` is below it. If the order of the groups was released before the counts, `count` is fitted to this order.
     - `interval` is a confidence interval of the exact count.
     - `estimates` has one entry for each other statistic.
 
@@ -161,8 +161,8 @@ class Release:
         """The number of listed items divided by the number of candidates from which noisy counts chose them.
 
         It is 1 if noisy counts did not choose the items, or if no item is listed. Choosing the highest noisy counts
-        makes it more likely that an interval misses the exact count. So `intervals` allows each miss a probability that
-        is smaller by this factor.
+        makes it more likely that an interval misses the exact count. So `intervals` makes each interval wider: its
+        probability of a miss is multiplied by this share.
         """
         if self.selection is None or not self.items:
             return Fraction(1)
@@ -211,9 +211,11 @@ class ErrorEstimate:
     """The expected error of a release, in units of a count, computed from parameters before data is read.
 
     - `expected_error` is the mean absolute noise of a count.
-    - `radius` is the distance from a noisy count far above any threshold to the lower end of its interval.
+    - `radius` is the distance from a noisy count to the lower end of its interval. (Just above a threshold, intervals
+      extend further down.)
     - `detectable`: if the mechanism releases groups above a fixed threshold, the exact count that a group must have to
-      be released. Otherwise by how much a group's count must exceed its rivals' counts.
+      be released. Otherwise by how much a group's count must exceed the highest count that does not take part in the
+      release.
     - `shortfall`, for mechanisms that pick groups, bounds by how much a picked group's exact count is below the highest
       count not picked yet.
 

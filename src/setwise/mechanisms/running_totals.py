@@ -55,9 +55,9 @@ _CUTOFFS = (1, 2, 4)
 
 
 class Purpose(StrEnum):
-    """Which estimates of a series of counts get the smallest error: totals, single periods, or windows.
+    """What a series of counts is for: which estimates from it should have the smallest error.
 
-    A total sums all periods so far, and a window the last few periods.
+    The estimates are totals (sums of all periods so far), single periods, or windows (sums of the last few periods).
     """
 
     TOTALS = "totals"
@@ -70,10 +70,11 @@ class Purpose(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """The weights c[0], c[1], ... of the present and earlier periods in one release of a series of counts.
+    """The weights with which a release sums up a group's counts of the present and earlier periods.
 
-    c[k] is the weight of the count k periods ago. The weights are the coefficients of the power series (1 -
-    x)^-exponent, but 0 from the index `cutoff` on (None: all are used).
+    In each period of a series of counts, a weighted sum of the counts so far is released with noise. The count k
+    periods ago has the weight c[k], the coefficient of x^k in the power series of (1 - x)^-exponent. Weights from the
+    index `cutoff` on are 0 instead (None: all are used).
     """
 
     exponent: Fraction
@@ -107,8 +108,8 @@ def choose_shape(periods: int, purpose: Purpose, window: int | None = None, part
     """Return the weights (a `Shape`) with which releases sum up earlier periods, chosen for the smallest error.
 
     A release is a weighted sum of a group's counts of the present and earlier periods, plus noise. All weights are
-    compared at the same privacy cost. The error is the standard deviation of the last period's estimate, the largest of
-    all. The result is the best of a list of candidates.
+    compared at the same privacy cost. The error is the standard deviation of the estimate for the last period, which is
+    the largest of all periods. The result is the best of a list of candidates.
 
     - `periods` is the number of periods of the series.
     - `purpose` says which estimates should have the smallest error, such as totals or windows.
@@ -148,9 +149,10 @@ def wanted_window(periods: int, purpose: Purpose, window: int | None) -> int | N
 
 
 def _relative_error(coefficients: NDArray[np.float64], window: int | None, participations: int) -> float:
-    """Return the standard deviation of a series' last estimate, relative to one noisy count of the same privacy cost.
+    """Return the standard deviation of a series' last estimate, divided by that of one noisy count of the same cost.
 
-    An estimate is a weighted sum of releases, and a release a weighted sum of counts plus noise.
+    An estimate is a weighted sum of releases, and a release a weighted sum of counts plus noise. The one noisy count
+    costs as much privacy as the whole series.
 
     - `coefficients` are the weights of the present and earlier periods in a release.
     - `window` is the number of periods that the estimate sums; None for all.
@@ -192,7 +194,8 @@ def _window_row(row: NDArray[np.float64], window: int | None) -> NDArray[np.floa
 def rounded_coefficients(shape: Shape, periods: int, bits: int) -> tuple[int, ...]:
     """Return the weights of the present and earlier periods in a release, as whole numbers in units of 2^-bits.
 
-    `shape` defines the weights before rounding, and there are `periods` of them. They are not negative and do not rise.
+    `shape` gives the weights before rounding, latest period first, and there are `periods` of them. They are never
+    negative, and no weight is larger than the one before it.
 
     Ensures: the first weight is 2^bits, which stands for 1.
     """
@@ -445,9 +448,10 @@ _HALVINGS = 40
 def least_selected(
     estimates: NDArray[np.float64], thresholds: NDArray[np.float64], deviations: NDArray[np.float64], tail: float
 ) -> NDArray[np.float64]:
-    """Return lower confidence bounds on the totals of groups that are shown only if estimates exceed `thresholds`.
+    """Return lower confidence bounds on the exact totals of groups that are shown only above `thresholds`.
 
-    - `estimates` are the observed estimates of the totals.
+    - `estimates` are the noisy estimates of the totals. A group is shown if its estimate exceeds its entry of
+      `thresholds`, so estimates of shown groups tend to be too high, which the bounds allow for.
     - `deviations` are the standard deviations of the estimates.
     - `tail` is the probability of a miss: for a shown group whose exact total is at or below the bound, an estimate as
       high as the observed one has at most this probability.
@@ -482,10 +486,10 @@ def _estimating_row(coefficients: tuple[int, ...], bits: int) -> NDArray[np.floa
 
 @lru_cache(maxsize=128)
 def squared_sensitivity(coefficients: tuple[int, ...], participations: int = 1) -> int:
-    """Return the squared l2-sensitivity of one group's releases, if a user adds 1 in each of `participations` periods.
+    """Return the squared l2-sensitivity of all releases of one group, if a user adds 1 in `participations` periods.
 
     A release is a weighted sum of the counts of the present and earlier periods, plus noise. `coefficients` are these
-    weights in units of 2^-bits, so the result is in units of 4^-bits.
+    weights as whole numbers in units of 2^-bits, so the result is in units of 4^-bits.
 
     Theorem: docs/running-totals.md, Theorem 1.
     """
@@ -498,7 +502,7 @@ def squared_sensitivity(coefficients: tuple[int, ...], participations: int = 1) 
 
 
 def noise_units(coefficients: tuple[int, ...], sigma: float, contributions: int, participations: int) -> int:
-    """Return the smallest whole noise scale at which the releases of all periods cost one Gaussian use of `sigma`.
+    """Return the noise scale, a whole number, at which the releases of all periods cost one Gaussian use of `sigma`.
 
     It is `sigma` times the l2-sensitivity of all releases, rounded up, in units of 2^-bits.
 

@@ -19,7 +19,7 @@ from setwise.mechanisms.two_phase import Counts
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupTable:
-    """The exact numbers of every group: the private input of `GroupStatistics`, which is never released.
+    """The exact numbers of every group: the private input of `GroupStatistics`. They are never released.
 
     A measure is a column of whole numbers that users add to groups, for example the amounts of a sum. `users` has the
     number of users of each group. Each other field is a tuple with one mapping per measure, from group labels to exact
@@ -56,7 +56,8 @@ class GroupReading:
     - `found` is the release that found the groups; None if the groups were fixed before.
     - `confidence` is the probability with which an interval holds.
     - `picked` has the grid cells (possible results) picked for quantiles so far. Quantiles of the same values are
-      picked together; the key is the index, among all statistics, of the first quantile of these values.
+      picked together; the key is the index, among all statistics, of the first quantile of these values, and the entry
+      has for each group the cells of all these quantiles.
     """
 
     table: GroupTable
@@ -99,7 +100,7 @@ NoiseOfScale: TypeAlias = Callable[[Fraction], Counts]
 class StatisticRelease(ABC):
     """How one statistic is released for all groups: its noise, its cost for one group, and its estimates.
 
-    - `measures` is how many columns of the table of exact sums the statistic reads.
+    - `measures` is how many measures (columns of exact numbers in a `GroupTable`) the statistic reads.
     - `by_picks` is True if the statistic is released by picks of the exponential mechanism; otherwise noise is added to
       its sums.
     """
@@ -129,8 +130,8 @@ class StatisticRelease(ABC):
     def estimates(self, place: int, reading: GroupReading) -> list[Estimate]:
         """Draw noise and return the estimate of this statistic for every group in `reading`.
 
-        `place` is the index of this statistic among all. Estimates are in the whole units to which the engine has
-        rounded the values of users.
+        `place` is the index of this statistic among all. Mechanisms compute with whole numbers: the values of users
+        were rounded to multiples of some unit before, and estimates are numbers of this unit.
         """
 
     @abstractmethod
@@ -145,8 +146,8 @@ class StatisticRelease(ABC):
     def with_draws(self, counts: Counts | None, pick: Fraction | None) -> "StatisticRelease":
         """Return this statistic with the noise `counts` on its sums, or with exponential picks of epsilon `pick`.
 
-        The noise comes from uses that an account registered. A statistic needs only one of the two arguments; the other
-        is ignored.
+        Some accounts register in advance which noise may be used, such as Gaussian noise of sigma 20; the arguments are
+        such noise. A statistic needs only one of them; the other is ignored.
 
         Raises: `InvalidParameter` if the argument that the statistic needs is None.
         """
@@ -162,9 +163,9 @@ class StatisticRelease(ABC):
     def error(self, discovery: ErrorEstimate | None, confidence: Fraction) -> tuple[int | None, float | None]:
         """Return the expected error of this statistic: (radius of its interval, mean absolute error).
 
-        Both are in the whole units to which values are rounded, and None if not known. `discovery` is the expected
-        error of the release that finds the groups (None if no groups have to be found). `confidence` is the probability
-        with which an interval holds.
+        Both are numbers of the unit to which the values were rounded, and None if not known. `discovery` is the
+        expected error of the release that finds the groups (None if no groups have to be found). `confidence` is the
+        probability with which an interval holds.
         """
         del discovery, confidence
         return None, None
@@ -172,8 +173,9 @@ class StatisticRelease(ABC):
     def planning_error(self, scale: float, factor: float, discovery: ErrorEstimate | None) -> float:
         """Return the error of this statistic by which the planner compares kinds of noise; smaller is better.
 
-        `scale` is the noise scale, and `factor` the typical error of a number with noise of scale 1. `discovery` is the
-        expected error of the release that finds the groups (None if no groups have to be found).
+        `scale` is the noise scale, and `factor` the mean error of a number with noise of scale 1, which depends on the
+        kind of noise. `discovery` is the expected error of the release that finds the groups (None if no groups have to
+        be found).
         """
         # A factor that is the same for all kinds of noise may be left out.
         del discovery

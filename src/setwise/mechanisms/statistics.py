@@ -72,7 +72,7 @@ class NoisySums(StatisticRelease):
     def with_noise(self, noise_of_scale: NoiseOfScale, scale: Fraction) -> "StatisticRelease":
         """Return this statistic with noise on its sums that costs about as much privacy as one noisy sum.
 
-        `scale` is the noise scale of that one sum; if the statistic has several sums, their noise is larger.
+        `scale` is the noise scale of that one sum; several sums get noise wider by about the root of their number.
         `noise_of_scale` maps a noise scale to Laplace or Gaussian noise of that scale.
         """
         root = _ROOTS[len(self.reaches)]
@@ -104,7 +104,7 @@ _ROOTS = {1: 1.0, 2: 1.414, 3: 1.732}
 class NoisyTotal(NoisySums):
     """A noisy sum to which one user adds at most `reach` in absolute value (its sensitivity).
 
-    The noise has the kind of `noise`, and `reach` times its scale.
+    `noise` has the kind of noise and its scale for sensitivity 1; the sum gets noise of `reach` times that scale.
     """
 
     reach: int
@@ -209,7 +209,7 @@ class NoisyMean(NoisySums):
         """Return an upper bound on the distance from a mean to the ends of its interval, in the units of the mean.
 
         `number` is the noisy number of users or rows, and the interval holds with probability `confidence`. No sum is
-        needed, because the distance is computed for the largest possible mean.
+        needed, because the distance is largest for the largest possible mean, and is computed for that.
 
         Requires: `number` is positive.
         """
@@ -236,8 +236,8 @@ class NoisyVariance(NoisySums):
       number is `rows` times that scale, and the noise scale of each sum is `reach` * `rows` times that scale.
     - `rows` is the most rows of one user.
 
-    A group costs three uses of the noise mechanism. Like y, 2 y^2 - 1 lies between -1 and 1, so both sums have one
-    scale.
+    A group costs three uses of the noise mechanism. Like y, 2 y^2 - 1 lies between -1 and 1, so both sums have the same
+    sensitivity and the same noise.
 
     Theorem: docs/statistics.md, "Variances", for the sensitivities and the interval.
     """
@@ -372,7 +372,7 @@ class UsersFound(StatisticRelease):
 class OneQuantile(StatisticRelease):
     """One of several quantiles of the same values, which are all picked together.
 
-    - `quantiles` is the mechanism that picks all quantiles of these values.
+    - `quantiles` is the mechanism that picks all quantiles of these values together.
     - `number` is the index of this quantile among the quantiles of these values.
     - `leader` is the index, among all statistics of the query, of the first quantile of these values. That statistic is
       charged the cost of all quantiles of these values.
@@ -534,7 +534,7 @@ class GroupStatistics:
     def over(self, labels: Sequence[Label], users: Sequence[float | None] = ()) -> "GroupStatistics":
         """Return the mechanism that releases the same statistics of the groups `labels` alone, without finding groups.
 
-        `labels`, and noisy numbers of their `users`, must be public: fixed in advance, or released before.
+        `labels`, and `users` (a noisy number of users for each), must be public: fixed in advance, or released before.
         """
         return replace(self, discovery=None, domain=tuple(labels), users=tuple(users))
 

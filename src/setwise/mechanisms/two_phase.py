@@ -29,7 +29,8 @@ class OrderedLeastSquares:
     - `order` has the groups, highest count first, from an earlier release.
     - `contributions` is the most counts to which a user adds (None: any number).
     - `per_item` is the most that a user adds to a count.
-    - `sigma`: a release costs one Gaussian use of this parameter for each count that one user can change.
+    - `sigma` is the noise scale of a count divided by `per_item`. A release costs one Gaussian use of parameter `sigma`
+      for each count that one user can change; counts may share a part of their noise.
 
     Theorem: the paper's ordered least squares (algo:least_squares); docs/mechanisms.md, Theorem 1.
     """
@@ -69,8 +70,8 @@ class OrderedLeastSquares:
     def preview(self, confidence: Fraction = CONFIDENCE) -> ErrorEstimate:
         """Return the expected error of the counts before they are fitted to the public order, from parameters alone.
 
-        `confidence` is the probability with which the interval of a count holds. The fit can only bring the sequence of
-        counts closer to the true sequence in l2.
+        `confidence` is the probability with which the interval of a count holds. The fit never makes the sum of the
+        squared errors of all counts larger.
         """
         return ErrorEstimate.of(self.noise, confidence)
 
@@ -202,7 +203,7 @@ class TwoPhaseTopK:
 
     @property
     def noise(self) -> LaplaceNoise | RoundedGaussianNoise | SharedGaussianNoise:
-        """The noise distribution of the counts if `discovery` finds as many groups as it may release.
+        """The noise distribution of the counts, if the first phase picks the largest number of groups that it may.
 
         With Gaussian noise, counts may share a part of the noise, and how much they share depends on the number of
         groups found. Laplace noise does not depend on this number.

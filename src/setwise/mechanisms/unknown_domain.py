@@ -58,7 +58,8 @@ def exceedance(scale: Fraction, margin: int) -> Fraction:
 def difference_exceedance(scale: Fraction, margin: int) -> Fraction:
     """Return P[Z1 - Z2 > margin], rounded up, where Z1 and Z2 are independent discrete Laplace noises of `scale`.
 
-    A count exceeds a noisy threshold by mistake if this difference of noises is too large.
+    If the noise of a count is Z1 and that of a threshold Z2, a count that lies `margin` below the threshold exceeds it
+    with this probability.
 
     >>> float(difference_exceedance(Fraction(1), 0)) < 0.5
     True
@@ -83,8 +84,8 @@ def _exp(x: Fraction) -> tuple[Fraction, Fraction]:
 def fixed_margin(scale: Fraction, changeable: int, delta: Fraction) -> int:
     """Return the margin of a threshold without noise: the smallest m >= 0 with changeable * P[Z > m] <= delta.
 
-    The threshold must hide groups that only one of two neighbouring tables has. It is the largest count that such a
-    group can have, plus m.
+    A threshold on noisy counts must hide groups that only one of two neighbouring tables has. It is the largest exact
+    count that such a group can have, plus m.
 
     - Z is discrete Laplace noise of this `scale` on a count.
     - `changeable` is the largest number of groups to hide.
@@ -99,8 +100,8 @@ def fixed_margin(scale: Fraction, changeable: int, delta: Fraction) -> int:
 def noisy_margin(scale: Fraction, changeable: int, delta: Fraction) -> int:
     """Return the margin of a threshold with noise: the smallest m >= 0 with changeable * P[Z1 - Z2 > m] <= delta.
 
-    The threshold must hide groups that only one of two neighbouring tables has. Before its noise, it is the largest
-    count that such a group can have, plus m.
+    A threshold on noisy counts must hide groups that only one of two neighbouring tables has. Before its noise, it is
+    the largest exact count that such a group can have, plus m.
 
     - Z1 and Z2 are independent discrete Laplace noises of this `scale`: Z1 on a count, and Z2 on the threshold.
     - `changeable` is the largest number of groups to hide.
@@ -173,8 +174,9 @@ class UnknownLaplace:
     def margin(self) -> int:
         """The distance of the threshold above the largest exact count of a group that it must hide.
 
-        The distance is in units of a count. The threshold must hide groups that only one of two neighbouring tables can
-        show. With probability at least 1 - `delta`, none of the noisy counts of these groups exceeds the threshold.
+        The distance is in units of a count. The threshold must hide groups that can be released from only one of two
+        neighbouring tables. With probability at least 1 - `delta`, none of the noisy counts of these groups exceeds the
+        threshold.
         """
         # With a `limit` on the number of labels, both the count and the threshold have noise, so the distance bounds
         # the difference of two noises.
@@ -294,7 +296,7 @@ class TruncatedGaussian:
         return (Use(step, self.contributions),)
 
     def concentrated(self) -> Use:
-        """Return the cost of one release as a single use of delta-approximate zCDP, as the paper states it.
+        """Return the cost of one release as a single use of delta-approximate zCDP, as this package's paper states it.
 
         delta is the failure probability of the truncated noise. A zCDP filter (an account that adds up zCDP parameters)
         can charge this use.
@@ -325,7 +327,7 @@ SMALLEST_SHARE = 1e-300
 def gaussian_margin(sigma: Fraction, share: Fraction) -> int:
     """Return a whole number m >= 0 with P[Z > m] <= `share`, for rounded Gaussian noise Z of deviation `sigma`.
 
-    m serves as the distance of a threshold above counts that must stay hidden.
+    If a threshold is m above an exact count, the noisy count exceeds it with probability at most `share`.
     """
     # Z = round(X) > m means X >= m + 1/2. So m + 1/2 must be at least sigma times the upper quantile of the standard
     # normal at `share`. For safety the share is rounded down and sigma up, and a factor covers the rounding error of
@@ -546,7 +548,7 @@ _WithCounts: TypeAlias = UnknownLaplace | TruncatedGaussian | UnknownGaussian
 def _check(mechanism: _WithCounts, spread: str) -> None:
     """Check the parameters of `mechanism`, and replace its delta and its noise scale by exact fractions.
 
-    `spread` is the name of the field that holds the noise scale.
+    `spread` is the name of the mechanism's field with the noise scale: "scale" or "sigma".
 
     Raises: `InvalidParameter` for a value out of range.
     """

@@ -87,8 +87,8 @@ _ROOT = Fraction(14143, 10000)
 def user_weight(groups: int) -> int:
     """Return the weight that a user with `groups` groups gives to each of these groups in a round, in units of 2^-20.
 
-    It is floor(2^20 / sqrt(groups)), so that a user's weights have l2 norm at most 1. A group is found if its noisy sum
-    of weights exceeds a threshold.
+    A round searches private groups: a group is found if the noisy sum of the weights that users give to it exceeds a
+    threshold. The weight is floor(2^20 / sqrt(groups)), so that all weights of a user have l2 norm at most 1.
 
     >>> user_weight(1), user_weight(2), user_weight(4)
     (1048576, 741455, 524288)
@@ -100,18 +100,18 @@ def user_weight(groups: int) -> int:
 def user_share(groups: int) -> int:
     """Return what a user with `groups` groups adds once per group to a sum that counts users: floor(2^14 / groups).
 
-    So the user adds about 2^14 in total, and the sum is about 2^14 times the number of users. A survey releases the sum
-    with noise before private groups are searched.
+    So the user adds about 2^14 in total, and the sum is about 2^14 times the number of users. The sum is released with
+    noise, in a step called the survey, before private groups are searched.
     """
     return USER_UNIT // positive_integer("groups", groups)
 
 
 def user_root(groups: int) -> int:
-    """Return what a user with `groups` groups adds once per group to a survey's sum: floor(2^14 / sqrt(groups)).
+    """Return what a user with `groups` groups adds once per group to a sum: floor(2^14 / sqrt(groups)).
 
-    A survey estimates users' average number of groups before private groups are searched. Its sum is released with
-    noise. The user adds about 2^14 sqrt(groups) in total; with the square root, a user of many groups changes the sum
-    less.
+    The sum is released with noise, in a step called the survey, to estimate how many groups users have before private
+    groups are searched. The user adds about 2^14 sqrt(groups) in total. Without the square root, a user of many groups
+    would change the sum more, so that it would need more noise.
     """
     # The units are coarser than those of weights, because the noise of the survey is wider and noise can be drawn only
     # up to a largest width.
@@ -124,11 +124,11 @@ _MOST_ROOTS = math.isqrt(USER_UNIT**2 * MOST_GROUPS) + 1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupWeights:
-    """The exact sums of one round of the search for groups: private input of `WeightedRounds`, which is never released.
+    """The exact sums of one round of the search for groups, as private input of `WeightedRounds`; never released.
 
     - `weights` has for each group the sum of the weights (`user_weight`) that its users give to it.
     - `roots` and `shares` are sums of `user_root` and of `user_share` over all pairs of a user and a group. From them,
-      a survey before the first round estimates the number of users, and of groups per user.
+      before the first round, the numbers of users and of groups per user are estimated with noise (the survey).
     """
 
     weights: Histogram
@@ -147,8 +147,10 @@ class Discovery:
     - `group_users` is for each group the estimated number of its users, from its noisy sum of weights.
     - `uses` is how many Gaussian uses each round spent; three are planned for all rounds together.
     - `users` is the survey's noisy number of users; None before the survey.
-    - `groups_per_user` is the survey's estimate of the average number of groups of a user; None before the survey.
-    - `part` is the fraction of the planned cost, as mu squared, that the rounds spend; what is left pays for counting.
+    - `groups_per_user` is the survey's estimate of how many groups users have: the square of the average of the square
+      root of a user's number of groups. None before the survey.
+    - `part` is the fraction of their planned cost (as mu squared, which is 1 / sigma^2 for a Gaussian use) that the
+      rounds spend; what is left pays for counting the groups.
     - `freed` is the estimated share of all users' weight that lay on the groups which the last round found. In the next
       round, users give this weight to their other groups.
     """
@@ -171,17 +173,18 @@ class Discovery:
 
     @property
     def found_per_user(self) -> float:
-        """The estimated number of found groups that a user has, on average over all users.
+        """The estimated average number of groups of a user that have been found, over all users.
 
         It is 0 as long as the number of users is unknown, that is, before the first round.
         """
         return sum(self.group_users) / self.users if self.users else 0.0
 
     def counted_users(self, contributions: int | None) -> tuple[float | None, ...]:
-        """Return for each found group about how many of its users count in it, from released numbers alone.
+        """Return for each found group about how many users count in it, if each user counts in few groups only.
 
-        `contributions` is the largest number of found groups in which a user counts; if the user has more, they are
-        chosen at random. None means all groups. An entry of the result is None if no number is known.
+        The numbers are computed from released numbers alone. `contributions` is the limit: the largest number of found
+        groups in which a user counts; if the user has more, they are chosen at random. None means all groups. An entry
+        of the result is None if no number is known.
         """
         if len(self.group_users) != len(self.labels):
             return (None,) * len(self.labels)
@@ -200,9 +203,9 @@ class WeightedRounds:
       Gaussian use of this parameter, that is, a mu squared of 1 / sigma^2.
     - `delta` bounds the probability that a group of one user alone is shown.
     - `contributions` is the largest number of groups in which one user counts in the statistics that follow.
-    - `finding` is the planned cost of the rounds as a share of the whole cost (mu squared) of rounds and later counts.
-      The rounds may leave a part of their cost to the counts. None means that no counts follow, so the rounds spend
-      all.
+    - `finding`: noisy counts of the groups may follow the rounds. This is the planned cost of the rounds as a share of
+      the whole cost (mu squared) of rounds and counts; the rounds may spend less and leave the rest to the counts. None
+      means that no counts follow.
 
     Theorem: docs/discovery.md, Theorem 1.
     Ensures: Gaussian uses with the sum of 1 / sigma^2 that `guarantees` states, and outright failures of `delta`.
@@ -237,10 +240,10 @@ class WeightedRounds:
 
     @property
     def survey_sigma(self) -> Fraction:
-        """The parameter sigma of the Gaussian use that the survey costs.
+        """The parameter sigma of the Gaussian use that the survey before the first round costs.
 
-        The survey releases noisy sums that estimate the number of users, before the first round of the search for
-        groups. The parameter is the noise scale divided by the l2 norm of what one user adds to the survey's sums.
+        The survey releases two noisy sums, which estimate the number of users and of their groups. The parameter is the
+        noise scale divided by the l2 norm of what one user adds to the survey's sums.
         """
         return float_root_above(self.sigma**2 / _SURVEY)
 
@@ -263,9 +266,10 @@ class WeightedRounds:
         return self.sigmas if part == 1 else tuple(float_root_above(sigma * sigma / part) for sigma in self.sigmas)
 
     def unspent(self, part: Fraction) -> Fraction:
-        """Return the privacy cost, as mu squared, that the rounds do not spend and leave to the counting of groups.
+        """Return the part of the planned privacy cost that the rounds do not spend and leave to the counting of groups.
 
-        `part` is the fraction of the planned mu squared that the rounds spend.
+        The cost of a Gaussian use is its mu squared, 1 / sigma^2. `part` is the fraction of the planned mu squared that
+        the rounds spend.
         """
         # The result is the sum of 1 / sigma^2 over the planned `sigmas`, minus the same sum over the larger sigmas of
         # `sigmas_for(part)`.
@@ -362,8 +366,8 @@ class WeightedRounds:
         """Return the fraction, from 0 to 1, of the rounds' planned cost (as mu squared) that the rounds spend.
 
         The counts that follow the rounds get the remaining cost. `state` has the noisy number of users, and of groups
-        per user, that the survey before the first round released: the fewer groups users have on average, the less the
-        rounds spend.
+        per user, that the survey before the first round released: the fewer groups users have, the less the rounds
+        spend, because each group then gets more of a user's weight.
         """
         # The fraction is 1 if no counts follow, or if there are so few users that the survey's noise hides their
         # number.
@@ -384,10 +388,10 @@ class WeightedRounds:
     def kept_contributions(self, state: Discovery) -> int:
         """Return the contribution bound, in groups per user, with which the groups that were found are counted.
 
-        It is `contributions` or, if smaller, about twice a user's average number of groups, because a smaller bound
-        needs less noise. The noisy average is in `state`, from a survey before the first round; three standard
-        deviations of its noise are added. Without a survey, or if its noise hides the number of users, the result is
-        `contributions`.
+        It is `contributions` or, if smaller, about twice the usual number of groups of a user, because a smaller bound
+        needs less noise. That number is in the field `groups_per_user` of `state`, from a noisy survey before the first
+        round; three standard deviations of its noise are added. Without a survey, or if its noise hides the number of
+        users, the result is `contributions`.
         """
         # Only released numbers are read.
         if state.users is None or state.groups_per_user is None or (doubt := self._doubt(state)) >= _MOST_DOUBT:
@@ -407,9 +411,10 @@ class WeightedRounds:
     def _uses_of_next_round(self, state: Discovery) -> int:
         """Return how many of the remaining Gaussian uses the next round of the search spends: one use, or all of them.
 
-        It spends one if a further round would pay off. That is so if much of the users' weight lies on the groups that
-        the last round found (before the first round: on the groups that it can find), because users then give this
-        weight to other groups. The released numbers in `state` decide.
+        It spends one if a further round is expected to find many more groups. That is so if much of the users' weight
+        lies on the groups that the last round found (before the first round: on groups that it is likely to find),
+        because users then give this weight to their other groups. This is estimated from the released numbers in
+        `state`.
         """
         # A further round pays off only if the groups found so far have much of the users' weight, which users then give
         # to their other groups.

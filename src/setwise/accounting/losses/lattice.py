@@ -464,7 +464,7 @@ class Atoms:
         return int(self.mass.size)
 
     def times(self, other: "Atoms") -> "Atoms":
-        """Return the distribution of the sum of this loss and the independent loss `other`."""
+        """Return the distribution of the sum of two independent losses, with this distribution and with `other`."""
         return Atoms(
             (self.loss[:, None] + other.loss[None, :]).ravel(),
             (self.mass[:, None] * other.mass[None, :]).ravel(),

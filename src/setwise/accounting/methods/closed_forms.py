@@ -308,7 +308,7 @@ class ThreeMechanisms:
         return self._q(t) ** 2 * -math.expm1(-self.epsilon)
 
     def x(self, t: float, g: float) -> float:
-        """Return the term x(t) of lem:xyz in the paper; delta of three mechanisms is a sum of two of its terms x, y, z.
+        """Return x(t) of lem:xyz in the paper; delta of three mechanisms is made up of the terms x, y and z.
 
         x is the term for outcomes in which the privacy loss of the DP mechanism is epsilon, if t <= g <= t + epsilon;
         `y` replaces it for t >= g. `g` is the overall epsilon, and `t` the larger loss of the bounded-range mechanism
@@ -319,7 +319,7 @@ class ThreeMechanisms:
         return self._keep * (q * self._one_left((g - t) / 2) + (1 - q) * self._one_left((g + e - t) / 2))
 
     def y(self, t: float, g: float) -> float:
-        """Return the term y(t) of lem:xyz in the paper; delta of three mechanisms is a sum of two of its terms x, y, z.
+        """Return y(t) of lem:xyz in the paper; delta of three mechanisms is made up of the terms x, y and z.
 
         y is the term for outcomes in which the privacy loss of the DP mechanism is epsilon, if t >= g; `x` replaces it
         for t <= g. `g` is the overall epsilon, and `t` the larger loss of the bounded-range mechanism that is used
@@ -330,7 +330,7 @@ class ThreeMechanisms:
         return self._keep * (q * -math.expm1(g - e - t) + (1 - q) * self._one_left((g + e - t) / 2))
 
     def z(self, t: float, g: float) -> float:
-        """Return the term z(t) of lem:xyz in the paper; delta of three mechanisms is a sum of two of its terms x, y, z.
+        """Return z(t) of lem:xyz in the paper; delta of three mechanisms is made up of the terms x, y and z.
 
         z is the term for outcomes in which the privacy loss of the DP mechanism is -epsilon. It is added only if t >=
         g, because for smaller t these outcomes do not add to delta. `g` is the overall epsilon, and `t` the larger loss
