@@ -164,10 +164,11 @@ def _crossing(height: Callable[[float], float], bad: float, good: float) -> floa
 
 
 def _boundary(target: _Target, worst: float, best: float, name: str) -> float:
-    """Return about the last value of a plan's free parameter (noise or epsilon) that is certified to meet `target`.
+    """Return a value of a plan's free parameter (noise or epsilon) that meets `target` with hardly anything to spare.
 
-    It lies between `worst`, the value with the largest delta (least noise or largest epsilon), and `best`, the value
-    with the smallest. `name` is the name of the parameter for the error message.
+    The value is certified to meet the target, a limit on delta. It lies between `worst`, the value with the largest
+    delta (least noise or largest epsilon), and `best`, the value with the smallest. `name` is the name of the parameter
+    for the error message.
 
     Raises: `Unattainable` if even `best` does not meet the target.
     """

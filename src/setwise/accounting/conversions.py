@@ -96,9 +96,9 @@ def gaussian_to_approx(guarantee: Gaussian, delta: float) -> ApproxDP:
 def zero_concentrated_to_approx_by_paper(guarantee: ZeroConcentratedDP, delta: float) -> ApproxDP:
     """Return the (epsilon, d)-DP guarantee that a simple formula derives from the (xi, rho)-zCDP `guarantee`.
 
-    The formula is that of the figures in the paper that this package implements; `zero_concentrated_to_approx` gives a
-    smaller epsilon. Here epsilon is xi + rho + 2 sqrt(rho log(1/delta)), and d is `delta` plus the probability that the
-    guarantee fails outright (reveals everything).
+    The formula is that of the figures in the paper that this package implements; `zero_concentrated_to_approx` never
+    gives a larger epsilon. Here epsilon is xi + rho + 2 sqrt(rho log(1/delta)), and d is `delta` plus the probability
+    that the guarantee fails outright (reveals everything).
 
     Theorem: BunSt16; the paper's lem:zCDPgenbound with one mechanism.
     """

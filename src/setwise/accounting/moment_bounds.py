@@ -29,10 +29,11 @@ _CLASSES = "docs/optimal-composition.md, classes beside linear mechanisms"
 
 
 def moment_bounds(kinds: ClassifiedUses) -> Iterator[Bound]:
-    """Yield bounds on the delta and epsilon of the uses in `kinds` that need only sums of one number per use.
+    """Yield bounds on the delta and epsilon of the uses in `kinds` that are computed from a few sums over the uses.
 
-    The number is the mean or the variance of the privacy loss, a zCDP parameter or the largest loss. So the bounds hold
-    for any adaptive order. Some bounds compose a part of the uses exactly, and use sums for the other uses only.
+    What is summed are means and variances of the privacy loss, zCDP parameters or largest losses, one number for each
+    use. So the bounds hold for any adaptive order. Some bounds compose a part of the uses exactly, and use sums for the
+    other uses only.
     """
     uses = kinds.uses
     from setwise.accounting.methods.moments import subgaussian_sum, zero_concentrated_sum

@@ -182,7 +182,7 @@ class ContributionSearch:
         A pair is a user and one of the user's groups.
 
         - `users[i]`, which is exact and private, is the number of users with i + 1 groups.
-        - `noise_at(bound)` is the error, in pairs, that noise adds to the answer to the user's question with that
+        - `noise_at(bound)` is the error, in pairs, that noise adds to the answer to the analyst's question with that
           bound: a larger bound needs more noise.
 
         The chosen bound minimises this error plus the estimated number of pairs left out.
@@ -203,7 +203,7 @@ class ContributionSearch:
         A pair is a user and one of the user's groups.
 
         - `noisy` has the noisy number of users in each bin, that is, in each range of numbers of groups per user.
-        - `noise_at(bound)` is the error, in pairs, that noise adds to the answer to the user's question with that
+        - `noise_at(bound)` is the error, in pairs, that noise adds to the answer to the analyst's question with that
           bound: a larger bound needs more noise.
 
         The chosen bound minimises this error plus the estimated number of pairs left out.

@@ -75,9 +75,9 @@ def lower_ends(
     def passes(x: NDArray[np.int64], c: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return, for each noisy count in `x`, whether noise can explain it if the exact count is the entry of `c`.
 
-        With Z the noise, it can if a count c that is released has a noisy count of x or more often enough: P[Z >= x - c
-        | Z > threshold - c] > miss. The variables `threshold` and `miss` of the function around it are the threshold on
-        noisy counts and the probability of a miss.
+        It can if a noisy count of x or more is not too rare among released noisy counts of an exact count c. With Z the
+        noise, this is P[Z >= x - c | Z > threshold - c] > miss. The variables `threshold` and `miss` of the function
+        around it are the threshold on noisy counts and the probability of a miss.
         """
         # Compare instead of subtracting logarithms: both tails are 0 if bounded noise cannot lift c over the threshold.
         released = noise.log_tail(threshold + 1 - c)

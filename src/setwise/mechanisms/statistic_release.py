@@ -173,9 +173,9 @@ class StatisticRelease(ABC):
     def planning_error(self, scale: float, factor: float, discovery: ErrorEstimate | None) -> float:
         """Return the error of this statistic by which the planner compares kinds of noise; smaller is better.
 
-        `scale` is the noise scale, and `factor` the mean error of a number with noise of scale 1, which depends on the
-        kind of noise. `discovery` is the expected error of the release that finds the groups (None if no groups have to
-        be found).
+        `scale` is the noise scale, and `factor` a typical error (between the mean error and half the width of an
+        interval) of noise of scale 1, which depends on the kind of noise. `discovery` is the expected error of the
+        release that finds the groups (None if no groups have to be found).
         """
         # A factor that is the same for all kinds of noise may be left out.
         del discovery

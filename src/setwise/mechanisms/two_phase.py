@@ -29,8 +29,8 @@ class OrderedLeastSquares:
     - `order` has the groups, highest count first, from an earlier release.
     - `contributions` is the most counts to which a user adds (None: any number).
     - `per_item` is the most that a user adds to a count.
-    - `sigma` is the noise scale of a count divided by `per_item`. A release costs one Gaussian use of parameter `sigma`
-      for each count that one user can change; counts may share a part of their noise.
+    - `sigma`: the noise on a count has standard deviation at most per_item * sigma. A release costs one Gaussian use of
+      parameter `sigma` for each count that one user can change.
 
     Theorem: the paper's ordered least squares (algo:least_squares); docs/mechanisms.md, Theorem 1.
     """

@@ -335,8 +335,9 @@ def largest_gain(draws: DrawOrders, tilt: float) -> float:
 def draw_gain(epsilon: float, tilt: float) -> float:
     """Return the largest log E[exp(tilt L)] that the privacy loss L of an epsilon-bounded-range mechanism can have.
 
-    The number says how much delta one use costs: if the delta of later mechanisms falls with the overall epsilon x like
-    exp(-`tilt` x), one epsilon-bounded-range use before them multiplies delta by at most the exponential of the result.
+    The number says how much one use raises delta: if the delta of later mechanisms falls with the overall epsilon x
+    like exp(-`tilt` x), one epsilon-bounded-range use before them multiplies delta by at most the exponential of the
+    result.
     """
     t = worst_t(epsilon, tilt)
     keep = math.expm1(t - epsilon) / math.expm1(-epsilon)
@@ -344,11 +345,11 @@ def draw_gain(epsilon: float, tilt: float) -> float:
 
 
 def grid_step(epsilons: Sequence[float], cells: int) -> float:
-    """Return the distance of neighbouring points of a grid of epsilons, about the smallest of `epsilons` over `cells`.
+    """Return the step of a grid of epsilons: about the smallest of `epsilons` divided by `cells`, or less.
 
-    The result is at most slightly larger than this quotient. If possible, all `epsilons` are multiples of it, so that
-    mechanisms with these parameters can be computed on the grid without rounding. Otherwise it is chosen so that
-    rounding each of them up to a multiple changes it little.
+    If possible, all `epsilons` are multiples of the step, so that mechanisms with these parameters can be computed on
+    the grid without rounding. Otherwise the step is chosen so that rounding each of them up to a multiple changes it
+    little.
     """
     # The step may be up to `CONFIG.finer` times smaller than the quotient. Rounding errors must not understate an
     # epsilon that is a multiple of the step. So the step is raised by a few units of rounding, until the computed

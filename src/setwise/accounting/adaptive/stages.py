@@ -217,8 +217,8 @@ def _few(band: Band, variance: float, support: float) -> int:
 def average_over_losses(stage: LinearStage, after: TailProfile, band: Band, tilt: float) -> TailProfile:
     """Return the privacy profile of the mechanisms of `stage` followed by those of `after`.
 
-    A privacy profile is delta as a function of epsilon, on a grid of epsilons. At each grid point x the result is E[f(x
-    - L)].
+    A privacy profile is delta as a function of epsilon, on a grid of epsilons. The result has the value E[f(x - L)] at
+    each grid point x, with f and L as follows.
 
     - `stage` has mechanisms with fixed dominating pairs; L is their privacy loss.
     - `after` has f, the profile of the other mechanisms.

@@ -309,11 +309,11 @@ class LatticeSum:
         return math.sqrt(6.0 * self.tolerance * self._variance / between) if between else math.inf
 
     def _units(self) -> list[float]:
-        """Return the distinct units of those uses whose losses should be rounded as little as possible, ascending.
+        """Return the distinct units of the uses whose loss atoms should be lattice points, in ascending order.
 
-        An atom is a loss of positive probability. The unit of a use is a number of which all its atoms are multiples.
-        If the step of the lattice (the equally spaced losses to which losses are rounded) divides the unit, all atoms
-        of the use are lattice points, and need no rounding.
+        Losses are rounded to a lattice, a set of equally spaced losses. An atom is a loss of positive probability, and
+        the unit of a use is a number of which all its atoms are multiples. If the step of the lattice divides the unit,
+        all atoms of the use are lattice points, and need no rounding.
         """
         largest = self._largest_step()
         return sorted({loss_unit(noise) for noise, _ in self.uses if on_lattice(noise, largest)})

@@ -52,9 +52,9 @@ class SubgaussianSum:
     def paper_epsilon(self, delta: float) -> float:
         """Return mean + sqrt(2 variance log(1/delta)), the epsilon of the paper's formula eq:setWiseCompEps.
 
-        The formula is for comparison with the paper that this package implements; `delta` is tighter. The mean is the
-        sum of the mean losses, and the variance the sum of the squared subgaussian parameters. The probability of
-        outright failure (that everything may be revealed) is not included.
+        The formula is for comparison with the paper that this package implements. The mean is the sum of the mean
+        losses, and the variance the sum of the squared subgaussian parameters. The probability of outright failure
+        (that everything may be revealed) is not included.
         """
         return self.mean + math.sqrt(-2.0 * self.variance * math.log(delta))
 

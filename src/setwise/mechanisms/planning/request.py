@@ -118,8 +118,8 @@ class Total:
     - `delta` may be 0 over a known domain, if the mechanism needs no delta.
     - `counts` is the noise on released counts; BEST lets the planner choose it.
     - `mechanism` forces one mechanism; None lets the planner choose it.
-    - `from_accuracy` says that the user did not name epsilon, but a wanted accuracy of counts from which it was
-      derived. Counting then gets a larger share of the budget.
+    - `from_accuracy` says that the analyst did not name epsilon, but a wanted accuracy of counts, from which epsilon
+      was derived. Counting then gets a larger share of the budget.
     """
 
     epsilon: Fraction
