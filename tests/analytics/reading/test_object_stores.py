@@ -200,7 +200,11 @@ class IcebergLake:
             "here",
             uri=f"sqlite:///{folder}/catalog.db",
             warehouse=bucket.address("lake"),
-            **{"s3.endpoint": bucket.endpoint, "py-io-impl": "pyiceberg.io.pyarrow.PyArrowFileIO"},
+            **{
+                "s3.endpoint": bucket.endpoint,
+                "s3.region": "us-east-1",  # otherwise it asks the network for the bucket's region, for six seconds
+                "py-io-impl": "pyiceberg.io.pyarrow.PyArrowFileIO",
+            },
         )
         catalog.create_namespace("lake")
         self._table = catalog.create_table("lake.events", schema=ROWS.schema, location=self.address)
