@@ -36,6 +36,9 @@ SCALES = [3.0, 4.0, 5.0, 7.0, 9.0, 11.0, 13.0, 17.0, 23.0, 31.0]
 DAYS = [round(20.0 + 0.1 * i, 1) for i in range(365)]
 EIGHT = [round(0.1 * 1.15**i, 4) for i in range(8)]
 IN_ORDER = ("gaussian:17.6x100", "bounded-range:0.0452x1", "bounded-range:0.569x300", "gaussian:24")
+LARGE = ("bounded-range:3x1000", "bounded-range:2.1x1000", "bounded-range:1.3x1000")
+TWELVE = [round(0.1 * 1.15**i, 4) for i in range(12)]
+APART = ("bounded-range:0.0395x35", "bounded-range:0.0155x19", "bounded-range:0.0744x685", "bounded-range:0.02x3")
 SIGMAS = [10.0, 12.0, 15.0, 20.0, 30.0, 45.0, 60.0, 80.0, 100.0, 150.0]
 
 WORKLOADS = (
@@ -90,6 +93,9 @@ WORKLOADS = (
     ),
     Workload("a batch of eight sizes", several("bounded-range", EIGHT, 5), interaction="batch"),
     Workload("small and large picks between counts", IN_ORDER, 1e-10, "ordered"),
+    Workload("a batch of thousands of large picks", LARGE, interaction="batch"),
+    Workload("a batch of twelve sizes", several("bounded-range", TWELVE, 20), interaction="batch"),
+    Workload("four sizes that share no grid, in order", APART, 4e-8, "ordered"),
 )
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from setwise import compose
 from setwise.accounting import bounds
-from setwise.accounting.adaptive import refinement
+from setwise.accounting.adaptive import dynamic_program, refinement
 from setwise.accounting.adaptive.operator import BoundedRangeStep
 from setwise.accounting.adaptive.optimum import Optimum
 from setwise.accounting.adaptive.profiles import nothing_to_come
@@ -142,3 +142,35 @@ def test_the_batch_of_many_uses_is_evaluated_only_next_to_its_epsilon(monkeypatc
     found = compose(["bounded-range:0.31x2000"], "batch").epsilon(1e-6)
     assert found.width <= 1e-9 * found.upper
     assert min(epsilon for epsilon in asked if epsilon > 0.0) >= 0.9 * found.upper
+
+
+@pytest.mark.parametrize("interaction", ["batch", "ordered"])
+def test_a_grid_for_large_ranges_is_long_enough_at_once(interaction, monkeypatch):
+    """A first grid that ends below the answer is wasted, and the next one took ten seconds."""
+    trials = []
+    solve = Optimum._solve_on_grid
+
+    def recorded(self, about, tilt, trial, begin=0.0):
+        trials.append(trial)
+        return solve(self, about, tilt, trial, begin)
+
+    monkeypatch.setattr(Optimum, "_solve_on_grid", recorded)
+    bound = compose(["bounded-range:3x200", "bounded-range:2.1x200", "bounded-range:1.3x200"], interaction).epsilon(
+        1e-6
+    )
+    assert bound.width <= 2e-3 * bound.upper
+    assert trials
+    assert {trial.stretch for trial in trials} == {1.0}
+
+
+def test_epsilons_that_only_a_very_fine_grid_has_on_its_points_are_not_quick_by_the_hundreds():
+    """Such a grid has up to four times the cells, and its ends sixteen times the work."""
+    assert dynamic_program.quick_in_one_order([(0.04, 35), (0.02, 20), (0.08, 685)])
+    assert not dynamic_program.quick_in_one_order([(0.0395, 35), (0.0155, 19), (0.0744, 685), (0.02, 3)])
+    assert dynamic_program.quick_in_one_order([(0.0395, 5), (0.0155, 9), (0.0744, 5), (0.02, 3)])
+
+
+def test_many_different_ranges_in_one_order_have_a_bound_without_a_fine_grid():
+    uses = ["bounded-range:0.0395x35", "bounded-range:0.0155x19", "bounded-range:0.0744x685", "bounded-range:0.02x3"]
+    bound = compose(uses, "ordered").epsilon(4e-8)
+    assert bound.width <= 2e-3 * bound.upper

@@ -235,7 +235,9 @@ class Composition:
         for uses in _sets_without_small_kinds(self.uses):
             part = Composition(uses, self.interaction, self.progress)
             with contextlib.suppress(Unattainable):
-                of_part = part._tighten(part._best(target, None, effort, below=upper), target, effort)
+                of_part = part._best(target, None, effort, below=upper)
+                if of_part.upper > upper or of_part.lower > lower:
+                    of_part = part._tighten(of_part, target, effort)
                 lower, upper = max(lower, of_part.lower), max(upper, of_part.upper)
         return replace(bound, lower=min(lower, upper), upper=upper)
 

@@ -35,6 +35,7 @@ from setwise.accounting.adaptive.stages import (
     LinearStage,
     RangeStage,
     Stage,
+    adapting_saddle,
     average_over_losses,
     left_of,
     losses,
@@ -178,9 +179,10 @@ class Optimum:
         floor = self.floor if plain is None else epsilon_at(delta, plain, saddle.at(tilt)[1]).lower
         about = saddle.at(tilt)[1]
         begin = max(floor or 0.0, CONFIG.behind * about)
+        longest = self._about(delta - self.failure.upper, about)
 
         def attempt(trial: Trial) -> Bracket:
-            return self._solve_on_grid(about, tilt, trial, begin).epsilon(delta, near, about)
+            return self._solve_on_grid(longest, tilt, trial, begin).epsilon(delta, near, about)
 
         sharpness = CONFIG.atoms_sharpness if self._begins_with_atoms else CONFIG.epsilon_sharpness
         bracket = self._refine(attempt, width, tilt, sharpness, floor)
@@ -206,7 +208,8 @@ class Optimum:
             raise Unattainable(delta_too_small(target.given, self.failure.upper))
         tilt = saddle.moderate(saddle.for_delta(target.given - self.failure.upper))
         about = saddle.at(tilt)[1]
-        solution = self._solve_on_grid(about, tilt, trial, CONFIG.behind * about)
+        longest = self._about(target.given - self.failure.upper, about)
+        solution = self._solve_on_grid(longest, tilt, trial, CONFIG.behind * about)
         return solution.epsilon(target.given, CONFIG.near * self.effort.width, about).lower
 
     def profile(self, epsilon: float, tilt: float, cells: int) -> Profile:
@@ -428,6 +431,15 @@ class Optimum:
         # epsilon.
         linear = [use for stage in self.stages if isinstance(stage, LinearStage) for use in stage.uses]
         return proxy_saddle(linear, self._groups)
+
+    def _about(self, delta: float, plain: float) -> float:
+        """Return roughly the optimal epsilon at `delta`, at least `plain`. Grids extend slightly beyond it.
+
+        `plain` is the epsilon of analysts who answer with half of each bounded-range epsilon. With epsilons of 1 and
+        more other answers reveal some percent more, so a grid that is just long enough for `plain` would be too short.
+        """
+        linear = [use for stage in self.stages if isinstance(stage, LinearStage) for use in stage.uses]
+        return max(plain, adapting_saddle(linear, self._groups).epsilon(delta))
 
     def _solve_on_grid(self, about: float, full_tilt: float, trial: Trial, begin: float = 0.0) -> "_GridSolution":
         """Return an object that gives the largest delta over all analysts, computed on one grid of epsilons.
