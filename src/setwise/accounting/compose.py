@@ -236,7 +236,8 @@ class Composition:
             part = Composition(uses, self.interaction, self.progress)
             with contextlib.suppress(Unattainable):
                 of_part = part._best(target, None, effort, below=upper)
-                if of_part.upper > upper or of_part.lower > lower:
+                # Bounds for stronger interactions only lower both ends, which matters only where an end is the maximum.
+                if of_part.upper > upper or of_part.lower > lower or part._has_quick_weaker_bounds:
                     of_part = part._tighten(of_part, target, effort)
                 lower, upper = max(lower, of_part.lower), max(upper, of_part.upper)
         return replace(bound, lower=min(lower, upper), upper=upper)
@@ -260,18 +261,28 @@ class Composition:
         strength = order.index(self.interaction)
         if self.interaction is Interaction.BATCH and len(_classify(self.uses).ranges) > _MOST_PRICED:
             effort = replace(effort, pricing=False)  # the adaptive optimum would be above the batch bound anyway
-        ranges = sum(use.count for use in self.uses if isinstance(use.guarantee, BoundedRange))
         for other in order[strength + 1 :]:
             if other is Interaction.ADAPTIVE:
                 worth_asking = self._filter_may_be_below(*target.point(bound.upper))
             else:
-                worth_asking = ranges > 0  # without bounded-range uses, interactions up to set-wise have equal optima
+                # Without bounded-range uses, interactions up to set-wise have equal optima.
+                worth_asking = self._bounded_range_uses > 0
             if worth_asking and not self._adapting_exceeds(bound.upper, other, target):
                 bound = self._below_stronger(bound, other, target, effort)
-        if ranges <= _MOST_COMPARED:
+        if self._has_quick_weaker_bounds:
             for other in order[:strength]:
                 bound = self._above_weaker(bound, other, target, effort)
         return bound
+
+    @property
+    def _bounded_range_uses(self) -> int:
+        """The number of bounded-range uses."""
+        return sum(use.count for use in self.uses if isinstance(use.guarantee, BoundedRange))
+
+    @property
+    def _has_quick_weaker_bounds(self) -> bool:
+        """Whether the lower end is compared with those of interactions in which the analyst may decide less."""
+        return self.interaction is not Interaction.BATCH and self._bounded_range_uses <= _MOST_COMPARED
 
     def _adapting_exceeds(self, upper: float, other: Interaction, target: Target) -> bool:
         """Return whether some analyst who may decide more is known to have a delta or epsilon of at least `upper`.
