@@ -155,18 +155,8 @@ def write_dependencies(wheel: Path, people_install: list[str]) -> None:
         tool = environment(Path(folder) / "tool")
         pip(tool, "install", "cyclonedx-bom")
         target = DIST / f"{wheel.name.removesuffix('.whl')}.cdx.json"
-        run(
-            tool,
-            "-m",
-            "cyclonedx_py",
-            "environment",
-            "--output-reproducible",
-            "--schema-version",
-            "1.6",
-            "-o",
-            target,
-            python,
-        )
+        options = ("--output-reproducible", "--spec-version", "1.6", "-o", target)
+        run(tool, "-m", "cyclonedx_py", "environment", *options, python)
         document = json.loads(target.read_text())
         complete(document, wheel)
         target.write_text(json.dumps(document, indent=2, sort_keys=True) + "\n")
