@@ -322,13 +322,12 @@ class ContributionSearch:
         # noise chose both.
         capped = np.minimum(np.array(self.ends), of_first)
         beyond = np.maximum(capped - bound, 0)
-        weights = beyond - np.outer(_SHARES, capped)
+        weights, noise = _noise_of_shares(tuple(self.ends), bound, of_first, float(self._noise.scale))
         choices = sum(end > each for each in self.bounds for end in self.ends) + 1
         chance = float(1 - CONFIDENCE) / choices
         # Discrete noise is at most half a unit larger than continuous noise of the same scale.
         rounding = np.abs(weights).sum(axis=1) / (2 * UNITS)
         excess = np.maximum(np.abs(weights @ noisy) - rounding, 0.0)
-        noise = LaplaceSums.of(np.abs(weights) * float(self._noise.scale) / UNITS)
         passing = np.flatnonzero(noise.exceeding(excess) >= chance)
         lower, upper = 0.0, 1.0
         if len(passing):
@@ -338,6 +337,26 @@ class ContributionSearch:
         pairs = float(capped @ noisy)
         share = float(beyond @ noisy) / pairs if pairs > 0 else 0.0
         return LeftOutShare(share=min(max(share, lower), upper), lower=lower, upper=upper, of_first=of_first)
+
+
+@lru_cache(maxsize=32)
+def _noise_of_shares(
+    ends: tuple[int, ...], bound: int, of_first: int, scale: float
+) -> tuple[NDArray[np.float64], "LaplaceSums"]:
+    """Return (weights, noise) of (left-out pairs) - p * (all pairs), for each share p in `_SHARES`.
+
+    Row i of the weights has a weight for each bin, and the noise is the sum of the bins' noises with these weights.
+
+    - `ends` has the most groups of a user in each bin.
+    - `bound` is the most groups in which one user counts, and `of_first` the most groups of a user that are considered.
+    - `scale` is the noise scale of one bin, in units of 1 / `UNITS` users.
+
+    The exact numbers of users are not needed, so that a question with the same plan and bound need not compute the sums
+    of noise again, which takes 3 ms.
+    """
+    capped = np.minimum(np.array(ends), of_first)
+    weights = np.maximum(capped - bound, 0) - np.outer(_SHARES, capped)
+    return weights, LaplaceSums.of(np.abs(weights) * scale / UNITS)
 
 
 @lru_cache(maxsize=1024)
