@@ -25,14 +25,16 @@ def report(
     tasks: list[Callable[..., object]],
     runs: int,
     helpers: tuple[Callable[..., object], ...] = (),
+    setting: str = "default",
 ) -> None:
     """Run every task a number of times on what `opened` returns each time, and print what it found.
 
-    `helpers` are functions that every task calls, whose lines count with each.
+    `helpers` are functions that every task calls, whose lines count with each. `setting` names the settings of the
+    library for the same promise.
     """
     warnings.simplefilter("ignore")
     for task in tasks:
-        line: dict[str, object] = {"task": task.__name__, "lines": lines(opened, task, *helpers)}
+        line: dict[str, object] = {"task": task.__name__, "setting": setting, "lines": lines(opened, task, *helpers)}
         try:
             line["values"] = [task(opened()) for _ in range(int(sys.argv[1]) if sys.argv[1:] else runs)]
         except Unsupported as reason:

@@ -27,6 +27,23 @@ def opened_as_filter():
     )
 
 
+def opened_with_rho():
+    """Open it under zCDP, where OpenDP adds Gaussian noise; rho is the largest that it states as the same promise."""
+    space = dp.atom_domain(T=int), dp.absolute_distance(T=int)
+
+    def states_epsilon(scale):
+        gaussian = dp.c.make_zCDP_to_approxDP(dp.m.make_gaussian(*space, scale=scale))
+        return bool(gaussian.map(1).epsilon(people.DELTA) <= people.EPSILON)
+
+    return dp.Context.compositor(
+        data=pl.scan_csv(people.CSV),
+        privacy_unit=dp.unit_of(contributions=1),
+        privacy_loss=dp.loss_of(rho=1 / (2 * dp.binary_search(states_epsilon, (0.1, 100.0)) ** 2)),
+        split_evenly_over=1,
+        margins=[dp.polars.Margin(max_length=100_000)],
+    )
+
+
 def count(context):
     return context.query().filter(pl.col("age") >= 30).select(dp.len()).release().collect().item()
 
@@ -64,3 +81,4 @@ def left(filter_context):
 if __name__ == "__main__":
     report(opened, [count, mean, median, quartiles, histogram], runs=20)
     report(opened_as_filter, [left], runs=20)
+    report(opened_with_rho, [count, mean, median, quartiles, histogram], runs=20, setting="zCDP")

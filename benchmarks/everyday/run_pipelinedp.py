@@ -5,6 +5,7 @@ import pipeline_dp
 from reporting import Unsupported, report
 
 FOUND = people.columns()
+NOISE = pipeline_dp.NoiseKind.LAPLACE
 ROWS = list(zip(FOUND["user_id"], FOUND["age"], FOUND["minutes"], FOUND["occupation"], strict=True))
 
 
@@ -20,7 +21,7 @@ def asked(metrics, low=0, high=1):
         max_contributions_per_partition=1,
         min_value=low,
         max_value=high,
-        noise_kind=pipeline_dp.NoiseKind.LAPLACE,
+        noise_kind=NOISE,
     )
 
 
@@ -80,3 +81,5 @@ def left(engine):
 
 if __name__ == "__main__":
     report(opened, [count, mean, median, quartiles, histogram, left], runs=50, helpers=(asked, extracted))
+    NOISE = pipeline_dp.NoiseKind.GAUSSIAN
+    report(opened, [count, mean, median, quartiles, histogram], runs=50, setting="Gaussian")

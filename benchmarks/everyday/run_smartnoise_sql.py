@@ -3,7 +3,7 @@
 import pandas
 import people
 from reporting import Unsupported, report
-from snsql import Privacy, from_connection
+from snsql import Mechanism, Privacy, Stat, from_connection
 
 
 def opened():
@@ -16,6 +16,13 @@ def opened():
     metadata = {"": {"": {"people": {"max_ids": 1, "row_privacy": False, "censor_dims": True, **columns}}}}
     privacy = Privacy(epsilon=people.EPSILON, delta=people.DELTA)
     return from_connection(pandas.read_csv(people.CSV), privacy=privacy, metadata=metadata)
+
+
+def opened_with_gaussian():
+    reader = opened()
+    gaussian = (Stat.count, Stat.sum_int, Stat.sum_large_int, Stat.sum_float)
+    reader.privacy.mechanisms.map |= dict.fromkeys(gaussian, Mechanism.gaussian)
+    return reader
 
 
 def count(reader):
@@ -46,3 +53,4 @@ def left(reader):
 
 if __name__ == "__main__":
     report(opened, [count, mean, median, quartiles, histogram, left], runs=50)
+    report(opened_with_gaussian, [count, mean, histogram], runs=50, setting="Gaussian")

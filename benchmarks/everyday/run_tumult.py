@@ -1,17 +1,20 @@
 """Tumult Analytics, on Spark."""
 
+import math
 import os
 import sys
 
 import people
 from pyspark.sql import SparkSession
 from reporting import report
-from tmlt.analytics import AddRowsWithID, ApproxDPBudget, KeySet, MaxRowsPerID, QueryBuilder, Session
+from tmlt.analytics import AddRowsWithID, ApproxDPBudget, KeySet, MaxRowsPerID, QueryBuilder, RhoZCDPBudget, Session
+
+BUDGET, THIRD = ApproxDPBudget(people.EPSILON, people.DELTA), ApproxDPBudget(people.EPSILON / 3, people.DELTA / 3)
 
 
 def opened():
     session = Session.from_dataframe(
-        privacy_budget=ApproxDPBudget(people.EPSILON, people.DELTA),
+        privacy_budget=BUDGET,
         source_id="people",
         dataframe=TABLE,
         protected_change=AddRowsWithID("user_id"),
@@ -38,10 +41,10 @@ def median(given):
 
 def quartiles(given):
     session, table = given
-    third, found = ApproxDPBudget(people.EPSILON / 3, people.DELTA / 3), []
+    found = []
     for share in (0.25, 0.5, 0.75):
         asked = table.quantile("minutes", share, low=0, high=1440, name="found")
-        found.append(float(session.evaluate(asked, third).first()["found"]))
+        found.append(float(session.evaluate(asked, THIRD).first()["found"]))
     return sorted(found)
 
 
@@ -69,3 +72,7 @@ if __name__ == "__main__":
     spark.sparkContext.setLogLevel("ERROR")
     TABLE = spark.read.csv(str(people.CSV), header=True, inferSchema=True).cache()
     report(opened, [count, mean, median, quartiles, histogram, left], runs=3)
+    tail = -math.log(people.DELTA)
+    rho = (math.sqrt(tail + people.EPSILON) - math.sqrt(tail)) ** 2
+    BUDGET, THIRD = RhoZCDPBudget(rho), RhoZCDPBudget(rho / 3)
+    report(opened, [count, mean, median, quartiles, histogram], runs=3, setting="zCDP")

@@ -36,6 +36,10 @@ def test_the_table_of_everyday_tasks_is_that_of_its_results():
     assert set(results) == set(compare.COMPARED)
     results["setwise"]["count"]["mean"] = 17.0
     assert "±17" in compare.filled(page, results)
+    results["opendp"]["mean"]["others"] = {"zCDP": 0.00123, "worse": 1.0}
+    assert "; ±0.0012 (zCDP) |" in compare.filled(page, results)
+    results["opendp"]["mean"]["others"] = {"worse": 1.0, "failed": None}
+    assert "(worse)" not in compare.filled(page, results)
     assert compare.error("median", 66, {"age": [1], "minutes": [60, 66, 66, 70, 80]}) == 0
     assert compare.error("median", 75, {"age": [1], "minutes": [60, 66, 66, 70, 80]}) == 1.5
 
