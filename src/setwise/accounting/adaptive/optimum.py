@@ -53,7 +53,7 @@ from setwise.accounting.brackets import (
     epsilon_between,
 )
 from setwise.accounting.guarantees import DiscreteLaplace, Laplace, PureDP
-from setwise.accounting.losses.dominating_pairs import enumerate_losses
+from setwise.accounting.losses.dominating_pairs import KnownNoise, enumerate_losses
 from setwise.accounting.losses.lattice import NOTHING, Atoms, two_point_loss, worst_t
 from setwise.accounting.losses.tilting import Saddle
 from setwise.accounting.promises import delta_too_small
@@ -118,15 +118,12 @@ class Optimum:
     - `effort` has the width (relative to the upper end) that brackets should have if a caller names none, and the
       function that is called with the share of the work done.
     - `floor` is a known lower bound on the result of the method `epsilon`, or None. With a lower bound, the method at
-      first computes only an upper bound, to save time.
+      first computes only an upper bound, to save time; if the bracket is too wide, further runs compute both bounds.
 
     Requires: at least one bounded-range stage.
     Theorem: docs/optimal-composition.md; for stages of one mechanism each, the recursion for unequal parameters in the
     paper that this package implements (lem:adap_recursion_hetero).
     """
-
-    # With a `floor`, the first run computes only an upper bound. If the bracket from `floor` to this upper bound is too
-    # wide, further runs compute lower bounds too.
 
     stages: tuple[Stage, ...]
     failure: Bracket
@@ -175,7 +172,6 @@ class Optimum:
         tilt = saddle.moderate(saddle.for_delta(delta - self.failure.upper))
         plain = self._plain_analyst(tilt) if self.floor is None else None
         near = CONFIG.near * (width or self.effort.width)
-
         floor = self.floor if plain is None else epsilon_at(delta, plain, saddle.at(tilt)[1]).lower
         about = saddle.at(tilt)[1]
         begin = max(floor or 0.0, CONFIG.behind * about)
@@ -220,11 +216,9 @@ class Optimum:
           keep the digits of small probabilities.
         - `cells` is the number of grid cells across the smallest epsilon of a mechanism.
 
-        Outright failures (in which everything may be revealed) are not included.
-
+        Outright failures (in which everything may be revealed) are not included. Lower bounds are not computed.
         Requires: a stage of bounded-range mechanisms comes first.
         """
-        # The lower bounds of the returned profile are 0, because they are not computed.
         return self._solve_on_grid(epsilon, tilt, Trial(cells, upper_only=True)).rest
 
     def _refine(
@@ -245,7 +239,6 @@ class Optimum:
         - `floor` is a known lower bound on the delta or epsilon, with which only upper ends are computed at first; None
           if unknown.
         """
-        # `tilt` serves to estimate the work.
         longer = max(1.0, math.sqrt(2.0 * sharpness) / CONFIG.usual_reach)
         return refine(
             attempt,
@@ -261,17 +254,14 @@ class Optimum:
     def _plain_analyst(self, tilt: float) -> Callable[[float], Bracket] | None:
         """Return a function from epsilon to the delta of an analyst who does not adapt to earlier answers, or None.
 
-        This delta is a lower bound on the largest delta over all analysts. It is close to the largest delta only if
-        there are many bounded-range uses. So the result is None unless there are at least `CONFIG.many_uses`
-        bounded-range uses, all of one epsilon. Before them, there may be one stage of uses with fixed dominating pairs,
-        if their losses are few enough to be listed one by one. `tilt` is the rate at which log delta is expected to
-        fall with epsilon.
+        This delta is a lower bound on the largest delta over all analysts. It is close to the largest delta if there
+        are many bounded-range uses, because adapting then gains little. So the result is None unless there are at least
+        `CONFIG.many_uses` bounded-range uses, all of one epsilon. Before them, there may be one stage of uses with
+        fixed dominating pairs, if their losses are few enough to be listed one by one. `tilt` is the rate at which log
+        delta is expected to fall with epsilon.
         """
-        # The bound is good if there are many bounded-range uses, because adapting to earlier answers then gains little.
         # The analyst uses randomized response with the same parameter t for all bounded-range mechanisms. A few t are
-        # tried, near the t that is worst if profiles fall like exp(-`tilt` x), and the largest delta is taken. Delta is
-        # computed in two cases. Either all uses are bounded-range uses of one epsilon, at least `CONFIG.many_uses`. Or
-        # such uses come after uses with fixed dominating pairs, whose losses can be enumerated.
+        # tried, near the t that is worst if profiles fall like exp(-`tilt` x), and the largest delta is taken.
         match self.stages:
             case (RangeStage(groups=((epsilon, count),)),) if count >= CONFIG.many_uses:
                 before = NOTHING
@@ -328,8 +318,7 @@ class Optimum:
         """The smallest epsilon of a mechanism for the upper bound on delta; smaller epsilons are rounded up to it.
 
         Rounding up can only raise delta. Grid cells are a fraction of the smallest epsilon, so a very small epsilon
-        would need too many cells. The result is the largest epsilon of the bounded-range mechanisms, divided by
-        `DrawConfig.largest_ratio`.
+        would need too many cells. The result is the largest bounded-range epsilon / `DrawConfig.largest_ratio`.
         """
         return max(epsilon for epsilon, _ in self._groups) / dynamic_program.CONFIG.largest_ratio
 
@@ -427,19 +416,20 @@ class Optimum:
         A tilt weights the probability of each loss L by exp(tilt L), so that the losses that decide delta become
         likely. The approximation is quick to compute, and no bound is read from it.
         """
-        # Losses are on a coarse lattice. Each bounded-range mechanism is replaced by randomized response with half its
-        # epsilon.
-        linear = [use for stage in self.stages if isinstance(stage, LinearStage) for use in stage.uses]
-        return proxy_saddle(linear, self._groups)
+        # Losses are on a coarse lattice, and randomized response with half the epsilon replaces each bounded range.
+        return proxy_saddle(self._linear_uses, self._groups)
+
+    @property
+    def _linear_uses(self) -> list[tuple[KnownNoise, int]]:
+        return [use for stage in self.stages if isinstance(stage, LinearStage) for use in stage.uses]
 
     def _about(self, delta: float, plain: float) -> float:
-        """Return roughly the optimal epsilon at `delta`, at least `plain`. Grids extend slightly beyond it.
+        """Return roughly the optimal epsilon at `delta`, which is at least `plain`, so that grids extend beyond it.
 
-        `plain` is the epsilon of analysts who answer with half of each bounded-range epsilon. With epsilons of 1 and
-        more other answers reveal some percent more, so a grid that is just long enough for `plain` would be too short.
+        `plain` is the epsilon of analysts who use half of each bounded-range epsilon. Others may reveal some percent
+        more if the epsilons are 1 or more.
         """
-        linear = [use for stage in self.stages if isinstance(stage, LinearStage) for use in stage.uses]
-        return max(plain, adapting_saddle(linear, self._groups).epsilon(delta))
+        return max(plain, adapting_saddle(self._linear_uses, self._groups).epsilon(delta))
 
     def _solve_on_grid(self, about: float, full_tilt: float, trial: Trial, begin: float = 0.0) -> "_GridSolution":
         """Return an object that gives the largest delta over all analysts, computed on one grid of epsilons.
