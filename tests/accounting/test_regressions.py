@@ -1,6 +1,7 @@
 """Inputs that once got a wrong or useless answer."""
 
 import json
+import math
 import subprocess
 import sys
 from dataclasses import replace
@@ -314,3 +315,15 @@ def test_no_grid_is_computed_twice_for_a_delta(monkeypatch):
     answer = compose("bounded-range:0.3x501").delta(12.0)
     assert len(cells) == len(set(cells)) > 0
     assert answer.width <= 1e-3 * answer.upper
+
+
+@pytest.mark.parametrize(("scale", "uses"), [(63, 7), (63, 12), (200, 10)])
+@pytest.mark.parametrize("delta", [1e-8, 1e-13, 1e-20])
+def test_a_few_laplace_uses_next_to_their_largest_loss_have_both_ends(scale, uses, delta):
+    """Rounding spoilt the table for the largest tilt, so the answer was from 0 to the sum of all losses."""
+    largest = uses / scale
+    answer = compose(f"laplace:{scale}x{uses}").epsilon(delta)
+    reached = largest + math.log1p(-delta * 2.0**uses)  # by the outcomes alone in which every loss is the largest
+    assert reached * (1 - 1e-9) <= answer.upper <= largest * (1 + 1e-9)
+    assert answer.width <= 1e-3 * answer.upper
+    assert compose(f"laplace:{scale}x{uses}").delta(answer.lower).upper >= delta

@@ -150,12 +150,14 @@ class LatticeSum:
             raise Unattainable(delta_too_small(delta, self.failure.upper))
         tilt = saddle.for_delta(target)
         bracket = self._epsilon_near(delta, saddle, tilt)
+        if bracket.relative_width > CONFIG.loose and (moderate := saddle.moderate(tilt)) < tilt:
+            # A few uses next to their largest loss: rounding spoils the table for so large a tilt.
+            bracket = _intersection(bracket, self._epsilon_near(delta, saddle, moderate))
         tilt_found = max(0.0, saddle.for_loss(bracket.upper)) if bracket.relative_width > CONFIG.loose else tilt
         if (
             abs(tilt_found - tilt) > CONFIG.misplaced * tilt
         ):  # few uses near their largest loss: the window was misplaced, so compute again around the epsilon found
-            again = self._epsilon_near(delta, saddle, tilt_found)
-            bracket = Bracket(max(bracket.lower, again.lower), min(bracket.upper, again.upper))
+            bracket = _intersection(bracket, self._epsilon_near(delta, saddle, tilt_found))
         bracket = Bracket(min(bracket.lower, self.support), min(bracket.upper, self.support))
         if width is None or bracket.relative_width <= width:
             return bracket
@@ -167,9 +169,14 @@ class LatticeSum:
         `saddle` is an approximation of the total loss L, from which the range of losses to compute is chosen. The
         bracket is narrowest if the mean of L is near that epsilon when probabilities are weighted by exp(`tilt` L).
         """
-        # The range of losses is chosen from `saddle`. A lattice is a set of equally spaced losses.
+        # The range of losses is chosen from `saddle`. A lattice is a set of equally spaced losses. The rounding error
+        # of its table may be above a tiny delta everywhere, but beyond the largest loss delta is known without it.
         upper, lower = self.tails(saddle, tilt)
-        return epsilon_at(delta, lambda x: self._at(upper, lower, x), guess=max(saddle.at(tilt)[1], 1e-6))
+
+        def delta_at(x: float) -> Bracket:
+            return self.failure if x >= self.support else self._at(upper, lower, x)
+
+        return epsilon_at(delta, delta_at, guess=max(saddle.at(tilt)[1], 1e-6))
 
     def _finer(self) -> "LatticeSum":
         """Return this composition with a smaller tolerance, which gives a finer lattice and a narrower bracket.
@@ -384,3 +391,8 @@ def _tail_of(atoms: Atoms, step: float) -> LatticeTail:
     # decimal orders, and its sums would overflow; but no probability exceeds 1.
     mass = np.minimum(atoms.mass[::-1], 1.0)
     return lattice_tail(float(atoms.loss[-1]), step, mass, atoms.relative_error, atoms.dropped)
+
+
+def _intersection(first: Bracket, second: Bracket) -> Bracket:
+    """Return the bracket of the numbers that lie in both `first` and `second`, two brackets for the same number."""
+    return Bracket(max(first.lower, second.lower), min(first.upper, second.upper))
