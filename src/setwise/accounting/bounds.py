@@ -78,6 +78,10 @@ class BoundsConfig:
     as_close: float = 2.0
     """Of two ways to put one Gaussian for small epsilons, one is left out if it raises the bound more than this many
     times as much as the other."""
+    rough_batch: int = 200
+    rough_width: float = 2e-3
+    """From `rough_batch` bounded-range uses of many epsilons on, the grid for the upper end of a batch aims for this
+    relative width. A finer one takes twice as long, and the bracket is wider than that for other reasons."""
     most_beside: int = 100_000
     """Largest number of atoms of linear uses that are enumerated next to a batch or next to one bounded-range use."""
 
@@ -583,12 +587,14 @@ def _batch_mixture(kinds: ClassifiedUses, effort: Effort) -> Iterator[Bound]:
     mixture = batch_mixture.batch_mixture(kinds.ranges, kinds.linear, kinds.failure)
     # Without the closed form of the batch, its lower end is that of known mechanisms.
     bounds = [lower_bound(kinds) if mixture is None else Bound("batch-optimum", _MIXTURE, True, solved_by(mixture))]
-    one_range = sum(count for _, count in kinds.ranges) == 1
-    if one_range and (exact := _one_range(kinds)) is not None:
+    uses = sum(count for _, count in kinds.ranges)
+    if uses == 1 and (exact := _one_range(kinds)) is not None:
         yield replace(exact, tight=False)
         yield from bounds
         return
     one_order = upper_bound_order(kinds.ranges, kinds.linear)
+    if len(kinds.ranges) > batch_mixture.CONFIG.most_fixed and uses >= CONFIG.rough_batch:
+        effort = replace(effort, width=max(effort.width, CONFIG.rough_width))
     in_order = _optimum(one_order, kinds.failure, effort, _MIXTURE, tight=False)
     bounds.append(either(in_order, _optimum(_linear_first(kinds), kinds.failure, effort, _SETWISE, tight=False)))
     # With one or two distinct epsilons the batch optimum is narrow; with more, either bound may be the better one.
