@@ -83,8 +83,9 @@ def unread_cells(table: TableToScan, question: str) -> list[ScanNote]:
     seconds += map(ScanNote, far_number_sentences(raw, asked, types, csv.cells, write, is_text=is_text))
     if not is_text and not types and is_path:
         return [*users, *seconds]
-    samples = text_samples(raw)
-    names = named_columns([*samples], f"{table.user or ''} {question}")
+    named = {*named_columns(column_names(raw), f"{table.user or ''} {question}")}
+    samples = text_samples(raw, wanted=named.__contains__)
+    names = [name for name in samples if name in named]
     if not names:
         return [*lines, *users, *objects, *seconds]
     scan = _ColumnScan(raw, replace(table, types=types, csv=csv), files, names, samples)

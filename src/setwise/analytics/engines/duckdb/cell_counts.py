@@ -1,6 +1,6 @@
 """Exact counts of the filled and readable cells of each column; without noise, so only for the data holder."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,11 @@ _ENOUGH = 0.9
 _SAMPLE_ROWS = 20_000
 _SAMPLE_CELLS = 2_000
 """Most distinct cells per column that are sampled to guess how cells are written."""
+_COLUMNS_AT_ONCE = 100
+"""Most columns that one statement reads. DuckDB's time grows faster than the number of aggregates in a statement, and
+with 10,000 of them the process ends with a segmentation fault."""
+_SAMPLED_AT_ONCE = 20
+"""Most columns that one statement reads of the first 20,000 rows, which are soon read again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,21 +62,28 @@ def column_names(table: DuckDBTable) -> tuple[str, ...]:
         return table.describe(cursor).names
 
 
-def text_samples(table: DuckDBTable, most: int = _SAMPLE_CELLS) -> dict[str, list[str]]:
+def text_samples(
+    table: DuckDBTable, most: int = _SAMPLE_CELLS, *, wanted: Callable[[str], bool] | None = None
+) -> dict[str, list[str]]:
     """Return at most `most` distinct non-null cells for each text column of `table`, from its first 20,000 rows.
 
-    They show how the cells are written, for example with a decimal comma.
+    They show how the cells are written, for example with a decimal comma. With `wanted`, only the columns whose names
+    it accepts are read, and the first 100 others.
     """
     with scanning(table) as connection:
         with connection.cursor() as cursor:
             texts = [column.name for column in table.describe(cursor) if column.kind is Kind.TEXT]
-        if not texts:
-            return {}
-        expressions = [f"list_slice(list(DISTINCT {quoted(name)}), 1, {most})" for name in texts]
-        samples = _aggregate_row(table, connection, expressions, limit=_SAMPLE_ROWS, columns=texts)
-    return {
-        name: [cell for cell in cells or () if cell is not None] for name, cells in zip(texts, samples, strict=True)
-    }
+        if wanted is not None:
+            first = set(texts[:_COLUMNS_AT_ONCE])
+            texts = [name for name in texts if name in first or wanted(name)]
+        samples = _aggregate_columns(
+            table,
+            connection,
+            texts,
+            lambda name: [f"list_slice(list_distinct(list({quoted(name)})), 1, {most})"],
+            _SAMPLE_ROWS,
+        )
+    return {name: [cell for cell in cells or () if cell is not None] for name, (cells,) in samples.items()}
 
 
 def count_repeated_headers(table: DuckDBTable) -> int:
@@ -95,11 +107,10 @@ def typical_numbers(table: DuckDBTable, names: Collection[str]) -> dict[str, int
     with scanning(table) as connection:
         with connection.cursor() as cursor:
             columns = [each.name for each in table.describe(cursor) if each.kind is Kind.INTEGER and each.name in names]
-        if not columns:
-            return {}
-        expressions = [f"quantile_disc({quoted(name)}, 0.5)" for name in columns]
-        medians = _aggregate_row(table, connection, expressions, limit=_SAMPLE_ROWS, columns=columns)
-    return {name: int(number) for name, number in zip(columns, medians, strict=True) if number is not None}
+        medians = _aggregate_columns(
+            table, connection, columns, lambda name: [f"quantile_disc({quoted(name)}, 0.5)"], _SAMPLE_ROWS
+        )
+    return {name: int(number) for name, (number,) in medians.items() if number is not None}
 
 
 def count_cells(
@@ -131,31 +142,33 @@ def count_cells(
         person = None if user is None else quoted(user)
         if user is not None and user_column is not None and user_column.kind is Kind.TEXT:
             person = _read(quoted(user), kinds.get(user, Kind.TEXT), grammar)
-        expressions = ["COUNT(*)"]
-        for column in schema:
-            name = quoted(column.name)
-            text = column.kind is Kind.TEXT
-            expressions += [
-                f"COUNT({filled_cell(name, grammar)})" if text else f"COUNT({name})",
-                f"COUNT({_read(name, kinds.get(column.name, Kind.TEXT), grammar)})" if text else f"COUNT({name})",
-                f"COALESCE(SUM(length({name}) - length(replace({name}, chr(10), ''))), 0)" if text else "0",
+        texts = {column.name for column in schema if column.kind is Kind.TEXT}
+
+        def counts_of(column: str) -> list[str]:
+            name = quoted(column)
+            if column not in texts:
+                return [f"COUNT({name})", f"COUNT({name})", "0"]
+            return [
+                f"COUNT({filled_cell(name, grammar)})",
+                f"COUNT({_read(name, kinds.get(column, Kind.TEXT), grammar)})",
+                f"COALESCE(SUM(length({name}) - length(replace({name}, chr(10), ''))), 0)",
             ]
-        expressions.append("NULL" if user is None else f"COUNT(DISTINCT {person})")
-        counted = _aggregate_row(
-            table, connection, expressions, columns=None if columns is None else [*columns, *([user] if user else [])]
-        )
+
+        counted = _aggregate_columns(table, connection, schema.names, counts_of)
+        totals = ["COUNT(*)", "NULL" if user is None else f"COUNT(DISTINCT {person})"]
+        rows, users = _aggregate_row(table, connection, totals, columns=[user or schema.names[0]] if schema else None)
     counts = tuple(
         CellCount(
             name=column.name,
             kind=kinds.get(column.name, column.kind),
-            from_text=column.kind is Kind.TEXT,
-            filled=int(counted[3 * place + 1]),
-            readable=int(counted[3 * place + 2]),
-            line_feeds=int(counted[3 * place + 3]),
+            from_text=column.name in texts,
+            filled=int(filled),
+            readable=int(readable),
+            line_feeds=int(line_feeds),
         )
-        for place, column in enumerate(schema)
+        for column, (filled, readable, line_feeds) in zip(schema, counted.values(), strict=True)
     )
-    return TableCount(rows=int(counted[0]), columns=counts, users=None if user is None else int(counted[-1]))
+    return TableCount(rows=int(rows), columns=counts, users=None if user is None else int(users))
 
 
 def _guess_types(
@@ -169,60 +182,52 @@ def _guess_types(
     """
     texts = [column.name for column in schema if column.kind is Kind.TEXT]
     kinds: list[Kind] = [kind for kind in CONVERTIBLE if kind is not Kind.TEXT]
-    expressions = [
-        f"COUNT({_read(quoted(name), kind, grammar)}), COUNT({filled_cell(quoted(name), grammar)})"
-        for name in texts
-        for kind in kinds
-    ]
-    if not expressions:
-        return {}
-    counted = _aggregate_row(table, connection, expressions, limit=_SAMPLE_ROWS)
-    guesses = {}
-    for place, name in enumerate(texts):
-        counts = counted[2 * len(kinds) * place : 2 * len(kinds) * (place + 1)]
+
+    def readable_of(name: str) -> list[str]:
+        return [
+            f"COUNT({filled_cell(quoted(name), grammar)})",
+            *(f"COUNT({_read(quoted(name), kind, grammar)})" for kind in kinds),
+        ]
+
+    guesses = dict.fromkeys(texts, Kind.TEXT)
+    for name, (filled, *readable) in _aggregate_columns(table, connection, texts, readable_of, _SAMPLE_ROWS).items():
         # The types are tried in the order integer, date or timestamp, float, boolean.
-        shares = {kind: counts[2 * order] / max(1, counts[1]) for order, kind in enumerate(kinds)}
+        shares = {kind: count / max(1, filled) for kind, count in zip(kinds, readable, strict=True)}
         if shares[Kind.DATE] >= _ENOUGH and shares[Kind.INTEGER] < _ENOUGH:
-            # A colon means a time of day. The length says nothing: the date "Nov 16, 2026" is longer than 2026-11-16.
-            day_only = _aggregate_row(
-                table, connection, [f"COUNT(*) FILTER (contains({quoted(name)}, ':'))"], _SAMPLE_ROWS
-            )
-            guesses[name] = Kind.TIMESTAMP if day_only[0] else Kind.DATE
+            guesses[name] = Kind.DATE
         else:
             # Cells such as 0 and 1 are taken for numbers rather than for truth values.
             order = (Kind.INTEGER, Kind.FLOAT, Kind.BOOLEAN)
             guesses[name] = next((kind for kind in order if shares[kind] >= _ENOUGH), Kind.TEXT)
-            if guesses[name] in (Kind.INTEGER, Kind.FLOAT) and _is_code(table, connection, name, grammar):
-                guesses[name] = Kind.TEXT
-            if guesses[name] is Kind.BOOLEAN:
-                # A column with a single word is text: NO alone could be a truth value or the country code of Norway.
-                truth = f"COUNT(DISTINCT {_read(quoted(name), Kind.BOOLEAN, grammar)})"
-                if _aggregate_row(table, connection, [truth], _SAMPLE_ROWS)[0] < 2:
-                    guesses[name] = Kind.TEXT
+
+    def doubts_of(name: str) -> list[str]:
+        if guesses[name] is Kind.DATE:
+            # A colon means a time of day. The length says nothing: the date "Nov 16, 2026" is longer than 2026-11-16.
+            return [f"COUNT(*) FILTER (contains({quoted(name)}, ':')) > 0"]
+        if guesses[name] is Kind.BOOLEAN:
+            # A column with a single word is text: NO alone could be a truth value or the country code of Norway.
+            return [f"COUNT(DISTINCT {_read(quoted(name), Kind.BOOLEAN, grammar)}) < 2"]
+        return [_is_code(name, grammar)]
+
+    doubtful = [name for name in texts if guesses[name] is not Kind.TEXT]
+    for name, (is_other,) in _aggregate_columns(table, connection, doubtful, doubts_of, _SAMPLE_ROWS).items():
+        if is_other:
+            guesses[name] = Kind.TIMESTAMP if guesses[name] is Kind.DATE else Kind.TEXT
     return guesses
 
 
-def _is_code(table: DuckDBTable, connection: "duckdb.DuckDBPyConnection", name: str, grammar: CellGrammar) -> bool:
-    """Return whether the digits in the text column `name` are codes, such as 00111, rather than numbers.
+def _is_code(name: str, grammar: CellGrammar) -> str:
+    """Return a SQL aggregate that says whether the digits in the text column `name` are codes, such as 00111.
 
     Codes are integers beyond 64 bits, or begin with zeros that a number would lose. But a column with both 7 and 007
-    has numbers, because as text they would be two values. Only the first 20,000 rows of `table` are read, through
-    `connection`. `grammar` says how cells are written.
+    has numbers, because as text they would be two values, and make two users of one. `grammar` says how cells are
+    written.
     """
     cell, number = filled_cell(quoted(name), grammar), _read(quoted(name), Kind.INTEGER, grammar)
-    beyond, zeros, texts, numbers = _aggregate_row(
-        table,
-        connection,
-        [
-            f"COUNT(*) FILTER (regexp_full_match({cell}, '\\s*[+-]?[0-9]{{19,}}\\s*') AND {number} IS NULL)",
-            f"COUNT(*) FILTER (regexp_full_match({cell}, '\\s*0[0-9]+\\s*'))",
-            f"COUNT(DISTINCT trim({cell})) FILTER ({number} IS NOT NULL)",
-            f"COUNT(DISTINCT {number})",
-        ],
-        _SAMPLE_ROWS,
-    )
-    # If 7 and 007 stayed text, they would make two users of one.
-    return bool(beyond or (zeros and texts == numbers))
+    beyond = f"COUNT(*) FILTER (regexp_full_match({cell}, '\\s*[+-]?[0-9]{{19,}}\\s*') AND {number} IS NULL)"
+    zeros = f"COUNT(*) FILTER (regexp_full_match({cell}, '\\s*0[0-9]+\\s*'))"
+    texts = f"COUNT(DISTINCT trim({cell})) FILTER ({number} IS NOT NULL)"
+    return f"({beyond} > 0 OR ({zeros} > 0 AND {texts} = COUNT(DISTINCT {number})))"
 
 
 def _read(cell: str, kind: Kind, grammar: CellGrammar) -> str:
@@ -231,6 +236,29 @@ def _read(cell: str, kind: Kind, grammar: CellGrammar) -> str:
     `cell` is the SQL expression of the cell, and `grammar` says how cells are written.
     """
     return filled_cell(cell, grammar) if kind is Kind.TEXT else converted_cell(cell, kind, grammar)
+
+
+def _aggregate_columns(
+    table: DuckDBTable,
+    connection: "duckdb.DuckDBPyConnection",
+    names: Sequence[str],
+    expressions_of: Callable[[str], Sequence[str]],
+    limit: int | None = None,
+) -> dict[str, tuple[Any, ...]]:
+    """Return, for each column of `table` among `names`, the values of its SQL aggregates.
+
+    `expressions_of` returns the aggregates of a column, equally many for each. `connection` and `limit` are those of
+    `_aggregate_row`. Each statement reads at most 100 columns, or 20 if there is a limit.
+    """
+    values: dict[str, tuple[Any, ...]] = {}
+    step = _COLUMNS_AT_ONCE if limit is None else _SAMPLED_AT_ONCE
+    for first in range(0, len(names), step):
+        some = names[first : first + step]
+        expressions = [expressions_of(name) for name in some]
+        row = _aggregate_row(table, connection, [each for column in expressions for each in column], limit, some)
+        width = len(expressions[0])
+        values |= {name: row[width * place : width * (place + 1)] for place, name in enumerate(some)}
+    return values
 
 
 def _aggregate_row(
