@@ -67,3 +67,18 @@ def test_an_alias_that_is_a_column_has_another_name(text: str, suggested: str, t
 def test_null_in_a_list_is_named(negation: str, tmp_path: Path):
     message = str(run(f"SELECT COUNT(*) AS n FROM t WHERE at {negation}IN ('a', NULL)", tmp_path).exception)
     assert message.startswith("a comparison with NULL is not supported in SQL here: write IS NULL"), message
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'SELECT "Kunde Nr.", COUNT(*) AS n FROM t GROUP BY "Kunde Nr."',
+        'SELECT s."Kunde Nr.", COUNT(*) AS n FROM t AS s WHERE s."net.total" >= 0 GROUP BY 1',
+        'SELECT "Kunde Nr.", MAX(n) AS n FROM (SELECT "Kunde Nr.", COUNT(*) AS n FROM t GROUP BY 1) AS x GROUP BY 1',
+    ],
+)
+def test_a_name_in_double_quotes_may_have_a_dot(text: str, tmp_path: Path):
+    """The headers of spreadsheets, such as Kunde Nr., were taken for a table and its column, and never answered."""
+    done = run(text, tmp_path, "who,Kunde Nr.,net.total,month,at")
+    assert done.exit_code == 0, done.exception
+    assert {row["Kunde Nr."] for row in json.loads(done.stdout)["rows"]} == {"s0", "s1"}

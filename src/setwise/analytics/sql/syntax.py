@@ -50,6 +50,16 @@ class SqlDialect(BigQuery):
         FUNCTIONS: ClassVar[dict[str, Any]] = {}
         FACTOR: ClassVar[dict[Any, Any]] = {**BigQueryParser.FACTOR, TokenType.DIV: exp.IntDiv}
 
+        def _parse_column(self) -> exp.Expr | None:
+            """Read a column. "Kunde Nr." in double quotes is one name, but `t.x` in backticks a table and a column."""
+            start = self._index
+            column = super()._parse_column()
+            quoted = [token for token in self._tokens[start : self._index] if token.token_type is TokenType.IDENTIFIER]
+            if any("." in token.text and self.sql[token.start] == '"' for token in quoted):
+                self._retreat(start)
+                column = super(BigQueryParser, self)._parse_column()
+            return column
+
 
 def parse(text: str) -> tuple[exp.Expr, dict[str, str], bool]:
     """Return (syntax tree, options, is an EXPLAIN) of the SQL statement `text`.
