@@ -261,7 +261,7 @@ class Statement:
         self, answer: PrivateAnswer, answers: Sequence[PrivateAnswer], public: "Mapping[str, pa.Table] | None"
     ) -> SqlAnswer:
         if self.shell is None:
-            return SqlAnswer(answer=answer, outputs=self.outputs)
+            return SqlAnswer(answer=_sorted_as_shown(answer, self.query), outputs=self.outputs)
         try:
             result = run_shell(self.shell.sql, self._tables(answers), public)
         except InvalidParameter as error:
@@ -270,6 +270,23 @@ class Statement:
 
     def _tables(self, answers: Sequence[PrivateAnswer]) -> dict[str, ReleasedTable]:
         return {core.name: _released_table(core, answer) for core, answer in zip(self.cores, answers, strict=False)}
+
+
+def _sorted_as_shown(answer: PrivateAnswer, query: Query) -> PrivateAnswer:
+    """Return the `answer` to a private top k with its items in descending order of the numbers that it shows.
+
+    A top k may release the order of its items and their counts with separate noise, so that a later item has the larger
+    count. SQL's ORDER BY promises the order of the numbers in the rows. Other answers are returned unchanged.
+    """
+    users = [place for place, statistic in enumerate(query.statistics) if statistic == Count(most=1)]
+    if query.k is None or (len(query.statistics) > 1 and not users):
+        return answer
+    place = 0 if len(query.statistics) == 1 else users[0]
+    numbers = [item.estimates[place].value if item.estimates else item.count for item in answer.items]
+    if any(number is None for number in numbers):
+        return answer
+    order = sorted(range(len(numbers)), key=lambda index: -(numbers[index] or 0))
+    return replace(answer, items=tuple(answer.items[index] for index in order))
 
 
 def _types(core: Core, schema: Schema | None) -> dict[str, type]:

@@ -1,0 +1,22 @@
+"""ORDER BY n DESC LIMIT k: the rows are in the order of the numbers that they show."""
+
+import pyarrow as pa
+
+import setwise
+
+
+def test_a_private_top_k_is_sorted_by_the_counts_that_it_shows():
+    """The order and the counts have separate noise: a row with 16,857 stood before one with 17,112."""
+    words = [(f"u{user}", f"i{item}") for user in range(2000) for item in range(5)]
+    table = pa.table({"who": [who for who, _ in words], "item": [item for _, item in words]})
+    text = "SELECT item, COUNT(*) AS n FROM t GROUP BY item ORDER BY n DESC LIMIT 5"
+    shown = []
+    with setwise.open(table, user="who", name="t") as session:
+        for _ in range(6):
+            answer = session.sql(
+                text, epsilon=1, delta=1e-6, contributions=5, mechanism="unknown_gumbel", counts="laplace"
+            )
+            shown.append([row["n"]["value"] for row in answer])
+            assert answer.by_column()["n"] == shown[-1]
+    assert all(len(numbers) == 5 for numbers in shown)
+    assert shown == [sorted(numbers, reverse=True) for numbers in shown]
