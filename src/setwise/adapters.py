@@ -51,11 +51,12 @@ _SAMPLED = (
 
 
 def from_event(event: "DpEvent") -> tuple[Use, ...]:
-    """Return the mechanisms in a dp-accounting event as `Use`s; a `Use` is a guarantee and a number of mechanisms.
+    """Return the mechanisms in `event` as `Use`s; a `Use` is a guarantee and a number of mechanisms that have it.
 
-    If the event's sensitivities are for replacing one user by another, the returned guarantees are for replacing, too.
-    Raises: `InvalidParameter` for an event with sampling or without a matching guarantee; compose such an event in
-    dp-accounting.
+    An event describes mechanisms in the library dp-accounting: one mechanism, or several that are composed. If the
+    sensitivities in the event are for replacing one user by another, the returned guarantees are for replacing, too.
+    Raises: `InvalidParameter` for an event with sampling, or if no guarantee of this library describes the event;
+    compose such an event in dp-accounting.
     """
     return merged(Use(guarantee, count) for guarantee, count in _parts(event, 1))
 
@@ -106,10 +107,11 @@ def to_pld(
     """Return a dp-accounting privacy loss distribution that dominates the composition.
 
     - `discretization`: the distance between losses on the distribution's grid
-    - `points`: the largest number of epsilons at which an upper bound on the composition's delta is computed. At these
-      epsilons the distribution's delta is this bound, and between them it is larger, so more points make it closer to
-      the composition
-    - `tail`: the delta that determines the largest of these epsilons; about this much probability has infinite loss
+    - `points`: the most epsilons at which an upper bound on the composition's delta is computed. The distribution has
+      this bound as its delta at these epsilons. Between two of them its delta is larger than the composition's; the
+      more points, the smaller this excess
+    - `tail`: a delta. The largest of the epsilons is the one that the composition guarantees at this delta. In the
+      distribution, a probability of about `tail` has infinite loss
 
     The result may be composed with distributions of other mechanisms, in any order and adaptively (docs/adapters.md).
     Raises: `InvalidParameter` if `points` or `discretization` is out of range.

@@ -203,7 +203,7 @@ class ReclaimedRecord(TypedDict):
 class QuestionBudgetRecord(TypedDict):
     """An account's default budget (`epsilon`, `delta`) for SQL over PostgreSQL's protocol that states no budget.
 
-    For at most `fresh_hours` hours, repeating such a statement returns the stored answer and costs nothing.
+    For at most `fresh_hours` hours, repeating a statement without a budget returns its stored answer, at no cost.
     """
 
     epsilon: Annotated[float, Example(0.1)]
@@ -385,9 +385,9 @@ class PlanRecord(TypedDict):
     - `why`: how the mechanism was chosen
     - `uses`, `epsilon`: the most mechanism uses that the question can spend, and their cost at `delta`
     - `expected_error`, `radius`: the mean absolute error, and a bound on the error with probability `confidence`
-    - `detectable`: how much larger than competing groups' counts a group's count must be for it to be found; with a
-      fixed threshold, the count that a group must have
-    - `shortfall`: when a top k picks a group, its count is at most this number below the largest one not picked yet
+    - `detectable`: the exact count from which a group is found, with a fixed threshold; otherwise by how much a group's
+      count must be above the highest count that takes no part
+    - `shortfall`: when a top k picks a group, its count is at most this much below the highest count not yet picked
     - `alone`: the cost by itself, if an account pays and the question states its own budget; else None
     """
 
@@ -427,8 +427,8 @@ class PreviewRecord(PlanRecord):
 class AnswerItemRecord(TypedDict):
     """One group of an answer: the `count` to report, the `interval` around it, and the raw noisy count `noisy`.
 
-    `noisy` may be negative; use it to add counts up. Statistics other than counts have, under the name of each
-    statistic, its `value`, `interval` and `unreliable` instead.
+    `noisy` may be negative; use it to add counts up. If the answer has other statistics than one count, the group has
+    for each statistic a field of that name, with `value`, `interval` and `unreliable`, in place of these fields.
     """
 
     item: Annotated[
@@ -537,8 +537,8 @@ class SeriesRecord(TypedDict):
     """A live series (noisy user counts by period): what it counts, what it cost, and how accurate its numbers are.
 
     `within` is in users. A private item is shown if its noisy number of users is at least `shown_from`; None if the
-    items are public. `matrix` says in words with which weights a release adds up the counts of this and earlier
-    periods.
+    items are public. A release is a weighted sum of the counts of its period and of earlier periods, plus noise;
+    `matrix` describes the weights in words.
     """
 
     name: Annotated[str, Example("reach")]

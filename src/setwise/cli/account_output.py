@@ -31,9 +31,10 @@ def _more_in_words(count: int) -> str:
 def _loss_so_far(status: "AccountStatus") -> str:
     """Return in words how much all answers so far reveal, for the account with this `status`.
 
-    The text states the account's odometers, two bounds on the epsilon spent so far. The first holds if no further
-    question is asked. The second bounds the privacy loss at all times, and is left out if it is above the account's
-    promised epsilon. If the first is above it, the text states the promise instead of both.
+    The text states two bounds on the epsilon spent so far, which the account computes from its answers. The first bound
+    holds if no further question is asked, and the second at all times. The second bound is left out if it is above the
+    epsilon that the account promises. If the first bound is above the promised epsilon, the text states only the
+    promised epsilon.
     """
     if not status.spent:
         return "nothing was drawn"

@@ -155,10 +155,10 @@ def _read_catalog(path: str | None, text: str, user: str | None) -> "tuple[Catal
 
 
 def _note_types(session: "Session", types: "Mapping[str, Kind]") -> None:
-    """Print a note to standard error with the types as which a question reads CSV columns, such as "n as integer".
+    """Print a note to standard error: how a question reads CSV columns, such as "n as integer".
 
-    `types` are the types that the question needs, by column name. Columns whose type the user of the command declared
-    (see `session`) are left out; nothing is printed if no column remains.
+    `types` maps the columns to the types that the question needs. `session` has the types that the user declared with
+    --type; their columns are left out of the note. Nothing is printed if no other column is in `types`.
     """
     read = [f"{name} as {kind}" for name, kind in types.items() if name not in session.types]
     if read:
@@ -177,7 +177,7 @@ def _note_unread_cells(
 
     - `common`: the options that all questions share; `common.table` is the first table
     - `question`: the question's text; only the user column and columns whose names occur in the text are checked
-    - `types`: the types as which the question reads columns, by column name
+    - `types`: the types that the question needs, by column name, such as integer; cells are counted by these types
     - `joined`: the paths of the tables that the question joins, by table name
     - `entry`: the catalog's entry for the first table, whose source and CSV options are then used in place of the
       options in `common`
@@ -514,9 +514,9 @@ def _read_query(query: str) -> str:
 def _parse_named_tables(values: Sequence[str], option: str, engine: str) -> dict[str, str]:
     """Return a dict from table names to paths, read from `values`: the values of an option that may be repeated.
 
-    `option` is "--table" or "--public", and a value has the form NAME=PATH. With --public, the value may be only the
-    place of the table. Its name is then its name in the database of `engine`, or the file's name without the ending.
-    Raises: `InvalidParameter` if a value is not of this form or a name is given twice.
+    `option` is "--table" or "--public", and a value has the form NAME=PATH. With --public, NAME= may be left out: a
+    table in the database of `engine` then keeps the name that it has there, and a table in a file is called by the
+    file's name without the ending. Raises: `InvalidParameter` if a value is not of this form or a name is given twice.
     """
     from setwise.analytics.engines.connect import location_of
 

@@ -79,8 +79,8 @@ def calibrate(
 ) -> None:
     """Find the value of a parameter, written as ?, with which all given mechanisms together meet an (epsilon, delta).
 
-    The ? stands for a noise scale, an epsilon or a count. The value is the smallest noise scale, or the largest epsilon
-    of one mechanism, or the largest number of mechanisms, that meets it.
+    The ? stands for a noise scale, for the epsilon of one mechanism, or for a number of mechanisms. The result is the
+    smallest such noise scale, the largest such epsilon, or the largest such number.
     """
     from setwise.accounting import calibrate as calibration
 

@@ -88,11 +88,11 @@ class SeveralValues(InvalidParameter):
 
 
 def _distinct_command(names: str, table: str | None) -> str:
-    """Return a clause that tells the user to ask again with a `setwise sql` command, which is included.
+    """Return a clause with a `setwise sql` command that counts the distinct combinations of several columns.
 
-    The command counts the distinct combinations of the columns `names`, given as SQL text. It has the filter, group and
-    options of the command that was called, as far as `setwise sql` has such options. Only the SQL statement is returned
-    if `table`, the path of the table, is None, or if the groups are periods or bins, which SQL spells in another way.
+    `names` are the columns, as SQL text, and `table` is the path of the table. The command has the filter and the group
+    of the command that was called, and those of its options that `setwise sql` has too. If `table` is None, or if the
+    groups are periods of time or ranges of numbers, the clause has only the SQL statement.
     """
     named: dict[str, str] = {}
     kept: list[str] = []
@@ -222,8 +222,9 @@ def _ask_for_times(source: str, user: str, function: str) -> str:
 def _with_comparisons(word: str, comparisons: Mapping[str, str]) -> str:
     """Return the command-line word `word` with comparisons in place of columns that it uses as conditions.
 
-    The word is a SQL statement or a filter. `comparisons` maps each column that holds words such as Ja and Nein, and
-    was wrongly taken for a truth value, to its comparison. For example, COUNTIF(member) becomes COUNTIF(member = 'Ja').
+    The word is a SQL statement or a filter. `comparisons` maps columns with words such as Ja and Nein, which are no
+    truth values, to conditions in SQL. With {"member": "member = 'Ja'"}, COUNTIF(member) becomes
+    COUNTIF(member = 'Ja').
     """
     for name, condition in comparisons.items():
         before = r"(COUNTIF\s*\(\s*|\bWHERE\s+|\bWHEN\s+|\bAND\s+|\bOR\s+|\bNOT\s+)"
@@ -241,9 +242,12 @@ def _choices(
 ) -> str:
     """Return a sentence with one command for each way in which the file `source` can be read; its holder has to choose.
 
-    `readings` maps the meaning of each way, in words, to its CSV options and column types. `types` are the column types
-    with which the file was read, and `user` is its user column. Returns "" if the running command cannot be repeated in
-    one of these ways.
+    - `readings`: a dict from phrases that say when a way is right, such as "if dates are %d.%m.%Y", to the pair of CSV
+      options and column types that reads the file in this way
+    - `types`: the column types with which the file was read so far
+    - `user`: the file's user column
+
+    Returns "" if the running command cannot be repeated in one of these ways.
     """
     from setwise.analytics.tables.check import check_table
 
@@ -306,11 +310,11 @@ def _with_options(command: Sequence[str], options: Sequence[str]) -> list[str]:
 def joined_tables(
     sources: Mapping[str, str], types: "Mapping[str, Kind]", users: Mapping[str, str]
 ) -> "list[TableToScan]":
-    """Return one record for each table that a SELECT joins, for the scan that counts cells which cannot be read.
+    """Return the tables that a SELECT joins, each with what is needed to count its unreadable cells.
 
-    - `sources`: the paths of these tables, by name
+    - `sources`: the paths of the joined tables, by table name
     - `types`: the kinds of columns, such as integer, by TABLE.COLUMN
-    - `users`: the user columns of those tables that are private, by name
+    - `users`: the user columns of the joined tables that are private, by table name
 
     The CSV options of a table are taken from the description file beside it, which `setwise check --save` writes.
     """

@@ -283,8 +283,9 @@ _MEANT = {
 def _meant_option(message: str, context: Any) -> str | None:  # noqa: ANN401 - the library keeps its context private
     """Return the option that the user probably meant by an unknown option, such as --item for --group-by.
 
-    `message` is the error's text, which names the unknown option, and `context` belongs to the command. None if the
-    message is about something else, or if the command has no such option.
+    `message` is the error's text, which names the unknown option. `context`, an object of the command-line library, has
+    the options of the command. The result is None if the message is not about an unknown option, or if the command has
+    no option that the user may have meant.
     """
     guess = re.match(r"No such option: (--[\w-]+)", message)
     if guess is None:

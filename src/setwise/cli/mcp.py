@@ -95,9 +95,9 @@ def _open_catalog(
 
     - `tables`: the names of the tables; empty means all tables of the catalog
     - `arguments`: the values of the command's other options by name, among them the account that pays
-    - `answer_step`: an answer is held back until this many seconds, or 2, 4, 8, .. times as many, after the question,
-      so that its time says little about the rows; 0 is no delay
-    - `stack`: closes the sessions, the account and the ledger
+    - `answer_step`: a time s in seconds. Each answer is held back until s, 2s, 4s or 8s and so on have passed since the
+      question, whichever comes next, so that the time until the answer says little about the rows; 0 is no delay
+    - `stack`: closes the opened sessions, the account and the ledger when it is closed
 
     Raises: `InvalidParameter` if no account is given, or if the catalog has no tables.
     """

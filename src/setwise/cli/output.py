@@ -162,11 +162,11 @@ def epsilon_left_in_words(status: "AccountStatus") -> str:
 def laplace_left_in_words(status: "AccountStatus") -> str:
     """Return text to add after an account's remaining epsilon: " for Gaussian noise, at least 0.32 for Laplace noise".
 
-    The remaining epsilon is that of one question with Gaussian noise. Laplace noise of the same epsilon can cost the
-    account more, so the account may pay for Laplace noise only up to a smaller epsilon, which the text states. (A
-    question that divides its epsilon among several numbers, such as a mean, may have more.) Returns "" if the epsilon
-    for Laplace noise is smaller by at most 1%, or if the account has no Gaussian budget. `status` is the status of the
-    account.
+    `status` is the status of the account. Its remaining epsilon is the largest epsilon of one more question with
+    Gaussian noise. Laplace noise of the same epsilon can cost the account more, so the largest epsilon of one question
+    with Laplace noise, which the text states, can be smaller. (A question that divides its epsilon among several noisy
+    numbers, such as a mean, may get a larger epsilon than the text states.) Returns "" if the two epsilons differ by at
+    most 1%, or if the account has no Gaussian budget.
     """
     laplace, largest = status.laplace_epsilon_left, status.epsilon_left or 0.0
     if laplace is None or laplace >= 0.99 * largest:
@@ -328,7 +328,8 @@ def _sql_cells(cell: "RowCell", *, is_label: bool, barred: bool) -> list[str]:
 def _with_intervals(answer: "PrivateAnswer") -> list[bool]:
     """Return, for each statistic of the answer, whether at least one item has a confidence interval for the statistic.
 
-    Returns [True] for an answer that has only counts, whose statistics are not listed.
+    `answer.statistics` is empty if each item has only its count, which is shown with its interval. The result is then
+    [True], for the count.
     """
     places = range(len(answer.statistics))
     return [any(each.estimates[place].interval is not None for each in answer.items) for place in places] or [True]
@@ -401,10 +402,10 @@ def _notes(
 
 
 def _open_interval_note(answer: "PrivateAnswer") -> str:
-    """Return a sentence about intervals that start at 1, which do not say how small the exact number may be.
+    """Return a sentence that explains intervals whose lower end is 1; "" if the answer has none.
 
-    Such intervals belong to counts near the threshold for showing a group. Returns "" if the answer has no such
-    interval.
+    A lower end of 1 does not say how small the exact number may be. Counts have it if they are near the threshold for
+    showing a group, because noise may have lifted a small count over the threshold.
     """
     counts = [item.interval for item in answer.items]
     estimates = [estimate.interval for item in answer.items for estimate in item.estimates]

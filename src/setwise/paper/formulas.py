@@ -132,8 +132,9 @@ def paper_sigma(*, epsilon: float, delta: float, items: int) -> float:
 def keep(epsilon: float, t: float) -> float:
     """Return q_{epsilon,t}: the probability that generalized randomized response answers 0 on input 0.
 
-    Generalized randomized response is the mechanism whose privacy loss is `t`, which it is with this probability, or t
-    - epsilon. Among the epsilon-bounded-range mechanisms whose privacy losses are in [t - epsilon, t], it is the worst.
+    Generalized randomized response is the mechanism whose privacy loss is `t` with probability q_{epsilon,t}, and
+    otherwise t - epsilon. No other epsilon-bounded-range mechanism with privacy losses in [t - epsilon, t] has a larger
+    delta.
 
     Theorem: defn:gen_rr.
     """
@@ -203,11 +204,12 @@ def batch_delta_at(t: float, ranges: int, pure: int, epsilon: float, g: float) -
 
 
 def alpha(i: int, j: int, ranges: int, pure: int, p: float) -> float:
-    """Return alpha_{i,j}, the weight of one term in the double sum for the optimal delta of mechanisms chosen up front.
+    """Return alpha_{i,j}, a weight in the double sum for the optimal delta of mechanisms chosen up front.
 
-    - `i`, `j`: how many bounded-range and how many pure-DP mechanisms flip their answer in this term
-    - `ranges`, `pure`: how many of these mechanisms there are
-    - `p`: q_{2 epsilon, epsilon}, the probability that a pure-DP mechanism does not flip its answer
+    Each mechanism is replaced by randomized response, the worst mechanism with its guarantee. It answers its input, a
+    bit, or the flipped bit. The summand (i, j) is about the case that `i` of the `ranges` bounded-range mechanisms and
+    `j` of the `pure` pure-DP mechanisms answer the flipped bit. `p` is q_{2 epsilon, epsilon}, the probability that a
+    pure-DP mechanism does not flip its bit.
 
     Theorem: thm:opt_nonadaptive.
     """
@@ -243,8 +245,8 @@ def partial_sum_slope(t: float, last: int, ranges: int, pure: int, epsilon: floa
 
     - `ranges`, `pure`: how many bounded-range and pure-DP mechanisms of `epsilon` there are
     - `g`: the overall epsilon
-    - `uses`: the factor of each term on which the paper errs. The formula is right if it is `ranges`; the paper's proof
-      has the number of all mechanisms.
+    - `uses`: the number n in the factor n - i of each summand, where i bounded-range mechanisms flip their answer. The
+      formula is right for n = `ranges`. The paper's proof errs: it has n = `ranges` + `pure`.
     """
     q, p = keep(epsilon, t), keep(2 * epsilon, epsilon)
     front = (exp(g - epsilon * (pure - last) - t * ranges) - exp(t - epsilon)) / (1 - exp(-epsilon))

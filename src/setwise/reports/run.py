@@ -132,22 +132,24 @@ def _open_sessions(report: Report) -> Iterator[QuestionSessions]:
 
 
 def _parse_question(question: ReportQuestion, session: Session, report: Report) -> tuple[Session, ReportQuestion]:
-    """Return the session on the rows that a question reads, and the question with its SQL parsed for these tables.
+    """Return (session, question): a session on the rows that `question` reads, and the question with its SQL parsed.
 
-    `session` is open on the table of `report`. A question in SQL gets a session of its own, on the rows that its joins
-    and subqueries make. A question without SQL is returned unchanged; its session is `session` or, for a CSV file, one
-    that reads columns as the types that the question needs. Raises: `InvalidParameter` if the SQL has several SELECTs
-    over private rows.
+    `session` is open on the table of `report`. For a question in SQL, the returned session is on the rows that its
+    joins and subqueries make. A question without SQL is returned unchanged. Its session is `session`, or for a CSV file
+    a copy of `session` with the column types that the question needs, such as integer.
+
+    Raises: `InvalidParameter`, with the question's name in the message, if the SQL has several SELECTs over private
+    rows.
     """
     with name_question(question.name):
         return _read_question(question, session, report)
 
 
 def _read_question(question: ReportQuestion, session: Session, report: Report) -> tuple[Session, ReportQuestion]:
-    """Return the session on the rows that `question` reads, and the question with its SQL parsed for these rows.
+    """Return (session, question): a session on the rows that `question` reads, and the question with its SQL parsed.
 
-    `session` is open on the table of `report`. Raises: `InvalidParameter` if the SQL has several SELECTs over private
-    rows; the caller adds the question's name to the message.
+    It does the work of `_parse_question`, whose caller gives the same arguments. Raises: `InvalidParameter` if the SQL
+    has several SELECTs over private rows; `_parse_question` adds the question's name to the message.
     """
     # A question needs a budget to be planned. It is not used, because the questions are priced together.
     budget: BudgetWords = {"epsilon": report.epsilon, "delta": report.delta}

@@ -390,7 +390,8 @@ class _Parser:
     def _range_condition(self, column: Column, wanted: str) -> Expression:
         """Read IN, BETWEEN or LIKE and its constants, which follow the name of `column`, and return the condition.
 
-        If another token follows, an error says that `wanted` was expected, a phrase such as "IN, BETWEEN or LIKE".
+        `wanted` is a phrase such as "IN, BETWEEN or LIKE". Raises: `InvalidFilter`, which says that `wanted` was
+        expected, if another token follows the column's name.
         """
         if self._take(TokenKind.WORD, "in"):
             return self._membership(column)

@@ -166,13 +166,13 @@ class AddWindows:
     """A derivation step (an operation on the rows of each user) that adds columns computed by window functions.
 
     - `user` is the user column.
-    - `windows` are the columns that are added. Of the other columns, only those that are read later are passed on.
-    - `ties` are columns that break ties after SELECT *: the names, in lower case, of all columns that the statement
-      names. Names that the table lacks are ignored.
+    - `windows` are the columns that are added. The step keeps those other columns that a later step or the query reads.
+    - `ties` are the names, in lower case, of all columns that the SQL statement names. They are used only after
+      SELECT *, and names that the table lacks are ignored.
 
-    A tie is two rows that are equal in the ORDER BY of a window. They are sorted by further columns, so that the result
-    does not depend on the order of rows in the table. The further columns are all columns that this step or a later
-    step reads or, after SELECT *, which reads all columns, those in `ties`.
+    Rows that are equal in the ORDER BY of a window are sorted by further columns, so that the result does not depend
+    on the order of rows in the table. The further columns are all columns that this step or a later step reads. After
+    SELECT *, which reads every column, they are the columns in `ties`.
     """
 
     user: str
@@ -198,7 +198,7 @@ class JoinedValue:
 
 @dataclass(frozen=True, slots=True)
 class JoinUserRows:
-    """A derivation step (an operation on the rows of each user) that joins each row with other rows of this user.
+    """A derivation step (an operation on the rows of each user) that joins each row with other rows of the same user.
 
     - `user` is the user column.
     - `rows` are the steps that compute the other rows from the same private table.
@@ -243,8 +243,8 @@ class Derivation:
 
         A step is an operation on the rows of each user, such as a filter.
 
-        Raises: `InvalidParameter` if the result has more than `MOST_STEPS` steps, including the steps of the tables
-        that it joins, or if it joins more than `MOST_ROWS_JOINED` rows of a user into one.
+        Raises: `InvalidParameter` if the result has more steps than the limit `MOST_STEPS`, where the steps of joined
+        tables count too, or if its joins make one row of more rows of a user than the limit `MOST_ROWS_JOINED`.
         """
         longer = Derivation((*self.steps, *steps))
         if longer.size > MOST_STEPS:
@@ -367,7 +367,7 @@ def _expressions(step: Step) -> Iterator[RowExpression]:
 
 
 def window_expressions(window: UserWindow) -> Iterator[RowExpression]:
-    """Yield the expressions that a window function computes from rows: its argument, its keys and its sort keys."""
+    """Yield the expressions in a window function: its argument, and those of its PARTITION BY and its ORDER BY."""
     if window.argument is not None:
         yield window.argument
     yield from window.keys
@@ -526,8 +526,9 @@ def _uses(step: Step) -> Iterator[tuple[RowExpression, bool]]:
 def _window_uses(window: UserWindow, user: str) -> Iterator[tuple[RowExpression, bool]]:
     """Yield (expression, flag) for each expression of a window function.
 
-    The flag is True if the expression is the argument of an aggregate, so that its value is used as a number. The user
-    column `user` by itself is left out in COUNT, PARTITION BY and ORDER BY.
+    The flag is True if the expression is the argument of an aggregate, so that its value is used as a number. If the
+    whole argument of COUNT, or a whole expression of PARTITION BY or ORDER BY, is the user column `user`, it is left
+    out: all rows of a window are of one user, so the user column reveals nothing there.
     """
     counts = window.function is WindowFunction.COUNT and window.argument == ColumnValue(user)
     if window.argument is not None and not counts:

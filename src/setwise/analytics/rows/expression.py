@@ -27,9 +27,11 @@ class ColumnValue:
 class ConstantValue:
     """The row expression (a value computed from each row) that is the constant `value`, the same for every row.
 
-    Text that is compared with a date or time column is read as a date or time. Constants of different types, such as 1,
-    1.0 and TRUE, are not equal as records. Statements that differ in them have answers of different types, so the
-    stored result of one statement must not be returned for the other.
+    Text that is compared with a date or time column is read as a date or time.
+
+    Two objects of this class are equal only if their constants have the same type, so those of 1, 1.0 and TRUE differ.
+    SQL statements with 1 and with 1.0 have answers of different types, so the stored result of one statement must not
+    be returned for the other.
     """
 
     value: Constant
@@ -153,8 +155,9 @@ class Case:
 class Function(StrEnum):
     """The scalar functions, such as COALESCE, of row expressions (values computed from each row).
 
-    engines/row_sql.py decides which kinds of arguments each function takes. FROM_UNIX is the time, in UTC, of an
-    integer column that counts units since 1970; its second argument is the number of units in a second.
+    engines/row_sql.py decides which kinds of arguments each function takes. FROM_UNIX turns a number that counts, for
+    example, milliseconds since 1970 into a time in UTC. Its second argument says how many of them make a second: 1000
+    for milliseconds.
     """
 
     COALESCE = "COALESCE"
@@ -315,8 +318,8 @@ class TimeDifference:
 class UnitKey:
     """A text that identifies a unit of privacy smaller than a user, such as one day of a user.
 
-    It is made of the user of a row (the column `user`) and the value `part` of the row, and is null if either is null.
-    Equal texts mean the same user and the same value.
+    The text of a row is made of the cell in the column `user` and the value of the expression `part`, such as the day
+    of the row. Two rows have the same text only if both are the same. The text is null if one of the two is null.
     """
 
     user: str

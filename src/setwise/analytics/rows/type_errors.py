@@ -41,10 +41,10 @@ def not_a_condition(expression: RowExpression, kind: Kind) -> InvalidParameter:
 
 
 def _declarable_types(expression: RowExpression, kind: Kind, wanted: Kind) -> dict[str, str]:
-    """Return the type to declare for a text column, as {column name: `wanted`}, so that an expression is allowed.
+    """Return {column name: `wanted`} if `expression` is a text column, which the data holder can declare as `wanted`.
 
-    `expression` is the expression that is not allowed, and `kind` the kind of its values. The result is empty unless
-    the expression is a column of text, because only such a column can be declared to be of another type.
+    `expression` was refused because its values are of `kind`, while `wanted` is needed there. The result is empty if
+    the expression is not a column of text, because only a column of text can be declared to be of another kind.
     """
     return {expression.name: wanted} if isinstance(expression, ColumnValue) and kind is Kind.TEXT else {}
 

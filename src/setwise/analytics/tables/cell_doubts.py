@@ -38,9 +38,11 @@ _FROM_CLOCK = "'%.12g'%sum(float(x)*60**(2-i) for i,x in enumerate(m[0].split(':
 def offset_sentence(name: str, cells: Sequence[str], write: OptionWriter) -> str:
     """Return a sentence if times of the column `name` have an offset from UTC other than zero; else "".
 
-    The sentence says that such times are converted to UTC, so that a time may move to another day. It states the option
-    that reads the column as dates instead, which are the days as they are written. `cells` are sampled cells of the
-    column, which is read as timestamps. `write` turns the option into text, as the reader has to type it.
+    - `cells` are sampled cells of the column, which is read as timestamps.
+    - `write` turns an option into text, as the data holder has to type it.
+
+    The sentence warns that times with an offset are converted to UTC, so that a time may move to another day. It also
+    states the option that reads the column as dates, so that each cell keeps the day that is written in it.
     """
     matches = [match for cell in cells if (match := _OFFSET.search(cell.strip(BLANKS)))]
     offset = next((match[2] for match in matches if match[2].strip("+-0:")), None)
@@ -63,11 +65,13 @@ def far_number_sentences(
 ) -> list[str]:
     """Return a sentence for each number of a column that repeats often and lies far from all others, such as -999.
 
-    Such a number may mean that the value is not known, so the sentence asks the data holder.
-    - `names` are the columns of `table`, and `kinds` has the kinds as which columns of text are read, by name.
-    - `grammar` says how cells are written.
-    - `is_text` says that the table is a CSV file. The sentence then states an option that reads the number as an empty
-      cell, which `write` turns into text; for other tables it states a condition that leaves such rows out.
+    A number such as -999 may mean that the value is not known. The sentence tells the data holder what to do then.
+
+    - `names` are the columns of `table`. A column of text is read as the kind that `kinds` has for its name.
+    - `grammar` says how numbers and empty cells are written.
+    - `is_text` is True if the table is a CSV file. The sentence then states an option that reads the number as an empty
+      cell. For other tables it states a SQL condition that leaves out the rows with the number.
+    - `write` turns the option into text, as the data holder has to type it.
     """
     from setwise.analytics.engines.duckdb.number_counts import far_numbers
 
@@ -99,13 +103,15 @@ def stored_time_sentence(
 ) -> tuple[str, str]:
     """Return (sentence, command) if a column has dates as spreadsheets store them, or times as h:mm:ss; else ("", "").
 
+    The sentence tells the data holder that these cells are not read as dates or times. The command is a shell command
+    that writes a copy of the file with dates, or with numbers of seconds; the sentence ends with it. The command is ""
+    if the copy cannot be made by a command. The sentence then ends with advice.
+
     - `name` is the column, and `cells` are sampled cells of it.
-    - `file` is the only file of the table, or None. `csv` says how it is written, and `names` are its columns in order.
+    - `file` is the table's file, or None if the table has several files or none. `csv` says how the file is written,
+      and `names` are its columns in order.
     - `is_dated` says that the column should hold dates, by its name or its declared kind. Only then are numbers of days
       taken for dates of a spreadsheet.
-
-    The sentence ends with the command, which writes a copy with dates, or with seconds. The command is "" if no command
-    can write the copy.
     """
     if is_dated and _match(cells, _SERIAL_DAY):
         held, wanted, changed = "are days since 1899-12-30, as spreadsheets store dates", "dates", _FROM_SERIAL_DAY

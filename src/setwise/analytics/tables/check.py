@@ -60,7 +60,7 @@ class TableCheck:
     - `csv` has the options that read the text. None for Parquet files and databases.
     - `counts` has the exact counts of rows and cells.
     - `lost_lines` is the number of lines of text that queries skip, because they belong to no well-formed record.
-    - `types` has the kinds, by name, of text columns that are to be read as another kind.
+    - `types` maps the names of text columns that are not to be read as text to their kinds, such as integer.
 
     The other fields are doubts for the data holder to decide.
 
@@ -119,10 +119,11 @@ class TableCheck:
         return tuple(name for name in self.thousands if name not in self.types)
 
     def readings(self) -> dict[str, tuple[CsvOptions, dict[str, Kind]]]:
-        """Return the possible readings of the table, of which the data holder has to choose one.
+        """Return the different ways in which the table can be read, so that the data holder can choose one.
 
-        The keys are phrases such as "if dates are DATE_FORMAT". The values are the CSV options and, for columns whose
-        kind depends on the choice, the kinds. The result is empty if the cells leave no doubt about dates and numbers.
+        A key says when a way is right, such as "if dates are %d.%m.%Y". Its value is (csv, kinds): the CSV options that
+        read the table in this way, and the kinds to declare for columns, by name. The result is empty if the cells
+        leave no doubt about dates and numbers.
         """
         if self.csv is None:
             return {}
@@ -320,12 +321,13 @@ def _remarks(
     files: Sequence[TableFile],
     serial: Collection[str],
 ) -> list[str]:
-    """Return sentences for the data holder about users, and about cells that are not read or may mean something else.
+    """Return sentences for the data holder about users, and about cells that cannot be read or may be misread.
 
-    - `table` is the table of the text `files`, with its cells as they are written, and `options` say how to read them.
-    - `samples` has sampled cells of each column, and `kinds` the kinds as which the columns are read.
+    - `table` is the table in the text `files`, with its cells as they are written. `options` say how to read the files.
+    - `samples` has sampled cells of each column, by name.
+    - `kinds` has the kind of each column, by name: queries read its cells as values of this kind.
     - `user` is the user column, or None.
-    - `serial` are the columns with days since 1899, as spreadsheets store dates.
+    - `serial` are the columns with numbers of days since 1899, as spreadsheets store dates.
     """
     write, texts = command_line, [name for name in samples if kinds[name] is Kind.TEXT]
     notes = user_notes(table, user, kinds, options, files, write, is_csv=True)
@@ -352,9 +354,9 @@ _TAIL = 2**16
 def total_line_note(file: TableFile, options: CsvOptions, noted: Collection[str] = ()) -> str:
     """Return a sentence if the last line of a text file has a cell such as "Total"; else "".
 
-    A query would count such a line as one more row, of one more user. `options` say how the file is written, and which
-    words mean an empty cell. No sentence is returned for a word in `noted`, because the data holder was told of it
-    already: it stands in the user column.
+    A query would count a line with a total as one more row, of one more user. `options` say how the file is written,
+    and which words mean an empty cell. `noted` are words in the user column for which the data holder has a note
+    already; for them no sentence is returned.
     """
     form = options.format_of(options.suffix_of(file))
     tail = b""
@@ -370,10 +372,10 @@ def total_line_note(file: TableFile, options: CsvOptions, noted: Collection[str]
 
 
 def _drop_unused(options: CsvOptions, counts: "TableCount") -> CsvOptions:
-    """Return the CSV `options` without those that no column needs, so that the data holder has fewer to declare.
+    """Return the CSV `options` with unneeded ones reset to their defaults, so that the data holder declares fewer.
 
-    The decimal point and thousands separator are reset to their defaults if no column holds numbers, and the date
-    format if no column holds dates. `counts` has the kinds of the columns.
+    The decimal point and the thousands separator are reset if no column holds numbers, and the date format is reset if
+    no column holds dates or times. `counts` has the kinds of the columns.
     """
     kinds = {column.kind for column in counts.columns}
     if not kinds & {Kind.INTEGER, Kind.FLOAT}:

@@ -31,8 +31,8 @@ _NEGATIVE = r"\(([^()]*)\)"
 def copy_of(file: TableFile) -> str:
     """Return the path of a file that does not exist yet, for a copy of `file` that can be read.
 
-    The path for visits.csv is visits.clean.csv, or visits.clean2.csv if that exists. A copy of visits.clean.csv gets
-    the next number as well.
+    The path for visits.csv is visits.clean.csv; if that file exists, visits.clean2.csv, and so on. For visits.clean.csv
+    the path is visits.clean2.csv, and not visits.clean.clean.csv.
     """
     base = re.sub(r"[.]clean[0-9]*$", "", str(file).removesuffix(file.suffix))
     names = (f"{base}.clean{number if number > 1 else ''}{file.suffix}" for number in count(1))
@@ -40,16 +40,21 @@ def copy_of(file: TableFile) -> str:
 
 
 def can_be_copied(file: TableFile, encoding: str) -> bool:
-    """Return whether a command can write a copy of `file`, in which text has the given `encoding`."""
+    """Return whether shell commands such as sed can write a changed copy of `file`, whose text has the `encoding`.
+
+    They can if the file is on this machine, is not compressed, and is not in UTF-16.
+    """
     return isinstance(file, Path) and file.suffix.lower() not in COMPRESSIONS and codec_name(encoding) not in UTF_16
 
 
 def signs_note(names: Sequence[str], samples: Mapping[str, Sequence[str]], file: TableFile, encoding: str) -> str:
     """Return a sentence if numbers of columns have signs beside them, as $5 or 5%, or parentheses; else "".
 
+    The sentence ends in a shell command that writes a copy of `file` without signs, which a query can read.
+
     - `names` are the columns that the sentence is about.
-    - `samples` has sampled cells of all columns of text, by name. The sentence ends in a command that writes a copy of
-      `file` without the signs of all these columns, so that one copy serves all questions.
+    - `samples` has sampled cells of every column of text, by name. The command takes out the signs of every column in
+      `samples`, and not only of those in `names`, so that one copy serves all questions.
     - `encoding` is the encoding of the file. The command searches for signs as UTF-8 writes them. If the file's
       encoding has other bytes for one of the signs, the sentence has no command.
     """
@@ -98,9 +103,10 @@ def _signs_beside(cells: Sequence[str]) -> tuple[list[str], bool] | None:
 
 
 def without_repeated_headers(file: TableFile, csv: CsvOptions) -> str:
-    """Return a command that writes a copy of `file` without the lines that repeat its header; "" if there is none.
+    """Return a shell command that writes a copy of `file` without the lines that repeat its header.
 
-    `csv` says how the file is written.
+    Returns "" if the file has no header, or if no shell command can copy it (see `can_be_copied`). `csv` says how the
+    file is written.
     """
     if csv.columns is not None or not can_be_copied(file, csv.encoding):
         return ""
@@ -110,11 +116,11 @@ def without_repeated_headers(file: TableFile, csv: CsvOptions) -> str:
 
 
 def with_doubled_quotes(file: TableFile, csv: CsvOptions) -> str:
-    r"""Return a command that writes a copy of `file` in which quotes are doubled and not escaped; "" if none is needed.
+    r"""Return a shell command that writes a copy of `file` with "" for each quote within a cell, in place of \".
 
-    A program that writes \\" for a quote within a cell makes lines that no CSV reader takes for records. The command is
-    returned only if, at the beginning of the file, the copy loses less than half as many lines as the file. `csv` says
-    how the file is written.
+    Lines with \" are not CSV: a reader skips them, because they belong to no record. `csv` says how the file is
+    written. The result is "" if no shell command can copy the file (see `can_be_copied`), or if the copy would help
+    little: at the beginning of the file, half or more of the skipped lines would be skipped in the copy, too.
     """
     form = csv.format_of(csv.suffix_of(file))
     if not can_be_copied(file, csv.encoding):
@@ -143,15 +149,16 @@ def _lost_lines(text: str, form: CsvFormat) -> int:
 def with_changed_cells(
     file: TableFile, csv: CsvOptions, names: Sequence[str], column: str, pattern: str, value: str
 ) -> str:
-    """Return a command that writes a copy of `file` with other cells in one column; "" if there is no such command.
+    """Return a shell command that writes a copy of `file` in which cells of one column are replaced.
 
     - `csv` says how the file is written, and `names` are its columns in order.
-    - `column` is the column whose cells are changed if the whole cell, without blanks around it, matches the regular
+    - `column` is the column. A cell of it is replaced if the whole cell, without blanks around it, matches the regular
       expression `pattern`.
-    - `value` is an expression of Python for the new cell; `m` is the match.
+    - `value` is a Python expression that computes the new cell. In it, `m` is the match of the old cell.
 
-    `pattern` and `value` have neither backslashes nor double quotes nor a dollar sign, because a shell would change
-    them.
+    `pattern` and `value` must not have backslashes, double quotes or dollar signs, because the shell would change them.
+    The result is "" if no shell command can copy the file (see `can_be_copied`), if cells are separated by more than
+    one character, or if `column` is not in `names`.
     """
     separator = csv.format_of(csv.suffix_of(file)).separator
     if not can_be_copied(file, csv.encoding) or len(separator) > 1 or column not in names:

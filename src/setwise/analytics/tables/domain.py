@@ -79,9 +79,10 @@ def fit_labels(domain: tuple[Label, ...], columns: Sequence[Column]) -> tuple[La
 def fit_null_item(null_item: Cell | None, columns: Sequence[Column]) -> Label | None:
     """Return `null_item`, the label of rows whose group is null, converted to the types of the group `columns`.
 
-    - None if `null_item` is None.
-    - The text "NULL", which SQL writes for a null group of any column, becomes `NULL_INTEGER` for an integer column.
-    - With several columns, the result is a tuple with that label once for each column.
+    - If `null_item` is None, the result is None.
+    - For one column, the result is an integer if the column holds integers, and otherwise a text. The text "NULL",
+      which SQL uses as the label in every column, becomes `NULL_INTEGER` (an integer near -2^63) for integers.
+    - For several columns, the result is a tuple with the converted label of each column.
 
     Raises: `InvalidParameter` if `null_item` is a tuple, or if a column holds integers and `null_item` is neither an
     integer nor "NULL".

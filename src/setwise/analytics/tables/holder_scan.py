@@ -92,11 +92,12 @@ class HolderScan:
     def _scan_new_columns(
         self, name: str, table: TableToScan, question: str
     ) -> tuple[set[tuple[str, str]], list[ScanNote]]:
-        """Return (columns, notes): the columns of the table `name` that `question` names, and notes about their cells.
+        """Return (columns, notes): which columns of `table` the text `question` names, and notes about their cells.
 
-        A column is a pair of table name and column name; the column name "" stands for the table as a whole. There are
-        no notes if all columns were scanned for earlier questions. Both results are empty if the table cannot be read,
-        because the engine then reports the error.
+        Each column is a pair (`name`, mark). `name` is the table's name, and the marks are those of `_scanned_columns`.
+        One pair has the mark "", because notes on lines and users belong to the table as a whole. The list of notes is
+        empty if earlier questions named every pair, because their notes were given then. Both results are empty if the
+        table cannot be read, because the engine then reports the error.
         """
         try:
             if name not in self._names:
@@ -121,11 +122,11 @@ def _column_names(table: TableToScan) -> tuple[str, ...]:
 
 
 def _scanned_columns(names: Sequence[str], question: str) -> list[str]:
-    """Return marks for the columns that `question` names, by which the scan knows what it has scanned before.
+    """Return marks, texts by which the scan remembers which uses of columns it has scanned for earlier questions.
 
-    `names` are all columns of the table. The mark of a column is its name. A column that is compared by order (<, > or
-    BETWEEN) also has the mark "NAME<", because such a comparison has notes of its own, and a column that is read as
-    seconds since 1970 has the mark "NAME()".
+    `names` are all columns of the table. For each column NAME that `question` names there is the mark "NAME". A
+    question that compares the column by order (<, > or BETWEEN) adds the mark "NAME<", and a question that reads it as
+    seconds since 1970 adds "NAME()". Each of these two uses has notes of its own, so it is scanned separately.
     """
     compared = [f"{name}<" for name in ordered_columns(names, question)]
     return [*named_columns(names, question), *compared, *(f"{name}()" for name in read_as_seconds(names, question))]

@@ -80,10 +80,10 @@ _OPTIONS = re.compile(rf"{_OPTION}(?: {_OPTION})*")
 
 
 def with_python_arguments(message: str) -> str:
-    r"""Return an error message, written for the command line, to which the arguments for callers in Python are added.
+    r"""Return the error `message`, which names command-line options, with advice for callers in Python added.
 
-    For the command-line options that the message names, these are the arguments of `setwise.open` that do the same. A
-    message that names no option is returned as it is.
+    The advice has the arguments of `setwise.open` that do the same as the options. A message that names no option is
+    returned as it is.
 
     >>> with_python_arguments("one name with semicolons: give --separator ';'")
     'one name with semicolons: give --separator \';\' (in Python: csv={"separator": ";"})'
@@ -101,9 +101,10 @@ def with_python_arguments(message: str) -> str:
 
 
 def in_python(error: BadRequest) -> BadRequest:
-    """Return `error` with a message that also names the argument of `setwise.open` for each command-line option in it.
+    """Return an error like `error` whose message also tells callers in Python what to do.
 
-    If the message names no such option, `error` itself is returned.
+    For each command-line option that the message of `error` names, the new message names the argument of `setwise.open`
+    that does the same. If the message names no such option, `error` itself is returned.
     """
     message = with_python_arguments(str(error))
     return error if message == str(error) else type(error)(message).needing(error.needed_types)
@@ -142,12 +143,13 @@ class ScanNote:
 
     - `mostly_unreadable` says that the query should be refused, because so much is skipped or misread, or because a
       text in the user column stands for no single person.
-    - `comparison` is (column, condition) if the query uses a text column, such as Ja and Nein, as truth values; the
-      query can use the condition instead. Otherwise None.
+    - `comparison` is (column, condition) if the query uses a text column as truth values, for example a column with the
+      words Ja and Nein. The condition is SQL, such as column = 'Ja', that the query can use instead of the column.
+      Otherwise `comparison` is None.
     - `copy_command` is a shell command that writes a readable copy of the file, or "". Its last word is the path of the
       copy.
-    - `is_unsolved` is True if no remedy is known.
-    - `options` are command-line options, one word each, that remove the cause of the note. They are given only if
+    - `is_unsolved` is True if neither an option nor a command is known that makes the cells readable.
+    - `options` are the words of command-line options that remove the cause of the note. They are given only if
       `setwise check` could not guess them from the cells (for example, words for a missing user).
     """
 

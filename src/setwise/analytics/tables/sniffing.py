@@ -48,11 +48,15 @@ def sniff(file: TableFile, declared: CsvOptions) -> CsvOptions:
 
 
 def _with_place(declared: CsvOptions, file: TableFile, separator: str, ending: str) -> CsvOptions:
-    """Return the options `declared`, with the separator and the format, such as "csv.gz", by which `file` is readable.
+    """Return the options `declared`, completed so that `file` is read with its separator, format and compression.
 
-    If the name of the file or the declared format already implies one of the two, this one is left out, also if it was
-    declared. `separator` is the text between cells, declared or guessed. `ending` is the ending that the file's
-    compression has in file names, such as ".gz", or "" without compression.
+    - `separator` is the text between cells, declared or guessed.
+    - `ending` is the usual file name ending of the file's compression, such as ".gz"; "" without compression.
+
+    Options that are not needed are left out. The result has the separator only if the format (declared, or shown by the
+    file's name) does not imply it. A format such as "csv.gz" is added only if none is declared and the file's name does
+    not show it. A separator that implies no format makes the file CSV by itself, so then only a compression that the
+    name does not show needs a format.
     """
     suffix = suffix_of(file)
     compressed_as_named = ending == (file.suffix.lower() if file.suffix.lower() in COMPRESSIONS else "")
@@ -117,8 +121,8 @@ def _is_header(first: Row, body: Sequence[Row]) -> bool:
 def _separator(text: str) -> str:
     """Return the separator between cells that best fits `text`, the first lines of a file.
 
-    It is the separator that splits the largest share of the lines into equal numbers of cells, at least two. The result
-    is a comma if every separator leaves most lines as one cell.
+    It is the separator with which the largest share of the lines have the same number of cells, if this number is at
+    least 2. The result is a comma if no separator has such a number.
     """
     lines = [line for line in text.splitlines(keepends=True) if line.strip()]
 
@@ -126,7 +130,7 @@ def _separator(text: str) -> str:
         """Return (share, length), a score of how well `separator` splits the lines of the file's beginning into cells.
 
         The share is the fraction of lines that have the most frequent number of cells, or 0 if this number is 1. The
-        length of `separator` decides between equal shares.
+        length of `separator` is part of the score so that "::" is better than ":" if both have the same share.
         """
         widths = Counter(len(row) for row, _ in split_rows(lines, separator))
         cells, share = widths.most_common(1)[0] if widths else (1, 0)

@@ -167,9 +167,10 @@ def _ranked(words: Counter[bytes], high_bytes: frozenset[int]) -> tuple[Encoding
 def _varied(words: Counter[bytes], encodings: Sequence[str]) -> list[bytes]:
     """Return a few of `words`, undecoded, to show to the data holder, who recognises the right encoding by them.
 
-    Each has a byte beyond ASCII that no word before it has. Words that the `encodings` read in more different ways come
-    first, because they help more to choose the encoding; among equals, frequent words come first. `words` maps each
-    word to how often it occurs.
+    `words` maps each word to how often it occurs. Each word of the result has a byte beyond ASCII that no word before
+    it in the result has. A word helps to choose among the `encodings` if they read it differently, so words are sorted
+    by the number of different readings, the largest first. Words with the same number are sorted by how often they
+    occur.
     """
     shown: list[bytes] = []
     seen: set[int] = set()

@@ -20,12 +20,13 @@ def undecoded_cells(
 ) -> list[ScanNote]:
     """Return a note for each of the `columns` with cells that are not text in the encoding which `csv` states.
 
-    - `source` is the path of the table, `table_name` its name if the path is a database file, and `files` its files.
+    - `source` is the path of the table, and `files` are the table's files. `table_name` is the table's name if `source`
+      is a database file, else None.
     - `csv` says how the files are written.
-    - `write` turns the options that a note suggests into text. They name encodings that can read every byte of the
-      first file.
+    - `write` turns an option into text. A note suggests options that name other encodings: those that can read every
+      byte of the first file.
 
-    The list is empty if all cells can be decoded. UTF-16 is not checked.
+    The list is empty if all cells can be decoded. Files in UTF-16 are not checked.
     """
     from setwise.analytics.engines.duckdb.cell_counts import count_cells
     from setwise.analytics.engines.duckdb.opening import untyped_table

@@ -130,10 +130,10 @@ class _ColumnScan:
         self._counts = self._count(self.kinds, table.csv.cells)
 
     def _count(self, kinds: Mapping[str, Kind], grammar: CellGrammar) -> "tuple[CellCount, ...]":
-        """Return the exact counts of filled and readable cells of each column, read as `kinds` and `grammar` say.
+        """Return the exact numbers of filled and of readable cells of each column that the query names.
 
-        `kinds` has the kind as which each column is read, by name, and `grammar` says how numbers, dates and empty
-        cells are written.
+        A cell is readable if it is a value of the kind that `kinds` has for its column's name. `grammar` says how
+        numbers, dates and empty cells are written.
         """
         from setwise.analytics.engines.duckdb.cell_counts import count_cells
 
@@ -188,13 +188,14 @@ class _ColumnScan:
         return ScanNote(f"{text}{advice}", is_unsolved=True)
 
     def _reading_remedy(self, count: "CellCount", cells: Sequence[str], guess: Guess) -> str:
-        """Return a clause with the options that read more cells of a column, and those that take cells for empty.
+        """Return a clause with options that make fewer cells of a column unreadable; "" if there are none.
 
-        - `count` has the numbers of cells of the column, and the kind as which it is read.
-        - `cells` are sampled cells of it, and `guess` says how they seem to be written.
+        - `count` has the column's name and kind, and the numbers of its filled and readable cells.
+        - `cells` are sampled cells of the column, and `guess` says how they seem to be written.
 
-        The clause is "" if no option does either. It states the second kind of options by itself, because they change
-        no answer: a cell that is taken for empty adds as little as one that cannot be read.
+        The clause has up to two parts. The first states options that read more cells than the options in use. The
+        second states options that take words such as N/A for empty cells. It stands apart, because these options change
+        no answer: a cell that cannot be read adds nothing to an answer, and neither does an empty cell.
         """
         name, csv, lost = count.name, self._table.csv, count.filled - count.readable
         read = replace(guess.grammar, null=csv.null)
@@ -203,9 +204,9 @@ class _ColumnScan:
         new_words = tuple(word for word in guess.grammar.null if word not in csv.null)
 
         def unread(remedy: tuple[Kind, CellGrammar]) -> int:
-            """Return how many sampled cells of the column would still be skipped if they were read with `remedy`.
+            """Return how many of the sampled `cells` cannot be read with `remedy`.
 
-            `remedy` is (type, grammar): the type of the column, and how its cells are written.
+            `remedy` is (kind, grammar): the kind of the column's values, and how its cells are written.
             """
             kind, grammar = remedy
             return sum(not is_readable(cell, kind, grammar) for cell in cells)
@@ -228,7 +229,7 @@ class _ColumnScan:
         return "; ".join(clauses)
 
     def _lost(self, name: str, kind: Kind, grammar: CellGrammar) -> int:
-        """Return how many cells of the column `name` are neither empty nor readable as `kind` in `grammar`."""
+        """Return how many filled cells of the column `name` are no values of `kind`, if written as `grammar` says."""
         (count,) = (each for each in self._count({**self.kinds, name: kind}, grammar) if each.name == name)
         return count.filled - count.readable
 

@@ -72,12 +72,15 @@ def user_notes(
     *,
     is_csv: bool,
 ) -> list[ScanNote]:
-    """Return notes about rows of `table` without a user, and about texts of the user column that are no one person.
+    """Return notes about rows of `table` that count for no user, or for a user who is not one real person.
 
-    - `user` is the user column, or None for a public table, of which only repeated headers are noted.
-    - `types` has the kinds as which columns of text are read, by name.
+    These are rows without a user, texts such as N/A in the user column, users who are written in several ways, and
+    lines that repeat the header.
+
+    - `user` is the user column, or None for a public table. A public table only has notes about repeated headers.
+    - `types` maps the names of text columns to the kinds of values that they are read as; others are read as text.
     - `csv` says how the table's `files` are written, and `write` turns the options that a note suggests into text.
-    - `is_csv` says that the files are CSV files, in which lines may repeat the header.
+    - `is_csv` says that the files are CSV files. Only lines of CSV files can repeat the header.
     """
     is_text = user is not None and types.get(user, Kind.TEXT) is Kind.TEXT
     notes = repeated_headers(table, user, csv, files, is_text=is_text) if is_csv else []
@@ -96,8 +99,8 @@ def missing_users(
     - `csv` lists the words for an empty cell.
     - `write` turns the options that a note suggests into text, as the reader has to type them.
     - `is_csv` says that the table is a CSV file, whose blank lines are not counted.
-    - `is_text` says that users are read as text. Otherwise a text such as N/A is read as null, and has no note of its
-      own.
+    - `is_text` says that users are read as text, so that a text such as N/A would count as a user. Otherwise, for
+      example if users are numbers, N/A is read as null, and its rows are counted with those without a user.
 
     The list is empty if every row has a user, or there is no such column.
     """
@@ -194,8 +197,8 @@ def repeated_headers(
 
     - `user` is the user column, or None for a public table.
     - `csv` says how the table's `files` are written.
-    - `is_text` says that users are read as text, so that such a row would count as a row of a user with the column's
-      name.
+    - `is_text` says that users are read as text, so that a repeated header counts as a row of a user called `user`.
+      Otherwise queries skip a repeated header, because `user` is, for example, no number.
     """
     from setwise.analytics.engines.duckdb.cell_counts import count_repeated_headers
 

@@ -166,8 +166,9 @@ def guess_grammar(columns: Mapping[str, Sequence[str]], declared: CellGrammar) -
 def _unclear_columns(columns: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
     """Return the columns of numbers such as 1,234, whose comma may be a decimal point or stand between thousands.
 
-    `columns` has sampled cells that are not empty, by column name. The result is empty if a cell of such a column shows
-    that commas stand between thousands, as 1,234,567 does, or 12, which would have a comma as a decimal number.
+    `columns` has sampled cells that are not empty, by column name. The result is empty if a cell in one of these
+    columns shows that commas stand between thousands. 1,234,567 shows it, because a number has only one decimal point.
+    12 shows it, because beside decimals with three places, such as 1,234, it would be written 12,000.
     """
     numbers = {name: [cell.strip(BLANKS).lstrip("+-") for cell in cells] for name, cells in columns.items()}
     with_commas = {
@@ -188,10 +189,10 @@ def with_numbers(grammar: CellGrammar, decimal: str, thousands: str) -> CellGram
 
 
 def _readable(columns: Mapping[str, Sequence[str]], kind: Kind, grammar: CellGrammar) -> int:
-    """Return how many sampled cells can be read as `kind` in `grammar`.
+    """Return how many sampled cells are values of `kind`, such as dates, if cells are written as `grammar` says.
 
-    A column adds nothing to this number if fewer than 90% of its cells can be read. `columns` has sampled cells by
-    column name.
+    `columns` has sampled cells by column name. Only columns in which at least 90% of the cells can be read are counted,
+    because a column of text may contain a few numbers or dates.
     """
     total = 0
     for cells in columns.values():
@@ -299,7 +300,8 @@ def condition_of_words(name: str, cells: Sequence[str]) -> tuple[str, str]:
 def yes_words(texts: Sequence[str]) -> list[str]:
     """Return those of `texts`, the distinct texts of a column, that people write for yes.
 
-    1, t and y are among them only if the column also has a longer such word, because alone they may mean anything.
+    The texts 1, t and y are returned only if the column also has a text that certainly means yes, such as Ja or x,
+    because without it they may mean anything.
     """
     certain = [text for text in texts if text.casefold() in _YES]
     return [text for text in texts if text in certain or (certain and text.casefold() in ("1", "t", "y"))]

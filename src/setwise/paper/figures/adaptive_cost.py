@@ -63,7 +63,8 @@ def extra(table: Table, end: str) -> list[float]:
 def claims(table: Table) -> tuple[Claim, ...]:
     """Return the check of the paper's statement that choosing mechanisms after earlier answers can cost more privacy.
 
-    `table` is a result of `compute`, from which our number is taken.
+    The check passes if, in at least one row of `table` (a result of `compute`), the epsilon of mechanisms chosen after
+    earlier answers is provably larger than the epsilon of as many mechanisms chosen up front.
     """
     return (
         Claim(

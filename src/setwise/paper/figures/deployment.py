@@ -20,10 +20,11 @@ def compute(progress: Progress, counts: tuple[int, ...] = COUNTS) -> Table:
 
     The columns are:
 
-    - the paper's bound
-    - the optimum of the same number of pure-DP mechanisms of the same epsilon
-    - the optimum of mechanisms chosen up front
-    - certified lower and upper bounds on the optimum if the analyst chooses the mechanisms after earlier answers
+    - the paper's set-wise bound (the analyst may run the mechanisms in any order)
+    - the smallest overall epsilon of as many pure-DP mechanisms of the same epsilon
+    - the smallest overall epsilon if all bounded-range mechanisms are run at once, before any answer is seen
+    - certified lower and upper bounds on the smallest overall epsilon if the analyst chooses the next mechanism after
+      each answer
 
     `progress` is called with the share of rows done.
     """
@@ -48,8 +49,9 @@ def compute(progress: Progress, counts: tuple[int, ...] = COUNTS) -> Table:
 def claims(table: Table) -> tuple[Claim, ...]:
     """Return checks of the overall epsilon 34.9 that a deployment published for 3,000 bounded-range mechanisms.
 
-    One check is that the paper's bound gives this number, and others are about our certified epsilon, which is smaller.
-    `table` is a result of `compute`, from which our numbers are taken.
+    One check is that the paper's bound gives 34.9. The others are that the upper bound which `compute` certifies is
+    below 34.9, and that the smallest possible epsilon is at most 0.01 below this upper bound. `table` is a result of
+    `compute`.
     """
     last = {"uses": float(USES)}
     return (
@@ -79,10 +81,10 @@ def claims(table: Table) -> tuple[Claim, ...]:
 
 
 def draw(table: Table) -> "chart.Picture":
-    """Return a picture of the overall epsilon against the number of mechanisms, and of the excess of the paper's bound.
+    """Return a picture with two panels: the overall epsilon against the number of mechanisms, by several bounds.
 
-    The excess is the distance of the paper's bound from our certified upper end, in percent. `table` is a result of
-    `compute`.
+    The second panel shows by how many percent the paper's bound is above the upper bound that `compute` certifies.
+    `table` is a result of `compute`.
     """
     picture, (left, right) = chart.panels(2, (9.4, 4.7), (3, 2))
     uses = table.numbers("uses")

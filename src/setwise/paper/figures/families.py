@@ -22,13 +22,14 @@ OURS = (0, 50)
 
 
 def compute_setwise(progress: Progress, most: int = 100) -> Table:
-    """Return the table of overall epsilons at delta = 1e-6, by the paper's set-wise bound and by optimal composition.
+    """Return the table of overall epsilons at delta = 1e-6 of pure-DP and bounded-range mechanisms, by several bounds.
 
-    Set-wise means that the analyst may run the mechanisms in any order.
+    There is one row for each epsilon of a single mechanism and each number of mechanisms: 4, 8, 12 and so on up to
+    `most`. The mechanisms are set-wise: the analyst may run them in any order. The columns are:
 
-    - rows: each epsilon of a single mechanism, with 4, 8, .. mechanisms up to `most`
-    - columns: the paper's bound for each share of pure-DP mechanisms (the others have bounded range), the optimum for
-      pure DP alone, and for two of the shares our certified lower and upper bounds on the set-wise optimum
+    - the paper's set-wise bound, for each share of pure-DP mechanisms in `SHARES`; the others have bounded range
+    - the smallest overall epsilon if all mechanisms are pure DP
+    - certified lower and upper bounds on the smallest overall epsilon, for the two shares in `OURS`
 
     `progress` is called with the share of rows done.
     """
@@ -51,9 +52,9 @@ def compute_setwise(progress: Progress, most: int = 100) -> Table:
 def claims_setwise(table: Table) -> tuple[Claim, ...]:
     """Return checks of what the paper's text says about its set-wise bound (fig:AdvancedCompBRDP).
 
-    The text compares the bound with the optimal bound for pure-DP mechanisms alone. If half of the mechanisms have
-    bounded range, the two bounds are almost equal; if all of them have, the set-wise bound is lower. `table` is a
-    result of `compute_setwise`.
+    The text compares the set-wise bound with the smallest epsilon that holds if all mechanisms are pure DP. It says
+    that the two are almost equal if half of the mechanisms have bounded range, and that the set-wise bound is lower if
+    all mechanisms have bounded range. `table` is a result of `compute_setwise`.
     """
     small = table.where("epsilon", EPSILONS[0])
     half, pure = small.numbers("paper_50"), small.numbers("optimal_pure")
@@ -166,9 +167,9 @@ def claims_batch(table: Table) -> tuple[Claim, ...]:
     def apart(share: int, formula: "list[float]") -> float:
         """Return the largest relative distance between two computations of the same optimal deltas.
 
-        One computation is the table's column for the share `share`, in percent, of pure-DP mechanisms, and the other is
-        `formula`. The deltas are those of 20 mechanisms that are chosen up front, at the overall epsilons below 1 of
-        the table.
+        The deltas are of 20 mechanisms that are chosen up front; `share` percent of them are pure DP. There is one
+        delta for each overall epsilon below 1 in the table. One computation is a column of the table, and the other is
+        `formula`, a list of deltas.
         """
         values = part.numbers(f"batch_{share}")
         return max(abs(values[row] / truth - 1) for (_, row), truth in zip(places, formula, strict=True))

@@ -19,13 +19,14 @@ COUNTS = tuple(range(4, 101, 4))
 
 
 def compute(progress: Progress, counts: tuple[int, ...] = COUNTS) -> Table:
-    """Return the table of overall epsilons at delta = 1e-6 of mechanisms fixed in advance or chosen on the fly.
+    """Return the table of overall epsilons at delta = 1e-6, for parameters fixed in advance and chosen on the fly.
 
-    There is one row for each kind of mechanism and each number of mechanisms in `counts`. The columns are:
+    A parameter is the noise scale or the epsilon of one mechanism. There is one row for each kind of mechanism and each
+    number of mechanisms in `counts`. The columns are:
 
-    - fixed in advance: the set-wise optimum, and the paper's bound
-    - chosen on the fly: a privacy filter (its budget is fixed in advance), and an odometer (it has no budget, and
-      bounds the privacy loss so far)
+    - parameters fixed in advance, and run in any order: the smallest epsilon, and the paper's bound on it
+    - parameters chosen on the fly: the epsilon of a privacy filter, which stops at a budget fixed in advance, and the
+      epsilon that an odometer states, which has no budget and bounds the privacy loss so far
 
     `progress` is called with the share of rows done.
     """

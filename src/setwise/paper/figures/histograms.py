@@ -29,7 +29,7 @@ EPSILONS = (0.1, 1.0)
 def equal_sigma(epsilon: float) -> float:
     """Return the standard deviation of Laplace noise of scale 1/epsilon, which is sqrt(2)/epsilon.
 
-    Gaussian noise of the same standard deviation is compared with it.
+    The figures compare Laplace noise with Gaussian noise of this standard deviation, so that both are equally accurate.
     """
     return math.sqrt(2.0) / epsilon
 
@@ -86,10 +86,10 @@ def gaussian_composed(epsilon: float, contributions: int, histograms: int) -> fl
     once = Gaussian(sigma=equal_sigma(epsilon) / math.sqrt(contributions))
 
     def overall(log_share: float) -> float:
-        """Return the overall epsilon of several histograms if exp(`log_share`) of delta is divided among them.
+        """Return the overall epsilon of the histograms if they get the share exp(`log_share`) of delta together.
 
-        Each histogram is (epsilon_i, delta_i)-DP. All delta_i are equal, and 1 - (1 - delta_i)^n for n histograms is
-        this part of delta. The remaining delta is spent on composing the histograms.
+        Each histogram is (epsilon_i, delta_i)-DP, and all delta_i are equal. For n histograms, delta_i is chosen so
+        that 1 - (1 - delta_i)^n is the share times delta. The rest of delta is spent on composing the histograms.
         """
         spent = DELTA * math.exp(log_share)
         histogram = gaussian_to_approx(once, -math.expm1(math.log1p(-spent) / histograms))

@@ -77,8 +77,8 @@ def compare(randomness: Randomness, k: int = 25, trials: int = 100, sigma: Fract
     """Run Laplace noise and ordered least squares `trials` times on the `k` most frequent words, and compare them.
 
     The Laplace noise has the scale 10, so each count is 0.1-DP. Ordered least squares adds Gaussian noise of deviation
-    `sigma` and fits a falling sequence, because the order of the words is taken to be known. `randomness` is the source
-    of both. Raises `InvalidParameter` for fewer than 2 trials.
+    `sigma` and fits a falling sequence, because the order of the words is taken to be known. Both noises are drawn from
+    `randomness`. Raises `InvalidParameter` for fewer than 2 trials.
 
     Theorem: fig:NoiseCompare.
     """
@@ -162,10 +162,11 @@ def exact_sigma() -> Fraction:
 
 
 def released(sigma: Fraction) -> tuple[Use, ...]:
-    """Return the privacy cost of ordered least squares on the 25 counts of the figure, as guarantees and their numbers.
+    """Return the privacy cost of ordered least squares on the 25 counts of the figure.
 
-    Ordered least squares adds Gaussian noise of deviation `sigma`, in counts, to counts whose order is known. The cost
-    is what the library's mechanism `OrderedLeastSquares` states; nothing is computed here.
+    Each `Use` in the result is a privacy guarantee and the number of mechanisms that have it. Ordered least squares
+    adds Gaussian noise of deviation `sigma`, in counts, to counts whose order is known. The cost is what the library's
+    mechanism `OrderedLeastSquares` states; nothing is computed here.
     """
     order = tuple(str(label) for label in macbeth_words().ranked(WORDS).labels)
     return OrderedLeastSquares(order=order, contributions=WORDS, sigma=sigma).guarantees()

@@ -126,7 +126,8 @@ def compute(progress: Progress, sensitivities: tuple[int, ...] = SENSITIVITIES) 
 def claims(table: Table) -> tuple[Claim, ...]:
     """Return checks of what the paper's text says about thresholds for showing private groups.
 
-    Some of them are corrections of that text. `table` is a result of `compute`.
+    Some checks are corrections of numbers that the paper has wrong. A correction passes if a third, independently
+    computed number agrees with ours. `table` is a result of `compute`.
     """
     sigma, tau, many = 20.0, 1.0, 10
     level = continuous_truncation_level(many, tau, sigma, 1e-8)

@@ -125,9 +125,9 @@ def compute(progress: Progress, points: int = 121) -> Table:
 def bend(low: float, middle: float, high: float) -> float:
     """Return how far the worst t at overall epsilon `middle` is from the line through the worst t at `low` and `high`.
 
-    t is the parameter of the first of three mechanisms, and the worst t is the one with which their delta is largest.
-    The distance would be 0 if the worst t were a weighted sum of epsilon and the overall epsilon, because such a sum is
-    linear in both.
+    t is the parameter of the first of three bounded-range mechanisms, and the worst t gives the largest delta. Epsilon
+    is the same at all three places. If the worst t were a weighted sum of epsilon and the overall epsilon, it would be
+    on the line, and the distance would be 0. A distance above 0 shows that the worst t is no such sum.
     """
     share = (middle - low) / (high - low)
     chord = (1 - share) * quartic_answer(low) + share * quartic_answer(high)
@@ -148,8 +148,9 @@ def claims(table: Table) -> tuple[Claim, ...]:
     def argmax(function: Callable[[float, float], float], x: float) -> float:
         """Return the t between `x` and epsilon at which `function(t, x)` is largest.
 
-        `x` is the overall epsilon, t the parameter of the first mechanism, and epsilon that of each mechanism
-        (`EPSILON`). `function` is y or z of the paper's lem:xyz, two of the terms whose sum is delta.
+        `x` is the overall epsilon, t is the parameter of the first of three mechanisms, and epsilon is `EPSILON`, the
+        same for each mechanism. The paper's lem:xyz writes delta as a sum with the summands y and z, among others.
+        `function` is y or z.
         """
         return float(
             minimize_scalar(
