@@ -353,9 +353,10 @@ CSV_OPTIONS = (
 
 
 def csv_words(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return the command's CSV options with the values that `CsvOptions` takes, such as a tab character for "tab".
+    """Return the command's CSV options in the form in which Python uses them, such as a tab character for "tab".
 
-    `arguments` maps each name in `CSV_OPTIONS` to the value on the command line. --columns implies --no-header.
+    The result has the keyword arguments of the class `CsvOptions`. `arguments` maps the same names (`CSV_OPTIONS`) to
+    the values on the command line. --columns implies --no-header.
     Raises: `InvalidParameter` if --no-header is given without --columns, or --header with it.
     """
     if arguments["header"] is False and arguments["columns"] is None:

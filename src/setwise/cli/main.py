@@ -237,7 +237,8 @@ def _title(path: Path) -> str:
 def main() -> None:
     """Run the command line, and exit.
 
-    An error is printed to stderr as one sentence; the exit status is then the one that belongs to the error's class.
+    An error is printed to stderr as one sentence. The exit status is then the `exit_code` of the error's class, or 2
+    for an unknown or malformed option.
     """
     # The command-line library raises errors of its own for bad options. Their base class is private, so it is looked up
     # among the base classes of typer.BadParameter.

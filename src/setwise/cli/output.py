@@ -544,9 +544,9 @@ def _cells(place: int, each: "Item", truth: "dict[object, int] | None") -> list[
 
 
 def _count_bar(item: "Item", reach: float, width: int) -> "Text":
-    """Return a text bar for the count of `item`, with a lighter bar up to the upper end of its interval.
+    """Return a text bar for the count of `item`, continued in a lighter shade to the upper end of its interval.
 
-    `reach` is the number whose bar is `width` characters long.
+    The length of a bar is in proportion to the number: a bar for `reach` is `width` characters long.
     """
     from rich.text import Text
 

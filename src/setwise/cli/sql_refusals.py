@@ -21,8 +21,8 @@ def no_user(text: str, tables: dict[str, str], engine: str, *, is_paid: bool) ->
     """Return the error for the SQL statement `text`, which does not say which column identifies users.
 
     The message lists the table's columns, unless the table cannot be opened, and the options to add. `tables` maps the
-    names given with --table to paths, and `engine` reads them. If `is_paid` is False, no budget was stated either, and
-    the message asks for a budget, too.
+    names given with --table to paths, and `engine` reads these tables. `is_paid` says whether an account or a budget
+    was given; if not, the message asks for a budget, too.
     """
     schema = schema_of(text, tables, engine)
     names = () if schema is None else schema.names

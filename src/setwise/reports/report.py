@@ -68,9 +68,10 @@ class ReportQuestion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportSelect:
-    """A question in SQL as its author wrote it: the `text` of the SELECT, and its options `words` as keyword arguments.
+    """A question in SQL as its author wrote it: the `text` of the SELECT, and the options `words` beside it.
 
-    The text is kept because it is parsed again once the tables are open and their columns are known.
+    `words` maps options that the text does not state itself, such as the contribution bound, to their values. The text
+    is kept because it is parsed again once the tables are open and their columns are known.
     """
 
     text: str

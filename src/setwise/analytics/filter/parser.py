@@ -126,7 +126,7 @@ def _token(group: str, matched_text: str, place: int) -> FilterToken:
 
 
 def _encodable(text: str) -> bool:
-    """Return whether the text can be encoded as UTF-8, which fails for lone surrogates."""
+    """Return whether the text can be sent to engines as UTF-8; text with lone surrogates cannot."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -264,7 +264,7 @@ class Derivation:
         """The most rows of the private table that joins combine into one row of the derived table; 1 without joins.
 
         If it is k, a user with n rows has at most n^k rows in the derived table. A join with a table that has at most
-        one row per user does not raise the number. Grouping the rows by the user alone sets it back to 1.
+        one row per user leaves k unchanged. Grouping the rows by the user alone makes k = 1 again.
         """
         number = 1
         for step in self.steps:
@@ -281,7 +281,7 @@ class Derivation:
     def has_one_row(self) -> bool:
         """Whether each user has at most one row in the derived table.
 
-        This holds if its steps group the rows by the user alone, and do not join other rows afterwards.
+        That is so if a step groups the rows by the user alone, and no later step joins or groups rows in another way.
         """
         last = [step for step in self.steps if isinstance(step, GroupByUser | JoinUserRows)][-1:]
         return any(isinstance(step, GroupByUser) and not step.keys for step in last)
@@ -495,7 +495,7 @@ def columns_computed_with(derivation: Derivation) -> Iterator[tuple[str, bool]]:
 
 
 def _uses(step: Step) -> Iterator[tuple[RowExpression, bool]]:
-    """Yield (expression, flag) for each expression of `step`, to check with which columns a derivation computes.
+    """Yield (expression, flag) for each expression of `step`, so that a service can check permissions for its columns.
 
     `step` is an operation on the rows of each user, such as a filter. The flag is True for the argument of an aggregate
     and the value of a computed column, which are used as numbers. It is False for conditions, keys and renamed columns.

@@ -92,8 +92,8 @@ def far_number_sentences(
 def holds_serial_days(name: str, cells: Sequence[str]) -> bool:
     """Return whether the sampled `cells` of the column `name` are numbers of days since 1899-12-30.
 
-    Spreadsheets store dates so. Prices and numbers of people can be such numbers too, so the column must also have a
-    name for dates, such as "created".
+    Spreadsheets store dates as numbers of days, such as 45000. A price or a number of people can be 45000 too, so the
+    column must also have a name that suggests dates, such as "created".
     """
     return _DATED_NAME.search(name) is not None and _match(cells, _SERIAL_DAY)
 

@@ -245,8 +245,9 @@ def check_table(source: str, csv: CsvOptions, types: Mapping[str, Kind], user: s
     """Return the options with which a table is read, and counts of the cells that can be read, for its data holder.
 
     - `source` is a file, a glob, a directory or FILE::TABLE in a database. The format of several files is guessed from
-      the first.
-    - `csv` and `types` are options and column kinds that the data holder states. They are kept.
+      the first file.
+    - `csv` has the options that the data holder states, and `types` the kinds of columns, by name. Stated options and
+      kinds are kept, and so are those in a description file beside the table; only the others are guessed.
     - `user` is the user column, whose distinct values are counted, or None.
 
     Raises: `UnsuitableTable` if the source cannot be read, `UnknownColumn` if `user` is not a column.

@@ -83,7 +83,8 @@ def signs_note(names: Sequence[str], samples: Mapping[str, Sequence[str]], file:
 def _signs_beside(cells: Sequence[str]) -> tuple[list[str], bool] | None:
     """Return (signs, parentheses) if the sampled `cells` of a column are numbers with signs beside them; else None.
 
-    `parentheses` says whether numbers stand in parentheses, for a minus.
+    `signs` lists the signs that occur, such as "$". `parentheses` is True if some cells are numbers in parentheses,
+    which accountants write for negative numbers.
     """
     filled = [text for cell in cells if (text := cell.strip(BLANKS)) and text not in NULL_WORDS]
     plain = [re.sub(_NEGATIVE, r"-\1", text) for text in filled]

@@ -47,9 +47,10 @@ class HolderScan:
         self._stopped = True
 
     def with_types(self, types: Mapping[str, Kind]) -> "HolderScan":
-        """Return a scan of the same tables that reads text columns as `types` say, in addition to the declared types.
+        """Return a scan of the same tables in which the columns in `types` have other kinds, such as integer.
 
-        In `types` a column of a table that may be joined is named TABLE.COLUMN.
+        `types` maps columns to kinds. A column of the session's table is given by its name, and a column of a table
+        that may be joined by TABLE.COLUMN. All other columns keep their declared kinds.
         """
         joinable = {
             name: replace(table, types={**table.types, **types_of_joined(types, name)})

@@ -125,7 +125,8 @@ class TableToScan:
     - `table_name` is the table's name if `source` is a database file, else None.
     - `user` is the user column, or None for a public table.
     - `write` turns the options that a note suggests into text: options of the command line, or arguments of Python.
-    - `remedy` is a text that says where to write these options, or "" if that is clear.
+    - `remedy` is added to a note that suggests options. It says where the data holder has to write them, for example in
+      a description file beside the table; "" if they are given where the question is asked.
     """
 
     source: Any

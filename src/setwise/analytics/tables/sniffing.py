@@ -71,10 +71,11 @@ def _with_place(declared: CsvOptions, file: TableFile, separator: str, ending: s
 
 
 def _with_names(declared: CsvOptions, rows: Sequence[tuple[Row, int]]) -> CsvOptions:
-    """Return the options `declared`, with added: how many lines to skip, whether a header follows, and column names.
+    """Return the options `declared`, completed by the lines to skip, whether there is a header, and the column names.
 
-    `rows` are the records of a sample of the file, each with the number of its last line. The header is the first
-    record that has as many cells as most records. If this record does not look like a header, names are suggested.
+    `rows` are the records of a sample of the file, each with the number of its last line. Lines above the first record
+    with as many cells as most records are skipped. This record is the header if it looks like one. Column names are
+    added if it does not, or if its names are empty or repeated. Names that the file lacks are made up, as column_1.
     """
     if declared.columns is not None:
         return replace(declared, header=False)

@@ -67,8 +67,8 @@ class EncodingScan:
     def choices(self, write: Callable[[Sequence[str]], str] = join) -> str:
         """Return a clause that offers the guessed encodings; "" if there are no guesses.
 
-        For each guess it has the option to give, and words of the file as this encoding reads them. `write` turns an
-        option into text, by default for the command line.
+        For each guess, the clause has the option --encoding that declares it, and words of the file as the encoding
+        reads them. `write` turns an option into text, by default for the command line.
         """
         readings = [f"{write(['--encoding', guess.encoding])} reads {', '.join(guess.words)}" for guess in self.guesses]
         if not readings:
@@ -146,8 +146,8 @@ def _is_utf8(line: bytes) -> bool:
 def _ranked(words: Counter[bytes], high_bytes: frozenset[int]) -> tuple[EncodingGuess, ...]:
     """Return the most plausible encodings that read every one of `high_bytes`, the most plausible first.
 
-    `high_bytes` are all bytes beyond ASCII in the file. `words` are words of the file with such bytes, and how often
-    each occurs.
+    `high_bytes` are all bytes beyond ASCII in the file. `words` maps words of the file that have bytes beyond ASCII to
+    how often they occur.
     """
     readings: dict[tuple[str, ...], tuple[float, str]] = {}
     for encoding in _CANDIDATES:

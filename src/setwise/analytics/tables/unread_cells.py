@@ -234,9 +234,11 @@ class _ColumnScan:
         return count.filled - count.readable
 
     def doubts(self, question: str, *, is_text: bool) -> list[str]:
-        """Return sentences about cells that may be misread: thousands, times, blanks, and words for empty or yes.
+        """Return sentences for the data holder about cells of columns in the query that may be misread.
 
-        `question` is the text of the query, and `is_text` says whether the table is a CSV file.
+        They are about thousands separators, offsets of times, blanks around words, words that may mean an empty cell,
+        and columns with several words for yes. `question` is the text of the query, and `is_text` says whether the
+        table is a CSV file.
         """
         csv, write, texts = self._table.csv, self._table.write, [name for name in self._names if name not in self.kinds]
         separator = csv.format_of(csv.suffix_of(self._files[0])).separator if is_text else ""

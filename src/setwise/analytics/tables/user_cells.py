@@ -123,9 +123,9 @@ def missing_users(
 def _shared_words_note(user: str, words: Sequence[str], rows: Mapping[str, int], write: OptionWriter) -> ScanNote:
     """Return a note about texts of the user column, such as N/A, that stand for no single person.
 
-    `words` are these texts, the most frequent first, and `rows` has the number of rows with each. `write` turns the
-    options that the note suggests into text; with them, the texts are read as empty cells. No option does this for the
-    empty text, so the note asks the data holder to make such cells null in the table.
+    `words` are these texts, the most frequent first, and `rows` has the number of rows with each. The note suggests
+    options with which the texts are read as empty cells; `write` turns the options into text. No option does this for
+    the empty text. If it is among `words`, the note asks the data holder to make its cells null in the table.
     """
     shown, named = words[:_MOST_WORDS], [word for word in words if word]
     first, *others = [f"{rows[word]:,} {'row' if rows[word] == 1 else 'rows'} {word!r}" for word in shown]

@@ -235,8 +235,9 @@ def _null_words(columns: Mapping[str, Sequence[str]]) -> tuple[tuple[str, ...], 
 def may_be_thousands(cells: Sequence[str], separator: str, grammar: CellGrammar) -> bool:
     """Return whether the points in sampled `cells`, such as 1.234, may be thousands separators and not decimal points.
 
-    `separator` is the text between cells; only a semicolon, as in files from countries with a decimal comma, makes this
-    possible. False if `grammar`, which says how numbers are written, has a decimal comma.
+    `separator` is the text between the cells of a line, and `grammar` says how numbers are written. The result is True
+    only if three digits follow every point, if cells are separated by semicolons (as in countries with a decimal comma)
+    and if the decimal point of `grammar` is no comma.
     """
     filled = [text for cell in cells if (text := cell.strip(BLANKS)) and text not in grammar.null]
     # every cell is an integer or has three digits after each point, and none begins with a zero, as 0.234 does

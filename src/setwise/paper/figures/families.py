@@ -158,8 +158,8 @@ def compute_batch(progress: Progress, points: int = 27) -> Table:
 def claims_batch(table: Table) -> tuple[Claim, ...]:
     """Return checks that the optimum of a batch agrees with two earlier theorems, and with the paper's printed formula.
 
-    A batch is a set of mechanisms that are chosen up front. One theorem is for pure DP, the other for bounded range.
-    `table` is a result of `compute_batch`.
+    A batch is a set of mechanisms that are chosen up front. The earlier theorems are thm:opt_DPCOMP, for pure-DP
+    mechanisms, and thm:non-adaptive, for bounded-range mechanisms. `table` is a result of `compute_batch`.
     """
     part = table.where("uses", 20.0)
     places = [(g, row) for row, g in enumerate(part.numbers("overall_epsilon")) if g < 1.0]

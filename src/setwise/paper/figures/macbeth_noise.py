@@ -59,8 +59,8 @@ class NoiseComparison:
     Each field has one entry per word:
 
     - `counts`: the true count
-    - `..._mean`, `..._deviation`: the mean and the standard deviation of the noisy counts
-    - `..._error`: their mean absolute error
+    - `..._mean`, `..._deviation`: the mean and the standard deviation of the word's noisy counts
+    - `..._error`: the mean absolute difference between a noisy count and the true count
     """
 
     words: tuple[str, ...]
