@@ -386,7 +386,7 @@ class PlanRecord(TypedDict):
     - `uses`, `epsilon`: the most mechanism uses that the question can spend, and their cost at `delta`
     - `expected_error`, `radius`: the mean absolute error, and a bound on the error with probability `confidence`
     - `detectable`: the exact count from which a group is found, with a fixed threshold; otherwise by how much a group's
-      count must be above the highest count that takes no part
+      count must be above the highest count that takes no part in the release
     - `shortfall`: when a top k picks a group, its count is at most this much below the highest count not yet picked
     - `alone`: the cost by itself, if an account pays and the question states its own budget; else None
     """

@@ -185,11 +185,14 @@ def _advice(
 
 
 def _ask_copy(source: str, copy_command: str, asked: Sequence[str]) -> str:
-    """Return a clause with a shell command that makes a readable copy of a file, checks it and asks the question of it.
+    """Return a clause with a shell command that copies a file so that it is readable, and asks the question again.
 
-    `copy_command` is the part that writes the copy of the file `source`; its last word is the copy's path. `asked` are
-    the words of the command line that asked about `source`, in which the copy's path replaces `source`. Returns "" if
-    no word names `source`, because the question then cannot be repeated on the copy.
+    - `copy_command`: the part of the command that writes a readable copy of the file `source`; its last word is the
+      path of the copy
+    - `asked`: the words of the command line that asked the question. The question is asked again with the path of the
+      copy in place of `source`
+
+    Returns "" if no word names `source`, because the question then cannot be repeated on the copy.
     """
     copy = split(copy_command)[-1]
     words = [copy if word == source else re.sub(f"={re.escape(source)}$", f"={copy}", word) for word in asked]
@@ -203,7 +206,8 @@ def _ask_for_times(source: str, user: str, function: str) -> str:
     """Return a clause with a command that counts users per period, for a column of numbers that are times since 1970.
 
     `source` is the table, `user` its user column, and `function` the SQL function that turns the numbers into times.
-    Returns "" if the command that runs is not `setwise histogram` with periods, such as --item 'at by week'.
+    The user of the command line is told this command after a failed `setwise histogram` that groups by periods, as with
+    --item 'at by week'. Returns "" if another command failed.
     """
     first, *words = command_words.get() or ("",)
     place = words.index("--item") if "--item" in words else len(words)

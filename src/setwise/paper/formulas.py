@@ -217,14 +217,16 @@ def alpha(i: int, j: int, ranges: int, pure: int, p: float) -> float:
 
 
 def partial_sum(t: float, last: int, ranges: int, pure: int, epsilon: float, g: float, *, power: str) -> float:
-    """Return F_ell(t), the sum of the first terms, up to ell = `last`, in the formula for the optimal delta of a batch.
+    """Return F_ell(t), a part of the double sum for the optimal delta of a batch (mechanisms chosen up front).
 
-    A batch is a set of mechanisms that are chosen up front.
+    It is the sum of the summands (i, j) with i + 2j <= ell, where i bounded-range and j pure-DP mechanisms flip their
+    answer (see `alpha`).
 
     - `t`: the parameter of the randomized responses that stand for the bounded-range mechanisms
+    - `last`: ell
     - `ranges`, `pure`: how many bounded-range and pure-DP mechanisms of `epsilon` there are
     - `g`: the overall epsilon
-    - `power`: the exponent of the last factor: "i", which is right, or "j", as the paper prints it
+    - `power`: the exponent of the factor 1 - q in each summand: "i", which is right, or "j", as the paper prints it
 
     Theorem: lem:deriv_zero, which says where the derivative of F_ell is zero.
     """

@@ -148,8 +148,8 @@ def _parse_question(question: ReportQuestion, session: Session, report: Report) 
 def _read_question(question: ReportQuestion, session: Session, report: Report) -> tuple[Session, ReportQuestion]:
     """Return (session, question): a session on the rows that `question` reads, and the question with its SQL parsed.
 
-    It does the work of `_parse_question`, whose caller gives the same arguments. Raises: `InvalidParameter` if the SQL
-    has several SELECTs over private rows; `_parse_question` adds the question's name to the message.
+    The arguments and the result are those of `_parse_question`, which calls this function and adds the question's name
+    to errors. Raises: `InvalidParameter` if the SQL has several SELECTs over private rows.
     """
     # A question needs a budget to be planned. It is not used, because the questions are priced together.
     budget: BudgetWords = {"epsilon": report.epsilon, "delta": report.delta}

@@ -166,7 +166,7 @@ class AddWindows:
     """A derivation step (an operation on the rows of each user) that adds columns computed by window functions.
 
     - `user` is the user column.
-    - `windows` are the columns that are added. The step keeps those other columns that a later step or the query reads.
+    - `windows` are the columns that are added. Of the table's other columns, the step keeps those that are read later.
     - `ties` are the names, in lower case, of all columns that the SQL statement names. They are used only after
       SELECT *, and names that the table lacks are ignored.
 

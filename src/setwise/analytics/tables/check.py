@@ -60,7 +60,7 @@ class TableCheck:
     - `csv` has the options that read the text. None for Parquet files and databases.
     - `counts` has the exact counts of rows and cells.
     - `lost_lines` is the number of lines of text that queries skip, because they belong to no well-formed record.
-    - `types` maps the names of text columns that are not to be read as text to their kinds, such as integer.
+    - `types` has the kinds of those text columns, by name, that are to be read as numbers, dates or truth values.
 
     The other fields are doubts for the data holder to decide.
 

@@ -50,7 +50,7 @@ def can_be_copied(file: TableFile, encoding: str) -> bool:
 def signs_note(names: Sequence[str], samples: Mapping[str, Sequence[str]], file: TableFile, encoding: str) -> str:
     """Return a sentence if numbers of columns have signs beside them, as $5 or 5%, or parentheses; else "".
 
-    The sentence ends in a shell command that writes a copy of `file` without signs, which a query can read.
+    The sentence ends in a shell command that writes a copy of `file` without signs, so that queries read the numbers.
 
     - `names` are the columns that the sentence is about.
     - `samples` has sampled cells of every column of text, by name. The command takes out the signs of every column in

@@ -53,10 +53,9 @@ def _with_place(declared: CsvOptions, file: TableFile, separator: str, ending: s
     - `separator` is the text between cells, declared or guessed.
     - `ending` is the usual file name ending of the file's compression, such as ".gz"; "" without compression.
 
-    Options that are not needed are left out. The result has the separator only if the format (declared, or shown by the
-    file's name) does not imply it. A format such as "csv.gz" is added only if none is declared and the file's name does
-    not show it. A separator that implies no format makes the file CSV by itself, so then only a compression that the
-    name does not show needs a format.
+    Options that are not needed are left out. The separator is left out if the format (declared, or shown by the file's
+    name) implies it. A format such as "csv.gz" is added only if none is declared, and only if the file's name shows
+    another compression, or if the name is not that of a CSV file and the separator is a comma or a tab.
     """
     suffix = suffix_of(file)
     compressed_as_named = ending == (file.suffix.lower() if file.suffix.lower() in COMPRESSIONS else "")

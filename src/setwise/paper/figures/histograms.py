@@ -121,9 +121,9 @@ SENSITIVITIES = (1, 2, 3, 5, 8, 10, 15, 20, 30, 40, 50, 60, 70, 80, 90, 100)
 def compute_once(progress: Progress, sensitivities: tuple[int, ...] = SENSITIVITIES) -> Table:
     """Return the table of overall epsilons at delta = 1e-6 for one histogram.
 
-    There is one row for each epsilon of the Laplace noise and each number in `sensitivities` (of counts that one user
-    changes). There is one column per bound: by the paper or exact, for Laplace or Gaussian noise. `progress` is called
-    with the share of rows done.
+    `sensitivities` lists how many counts one user changes. There is one row for each of these numbers and each epsilon
+    of the Laplace noise. There are four columns of overall epsilons: by the paper's bound and exact, for Laplace noise
+    and for Gaussian noise. `progress` is called with the share of rows done.
     """
     rows: list[dict[str, Cell]] = []
     places = [(epsilon, count) for epsilon in EPSILONS for count in sensitivities]

@@ -91,12 +91,13 @@ def ours_laplace(contributions: int) -> int:
 
 
 def compute(progress: Progress, sensitivities: tuple[int, ...] = SENSITIVITIES) -> Table:
-    """Return the table of thresholds, with one row for each l0-sensitivity (number of counts that one user changes).
+    """Return the table of thresholds in users, with one row for each l0-sensitivity (number of counts a user changes).
 
-    `sensitivities` lists the l0-sensitivities. The columns have the paper's truncated Gaussian noise, its Laplace noise
-    as published and as corrected, and the truncated Gaussian and Laplace mechanisms of this library. Noise and
-    threshold get half of delta each, except in the columns of the paper's Laplace noise, where all of delta is for the
-    threshold. `progress` is called with the share of rows done.
+    `sensitivities` lists the l0-sensitivities. There are thresholds for the paper's truncated Gaussian noise, for its
+    Laplace noise as published and as corrected, and for this library's truncated Gaussian and Laplace noise. Further
+    columns have the sigmas of the Gaussian noises, the level at which the paper truncates its noise, and the delta that
+    this library's truncated Gaussian noise reaches. Noise and threshold get half of delta each; only for the paper's
+    Laplace noise, all of delta is for the threshold. `progress` is called with the share of rows done.
     """
     rows: list[dict[str, Cell]] = []
     for done, count in enumerate(sensitivities):

@@ -90,9 +90,9 @@ def quartic(w: float, x: float, epsilon: float = EPSILON) -> float:
 def quartic_answer(x: float, epsilon: float = EPSILON) -> float:
     """Return the worst parameter t of the first of three bounded-range mechanisms: the t for which delta is largest.
 
-    It is computed as a root of `quartic`. `x` is the overall epsilon.
+    The worst t is computed from a root of `quartic`. `x` is the overall epsilon.
 
-    Requires: the solution has x - t >= epsilon/2 and x + epsilon - t <= 2 epsilon.
+    Requires: x - t >= epsilon/2 and x + epsilon - t <= 2 epsilon for the worst t.
     """
     low, high = max(x - epsilon, 0.0), min(x - epsilon / 2, epsilon)
     root = brentq(lambda w: quartic(w, x, epsilon), math.exp(low / 3), math.exp(high / 3), xtol=1e-15, rtol=1e-15)
