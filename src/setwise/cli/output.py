@@ -113,8 +113,8 @@ def progress(work: str, detail: Callable[[float], str] = lambda _: "") -> Iterat
     """Context manager that yields a function which shows progress as a line on a terminal.
 
     The function takes the share of the work that is done, from 0 to 1. The line begins with `work`, the name of the
-    work, and appears after `PATIENCE` seconds. `detail` takes the same share, and returns the text to show after the
-    percentage.
+    work. Quick work shows no line: it appears only after `PATIENCE` (2) seconds. `detail` takes the same share, and
+    returns the text to show after the percentage.
     """
     started = time.monotonic()
     shown, width = -1, 0

@@ -244,7 +244,7 @@ class Derivation:
         A step is an operation on the rows of each user, such as a filter.
 
         Raises: `InvalidParameter` if the result has more steps than the limit `MOST_STEPS`, where the steps of joined
-        tables count too, or if its joins make one row of more rows of a user than the limit `MOST_ROWS_JOINED`.
+        tables count too, or if its joins combine more rows of a user into one than the limit `MOST_ROWS_JOINED`.
         """
         longer = Derivation((*self.steps, *steps))
         if longer.size > MOST_STEPS:
