@@ -155,8 +155,9 @@ def describe(app: FastAPI) -> dict[str, Any]:
 def _problems(permission: Permission, operation: dict[str, Any]) -> list[int]:
     """Return the HTTP error statuses that an API operation can respond with, in rising order, for the OpenAPI document.
 
-    They follow from `permission`, which says whom the route admits and which errors only this route has, and from
-    `operation`, the route's entry in the document, which shows whether requests have a body or parameters.
+    - `permission`: whom the route admits, and the error statuses that are special to it
+    - `operation`: the route's entry in the OpenAPI document. If it has a request body or parameters, the statuses of
+      malformed input are added
     """
     statuses = {503, *permission.problems}
     match permission.access:

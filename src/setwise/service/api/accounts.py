@@ -47,9 +47,10 @@ class SetwiseAccountBody(Body):
     - `uses`: the registered uses; "pure:0.1x25", for example, are 25 uses of a 0.1-DP mechanism
     - `delta`: the delta at which the overall epsilon of all uses is certified
     - `every`: the calendar period after which all registered uses are available again, or None
-    - `wallet`: the mu of a Gaussian wallet, which pays for uses that are not registered: together they reveal at most
-      as much as one Gaussian mechanism of this mu. 0 for none
-    - `failure`: the largest sum of the failure probabilities of the uses that the wallet pays for
+    - `wallet`: a second budget, which pays for uses that are not registered. It is stated as the mu of one Gaussian
+      mechanism (sensitivity over noise scale): all unregistered uses together reveal at most as much as that mechanism.
+      0 for no second budget
+    - `failure`: the largest sum of the failure probabilities of all unregistered uses
     """
 
     kind: Literal["setwise"]
@@ -74,11 +75,12 @@ class FilterAccountBody(Body):
     - `name`: the name of the account
     - `analyst`: the person who may ask about `dataset`
     - `every`: the calendar period after which the whole budget is available again, or None
-    - `rule`: how prices of mechanism uses add up: "wallet" (in mu squared), "zcdp" (as zCDP parameters), or "menu"
-      (each use has a fixed cost, known when the account is opened)
+    - `rule`: how the account adds up the costs of mechanism uses. "wallet" compares each use with a Gaussian mechanism
+      and adds mu squared of these mechanisms, "zcdp" adds zCDP parameters, and "menu" adds costs that are fixed when
+      the account is opened
     - `failure_share`: the share of delta for outright failures (everything may be revealed); None is the rule's default
-    - `menu`: the mechanism uses with a fixed cost, for the rule "menu" only. The account pays only for uses that
-      satisfy the guarantee of a listed use
+    - `menu`: for the rule "menu" only, the list of mechanism uses with a fixed cost. The account pays only for uses
+      whose guarantee is at least as strong as that of a listed use
     """
 
     kind: Literal["filter"]
@@ -148,7 +150,7 @@ async def open_account(request: Request, body: AccountBody) -> AccountRecord:
     """Open an account for an analyst on a dataset, and return its status.
 
     The (epsilon, delta) that the account guarantees is certified now and never changes. It holds over the account's
-    life, or in each calendar period if the budget is renewed after each.
+    life or, if the budget is renewed after each calendar period, in each period by itself.
     """
     service, steward = service_of(request), caller(request).person.name
     await service.threads.run(_check_names, service, body)
@@ -189,7 +191,7 @@ async def open_account(request: Request, body: AccountBody) -> AccountRecord:
 
 @router.get("/accounts/{account}")
 async def show_account(request: Request, account: AccountName) -> AccountRecord:
-    """Return the status of an account, with its odometers: bounds on the privacy loss of all its answers so far."""
+    """Return the status of an account, with its odometers: bounds on the epsilon of all its answers so far."""
     service, identity = service_of(request), caller(request)
     return await show_status(
         service, await service.threads.run(lambda: service.accounts.visible(identity, account).status_by_entries())
@@ -199,8 +201,8 @@ async def show_account(request: Request, account: AccountName) -> AccountRecord:
 async def show_status(service: Service, status: AccountStatus) -> AccountRecord:
     """Return an account's `status` as the JSON object of the API.
 
-    If the account was ever charged, its odometers (bounds on the privacy loss of all answers so far) are added. A
-    worker process of the replica `service` computes them, because the computation would block the event loop.
+    If the account was ever charged, its odometers (bounds on the epsilon of all answers so far) are added. A worker
+    process of the replica `service` computes them, because the computation would block the event loop.
     """
     return await service.calculators.run(ShowStatus(status=status)) if status.charges else status.to_dict()
 
@@ -325,10 +327,11 @@ def _check_names(service: Service, body: SetwiseAccountBody | FilterAccountBody)
 
 
 def _open(service: Service, terms: Terms, steward: str) -> AccountStatus:
-    """Open an account on `terms` in the ledger of the replica `service`, and return its status.
+    """Open the account that `terms` describe in the ledger of the replica `service`, and return its status.
 
-    The unit of privacy (a user, or a part of a user such as a user's day) is the dataset's, and `terms.unit` is
-    ignored. `steward` is the name of the person who opens the account, for the audit log.
+    `terms` are the account's name, analyst, dataset, promised (epsilon, delta) and budget. Their unit of privacy (a
+    user, or a part of a user such as a user's day) is replaced by the unit of the dataset. `steward` is the name of the
+    person who opens the account, for the audit log.
     """
     protecting = replace(terms, unit=service.datasets.get(terms.dataset).unit)
     with at_field("name"):

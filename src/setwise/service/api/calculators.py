@@ -66,7 +66,7 @@ async def compose(
     """Return certified bounds on the epsilon or the delta of all mechanism `uses` in the request together.
 
     If the request states a delta, the bounds are on the epsilon at that delta; if it states an epsilon, they are on the
-    delta. `interaction` says what the analyst may choose after seeing answers.
+    delta. The field `interaction` of the request says what the analyst may choose after seeing answers.
     """
     task = Compose(uses=tuple(body.uses), interaction=str(body.interaction), delta=body.delta, epsilon=body.epsilon)
     with at_field("uses"):
@@ -78,10 +78,10 @@ async def calibrate(
     request: Request,
     body: Annotated[CalibrateBody, JsonBody(examples=[{"uses": ["gaussian:?x25"], "epsilon": 1.0, "delta": 1e-6}])],
 ) -> CalibrationRecord:
-    """Return a value for the "?" in mechanism uses such as "gaussian:?x25", so that together they keep a guarantee.
+    """Return a value for the "?" in mechanism uses such as "gaussian:?x25", so that all uses are (epsilon, delta)-DP.
 
     The "?" stands for a noise scale, an epsilon or a count. With the returned value, all uses of the request together
-    are (epsilon, delta)-DP, with the epsilon and delta of the request.
+    have the epsilon and delta that the request states.
     """
     task = Calibrate(uses=tuple(body.uses), interaction=str(body.interaction), epsilon=body.epsilon, delta=body.delta)
     with at_field("uses"):

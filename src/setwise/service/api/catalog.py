@@ -33,9 +33,9 @@ _EXAMPLE = '[tables.ratings]\nsource = "ratings.parquet"\nuser = "user_id"\nboun
 class CatalogBody(Body):
     """A catalog to import: `text` is TOML text that lists tables with their bounds and public group keys.
 
-    A table is a path in the service's data folder, or the name of a table on an engine. `apart` is the reason why the
-    datasets of this catalog do not share the cap (joint budget) of other datasets on the same tables; "" if they share
-    it.
+    The bounds limit how much one user contributes, and the values of columns. A table is a path in the service's data
+    folder, or the name of a table on an engine. `apart` is the reason why the datasets of this catalog do not share the
+    cap (joint budget) of other datasets on the same tables; "" if they share the cap.
     """
 
     text: Annotated[str, StringConstraints(min_length=1, max_length=200_000)]
@@ -144,8 +144,10 @@ def _dataset(service: Service, catalog: Catalog, name: str) -> Dataset:
 def _declares_same(known: Dataset, imported: Dataset) -> bool:
     """Return whether the registered dataset `known` has the same definition as `imported`, a table of a catalog.
 
-    A catalog is a TOML text, and can state only one bound on the rows of a user. `known` may have two, `rows_per_user`
-    and `per_item`. The bound of the catalog is compared with `rows_per_user` or, if `known` has none, with `per_item`.
+    If it has, the import skips the table. A dataset has two bounds on what one user adds to a group: `rows_per_user` is
+    a number of rows, and `per_item` a number of rows or an amount of a summed column. A catalog states only one number,
+    which an import takes for both bounds. It is compared with `rows_per_user` of `known` or, if `known` has none, with
+    `per_item`.
     """
     rows = known.rows_per_user or known.per_item
     # Earlier versions stored a `per_item` of 1 for tables that declare no such bound; these keep their 1.

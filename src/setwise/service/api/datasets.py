@@ -48,7 +48,8 @@ class CsvBody(Body):
 
     - `separator`, `format` (such as csv.gz): None takes them from the endings of the files' names
     - `encoding`: the character encoding, such as utf-8 or cp1252
-    - `header`: true if the first line is a header even if it looks like a row
+    - `header`: true if the first line is a header although it looks like a row, and false if there is no header. With
+      None the first line is a header unless `columns` is given, and one that looks like a row is refused
     - `columns`: the names of the columns, for files without a header
     - `skip_lines`: the number of lines above the header or the first row
     - `decimal`, `thousands`: the decimal point, and the separator of thousands ("" for none)
@@ -99,7 +100,7 @@ class DatasetBody(Body):
     - `apart`: why the dataset does not share the cap (joint budget) of other datasets on the same table; "" if it does
     - `unit`: whom an answer protects: "user", or a part of a user; datasets that share a cap have the same unit
     - `types`: the kinds (integer, date, ...) of CSV columns that are not text
-    - `public`: the tables without users that SQL may join, as a mapping from their names to their places
+    - `public`: the tables without users that SQL may join: for each name, the path or table name, written as in `table`
     - `csv`: how the CSV files are written
 
     A question may state smaller bounds, but no larger ones.
@@ -137,12 +138,12 @@ class DatasetBody(Body):
 class CapBody(Body):
     """A cap: the joint budget (epsilon, delta) of all accounts on a dataset.
 
-    - `rule`: how prices of mechanism uses add up: "zcdp" adds zCDP parameters, and "wallet" adds the prices that `keep`
-      names
+    - `rule`: how the costs of mechanism uses add up: "zcdp" adds zCDP parameters, and "wallet" adds what `keep` says
     - `failure_share`: the share of delta for outright failures (everything may be revealed); None is the rule's default
-    - `keep`: the prices under the rule "wallet". With "wallet" they are in mu squared, for any noise. With "sum" they
-      are epsilons, and only mechanisms with a pure-DP guarantee can be paid. With "either" both are added, until a
-      question can be paid in only one of the two ways; this closes the other way for all accounts
+    - `keep`: what the rule "wallet" adds. "wallet" compares each use with a Gaussian mechanism and adds mu squared of
+      these mechanisms, which works for any noise. "sum" adds epsilons, which works only for mechanisms with a pure-DP
+      guarantee. "either" keeps both sums until a question fits only one of them; from then on all accounts are charged
+      by that sum alone
     """
 
     epsilon: Epsilon

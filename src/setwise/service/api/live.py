@@ -40,9 +40,10 @@ class SeriesBody(Body):
     - `at`: the column with the time of each row
     - `every`, `start`, `periods`: the length of a period, the first day of the first period, and the number of periods
     - `contributions`: the most groups in which one user counts
-    - `epsilon`, `delta`: what an account with a budget pays once for the whole series
-    - `counts`: what an account with registered uses pays once for the whole series, such as "gaussian:20". If the
-      groups are private, that account also pays `delta`, the probability that a group with only one user is shown
+    - `epsilon`, `delta`: what an account with an (epsilon, delta) budget pays once for the whole series
+    - `counts`: the registered use that an account with registered uses pays once for the whole series, such as
+      "gaussian:20" (noise of 20 times the sensitivity). If the groups are private, an account with registered uses also
+      pays `delta`, the probability that a group with only one user is shown
     - `purpose`: which numbers shall have the smallest error: running totals, single periods, or windows of `window`
       periods
     - `where`: a filter; only rows that satisfy it are counted
@@ -165,7 +166,7 @@ async def update_series(
 
 @router.delete("/live/{series}/update")
 async def cancel_update(request: Request, series: SeriesName) -> CancelledRecord:
-    """Stop the update of a live series that this replica runs. The next update releases the same numbers.
+    """Stop the update of a live series that this replica runs; the next update releases the same periods instead.
 
     A live series is a set of noisy user counts that is charged once and released period by period.
     """

@@ -47,10 +47,11 @@ async def metrics(request: Request) -> PlainTextResponse:
 
 @router.get("/audit")
 async def audit(request: Request) -> AuditRecord:
-    """Recompute every hash chain and every balance of the ledger, and report each entry that does not match.
+    """Recompute every hash chain and every balance of the ledger, and report each stored one that differs.
 
     If the service has a signing key, every head (a record of where the hash chains end) must be signed with it, and the
-    newest head must be recent. The service's own tables (answers, roles, datasets) must agree with the ledger.
+    newest head be at most twice `head_hours` (a setting) old. The service's own tables (answers, roles, datasets) must
+    agree with the ledger.
     """
     service = service_of(request)
     verification = await service.threads.run(service.upkeep.verify)
@@ -78,8 +79,9 @@ async def trail(
 def audit_record(verification: Verification) -> AuditRecord:
     """Return the result of a verification of the ledger as the JSON object of the API, with each fault as a sentence.
 
-    The object has `head`, one digest over the last hashes of all accounts' chains. The hashes themselves are left out,
-    because a list of them would name every account.
+    Each account's ledger entries form a hash chain, so that its last hash covers all entries. The field `head` is one
+    digest over the last hashes of all accounts. The hashes themselves are left out, because a list of them would name
+    every account.
     """
     return {
         "verified": not verification.faults,

@@ -85,7 +85,7 @@ class Matching:
     words: str
 
     def check(self, text: str) -> str:
-        """Return `text` unchanged; raise `InvalidParameter` if it does not match the regular expression."""
+        """Return `text` unchanged; raise `InvalidParameter` if it does not match this type's regular expression."""
         if not re.fullmatch(self.pattern, text):
             raise InvalidParameter(f"should be {self.words}")
         return text
@@ -180,10 +180,10 @@ _CONTROL = re.compile(r"[\u0000-\u001f\u007f]")
 def _check_domain(domain: object) -> list[Any]:
     """Return `domain`, the public group labels of a query, unchanged if all of them are valid.
 
-    A label is a text, a whole number or, for groups of several columns, a list of these.
+    A label is a text, a whole number or, for groups of several columns, a list of texts and whole numbers.
 
-    Raises `InvalidParameter` for a list that is too long, and `ValidationError` with the position of the first invalid
-    label.
+    Raises `InvalidParameter` unless `domain` is a list of 1 to 100,000 labels, each of at most 16 columns, and
+    `ValidationError` with the position of the first label that is not valid.
     """
     if not isinstance(domain, list) or not 1 <= len(domain) <= _MOST_LABELS:
         raise InvalidParameter(f"should be a list of 1 to {_MOST_LABELS:,} labels")
@@ -205,7 +205,8 @@ _NO_LABEL = f"should be text of at most {_LONGEST_LABEL:,} plain characters, or 
 def _are_labels(cells: list[Any]) -> bool:
     """Return whether each of `cells` is a valid part of a group label.
 
-    A valid part is a 64-bit integer, or a text without control characters of at most `_LONGEST_LABEL` characters.
+    A valid part is a 64-bit integer, or a text of at most 1000 characters (`_LONGEST_LABEL`), none of them a control
+    character.
     """
     texts = [cell for cell in cells if type(cell) is str]
     numbers = [cell for cell in cells if type(cell) is int]
@@ -250,7 +251,8 @@ class GroupingBody(Body):
     - `domain`: the public group labels. None means that labels are private: noise decides which groups are shown
     - `where`: a filter of rows, as an SQL condition
     - `null_item`: the label of rows whose group is null; None leaves these rows out
-    - `limit`: the most private groups that can be in the answer: the groups with the highest exact numbers
+    - `limit`: if labels are private, only the `limit` groups with the highest exact numbers (before noise) can be in
+      the answer; None for no such limit
     """
 
     contributions: Bound | Auto | None = None
@@ -342,10 +344,10 @@ class SqlBody(Body):
     The service parses the text into a query, and no engine gets the text itself.
 
     - `contributions`: the most groups in which one user counts; "auto" spends a part of the epsilon on finding a good
-      bound. None takes the bound that the SQL states. If the SQL states none, the dataset's bound applies; for private
-      groups, a part of the epsilon may then be spent on finding a smaller one
-    - `domain`: the public group labels; None takes those that the dataset declares. If it declares none, groups are
-      private
+      bound. None takes the bound that the SQL states or, if it states none, the bound of the dataset; in the second
+      case, if groups are private, a part of the epsilon may be spent on finding a bound below the dataset's
+    - `domain`: the public group labels; None takes the labels that the dataset declares. If it declares none, groups
+      are private: noise decides which of them are shown
     """
 
     kind: Literal["sql"]
@@ -357,10 +359,11 @@ class SqlBody(Body):
 class DrawsBody(Body):
     """The budget of a question, stated as mechanism uses that were registered when its account was opened.
 
-    - `discover`: the registered use that pays for each pick of a group by the exponential mechanism
-    - `counts`: the registered use that pays for each noisy count
-    - `threshold_delta`: the probability that the threshold which hides small groups fails, paid once for the whole
-      question; None if the groups are public
+    - `discover`: the registered use that pays for each pick of a group or quantile by the exponential mechanism
+    - `counts`: the registered use that pays for each noisy number
+    - `threshold_delta`: only for private groups, which are shown if their noisy number exceeds a threshold: the
+      probability that a group with only one user is shown, paid once for the whole question. None takes the one that
+      the account has registered
     """
 
     kind: Literal["draws"]
@@ -386,12 +389,13 @@ class DrawsBody(Body):
 class TotalBody(Body):
     """The budget of one question that is paid by an account with an (epsilon, delta) budget.
 
-    - `epsilon`: what the question spends or, if `within` is given, the most that it may spend
+    - `epsilon`: what the question spends or, if `within` is given, the most that it may spend (left out, 1)
     - `within`: the largest half-width of the 95% interval that the plan may state; the question then spends the least
-      epsilon that reaches it. It is in the unit of the statistic, and for a quantile a difference of ranks, counted in
-      users. For a mean, a group of 1,000 users is assumed, because the error depends on their private number
-    - `delta`: only SQL may leave it out. It is then 0 with public groups. With private groups it is 1e-6, or a tenth of
-      what the account sets aside for failures if that is less
+      epsilon with which the planned interval is so narrow. The half-width is in the unit of the statistic; for a
+      quantile it is the number of users by which the rank may be off. For a mean, a group of 1,000 users is assumed,
+      because its interval depends on the number of users, which is private
+    - `delta`: only a question in SQL may leave it out. Then it is 0 for public groups. For private groups it is 1e-6
+      or, if that is less, a tenth of the account's budget for failures (events in which everything may be revealed)
     - `counts`: the kind of noise that is added to counts; left out, the planner chooses it
     - `mechanism`: the mechanism that answers; left out, the planner chooses it
     """

@@ -51,8 +51,9 @@ class NewSession:
 class Authenticator:
     """Identifies people by token or cookie, admits them to routes, and counts their requests against rate limits.
 
-    A recognised token or cookie is cached for `token_cache_seconds`, so that most requests do not ask the database. If
-    a token is revoked on this replica, it is refused here at once and on other replicas within that time.
+    A recognised token or cookie is cached for `token_cache_seconds` (a setting), so that most requests do not ask the
+    database. A token that is revoked on this replica is refused here at once, and on other replicas at the latest after
+    `token_cache_seconds`.
     """
 
     def __init__(self, database: Database, threads: Threads, settings: Settings, *, clock: Clock) -> None:

@@ -253,8 +253,8 @@ class OpenIdProvider:
     async def _key_set(self, metadata: dict[str, Any], *, anew: bool = False) -> KeySet:
         """Return the public keys with which the provider's signatures are verified. They are cached for an hour.
 
-        `metadata`, the provider's configuration document, has their address. With `anew` they are fetched again, unless
-        they were fetched within the last 30 seconds.
+        `metadata`, the provider's configuration document, has the address of the keys. `anew` is for a token that is
+        signed with a key not in the cache: the keys are then fetched again if they are more than 30 seconds old.
         """
         now = self._clock()
         if self._keys is None or now >= self._keys[1] + (_KEYS_SECONDS if anew else _METADATA_SECONDS):

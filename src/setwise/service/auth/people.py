@@ -59,7 +59,8 @@ class Identity:
 
     - `token`: the id of the token
     - `expires_at`: the end of the token or session in seconds since 1970, or None for never
-    - `csrf`: for a cookie, the value that every request that changes something must repeat; None for a token
+    - `csrf`: for a cookie, a value that must be in the header of each request that changes something, to show that the
+      request comes from our own page; None for a token
     """
 
     person: Person

@@ -21,11 +21,11 @@ class _Bucket:
 
 
 class Buckets:
-    """Rate limits: each name (of a person or an address) may send `burst` requests at once, later `per_second`.
+    """Rate limits for names (people or addresses): `burst` requests at once, and `per_second` requests a second later.
 
-    A name's bucket has the number of requests that are allowed now; it is refilled by `per_second` up to `burst`. At
-    most `most` names have a bucket. Only a bucket that is full again is dropped to make room for a new name. If no
-    bucket is full, the new name is refused.
+    Each name has a bucket, the number of requests that it may still send now. The number grows by `per_second` in each
+    second, up to `burst`. At most `most` names have a bucket. Only a bucket that is full again is dropped to make room
+    for a new name. If no bucket is full, the new name is refused.
 
     >>> now = 0.0
     >>> buckets = Buckets(per_second=1.0, burst=2, monotonic=lambda: now)
@@ -53,8 +53,9 @@ class Buckets:
     def take(self, name: str, requests: float = 1.0) -> None:
         """Count `requests` requests of `name`, or raise `TooManyRequests`, with the seconds to wait, if it may not.
 
-        `requests` is 1 for a request itself. A larger number is the extra charge for its large body. Such a number is
-        cut to `burst` - 1: the request itself has been counted before, and more than `burst` could never be allowed.
+        `requests` is 1 for a request itself. A larger number is the extra charge for a large body, after the request
+        itself was counted as 1. The extra charge is cut to `burst` - 1, because a request that counts as more than
+        `burst` in total could never be allowed.
         """
         requests = requests if requests <= 1.0 else min(requests, self._burst - 1.0)
         now = self._monotonic()

@@ -121,8 +121,8 @@ def odometer_readings(account: Account, charges: Iterable[Charge], period: str, 
 
     - `charges`: all charges of the account
     - `period`: the name of the period, such as "2026-11"; "" if the account has no periods
-    - `last`: the odometer now, after all charges. A computed value that is larger is lowered to it, because an odometer
-      never falls
+    - `last`: the odometer now, after all charges. A value above `last` is lowered to `last`, because an odometer never
+      falls
     """
     present = [charge for charge in charges if charge.period == period]
     step = max(1, -(-len(present) // _POINTS))
@@ -209,7 +209,7 @@ def _statement(
 
     - charges: all charges of the account
     - readings: the odometer (the bound on the epsilon of all answers so far) after each charge of the current period,
-      or after about 60 of them if there are more
+      or after about 60 of its charges if it has more than 60
     - query ids: a dict from the idempotency key of each query of the account to its identifier
 
     `identity` is the signed-in person, who must be allowed to see the account. `last` is the odometer now, which no
@@ -243,10 +243,11 @@ def registered_kinds(status: AccountStatus) -> list[dict[str, object]]:
 
 
 def largest_single_use(status: AccountStatus) -> list[str]:
-    """Return the largest uses that the account's budget can still pay for together, as texts such as "gaussian:20".
+    """Return the largest mechanism use that an account's budget can still pay for, as a list of one or two texts.
 
-    A second use, if any, stands for the remaining failure probability. The list is empty if the account with this
-    `status` has no budget, but only uses that were registered at its opening.
+    The first text is the use, such as "gaussian:20" (Gaussian noise of 20 times the sensitivity). The second, if any,
+    is a use that takes the remaining failure probability; the budget can pay for both together. The list is empty if
+    nothing is left, or if the account with this `status` has only registered uses and no budget.
     """
     if status.terms.totals is None:
         return []

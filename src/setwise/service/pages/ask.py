@@ -384,11 +384,13 @@ async def explore_curve(
 ) -> Response:
     """Return one curve of the page that compares composition bounds, as JSON: overall epsilons at about ten x values.
 
-    - `which`: what the curve shows: a bound on the mechanisms described here, or the same number of noisy counts
     - `k`: how many mechanisms are composed, each with this `epsilon`
+    - `share`: the share of bounded-range mechanisms among these, from 0 to 1; all others are pure DP
+    - `which`: the name of the curve: one of the bounds for these mechanisms, or the overall epsilon of `k` noisy counts
+      that are released instead of them
     - `delta`: the delta of the overall epsilon
-    - `share`: the share of bounded-range mechanisms among them, from 0 to 1; the others are pure DP
-    - `along`: the x axis of the curve: the number of mechanisms (instead of `k`), or their share that is bounded-range
+    - `along`: the quantity on the x axis, which replaces `k` or `share`: the number of mechanisms, or the share that is
+      bounded-range
     """
     mixture = Mixture(number=k, share=share, epsilon=epsilon, delta=delta)
     points = CurvePoints(which=which, along=along, mixture=mixture)

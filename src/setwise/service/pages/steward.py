@@ -88,7 +88,7 @@ async def tables(request: Request) -> Response:
 
 
 def _files_in(folder: Path) -> list[str]:
-    """Return the paths of at most `_MOST_FILES` files in the folder whose endings show that they may be tables, sorted.
+    """Return the paths of at most 500 files in the folder whose endings show that they may be tables, sorted.
 
     A folder with the metadata of a Delta or Iceberg table counts as one table. Hidden files are left out.
     """

@@ -208,10 +208,10 @@ class ServiceAsker:
 def _key_of(question: Question, version: object, period: int, day: date) -> str:
     """Return the idempotency key of `question`: a hash of its text, the table's `version` and the number `period`.
 
-    `period` is the number of the present interval, if time since 1970 is divided into intervals of equal length. So the
-    key of a question changes with each interval, and a repeated question is then asked anew instead of getting its
-    stored answer. The key of a question that names the current date or time also changes with the `day`, because
-    yesterday's answer is about other rows.
+    `period` is the number of an interval of `fresh_hours` hours (the time for which a stored answer is repeated),
+    counted from 1970. The key of a question changes with each interval; a question that is repeated in a later interval
+    is then asked anew instead of getting its stored answer. The key of a question that names the current date or time
+    also changes with the `day`, because yesterday's answer is about other rows.
     """
     parts = [question.text, version, period]
     if mentions_clock(question.text):

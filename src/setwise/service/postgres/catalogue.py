@@ -200,9 +200,9 @@ def parse_catalogue_query(text: str) -> exp.Expr:
 
 
 def _check_columns(count: int) -> None:
-    """Raise `InvalidParameter` if a query of PostgreSQL's system tables has more than `MOST_COLUMNS` columns.
+    """Raise `InvalidParameter` if `count` columns are too many for the result of a query of PostgreSQL's system tables.
 
-    `count` is the number of its columns.
+    The limit is 1664 columns (`MOST_COLUMNS`), as in PostgreSQL.
     """
     if count > MOST_COLUMNS:
         raise InvalidParameter(f"a catalogue query may return at most {MOST_COLUMNS:,} columns, not {count:,}")
@@ -214,7 +214,7 @@ def _check_allowed(statement: exp.Expr) -> None:
     A query may run if all of the following hold:
 
     - it only reads
-    - it has at most `MOST_COLUMNS` columns, which are counted before time is spent on rewriting them
+    - it has at most 1664 columns (`MOST_COLUMNS`), which are counted before time is spent on rewriting them
     - each function that it calls after FROM belongs to the catalogue, such as pg_get_keywords, or makes rows, such as
       generate_series, because other functions of DuckDB could read files of the server
     """
@@ -230,10 +230,10 @@ def _check_allowed(statement: exp.Expr) -> None:
 
 
 def _with_row_limit(statement: exp.Expr) -> exp.Expr:
-    """Return `statement`, a query of PostgreSQL's system tables, with a LIMIT of at most `MOST_ROWS` + 1 rows.
+    """Return `statement`, a query of PostgreSQL's system tables, with a LIMIT of at most 10,001 rows.
 
-    The one additional row shows that a result is too large. A statement whose own LIMIT is not a whole number is
-    returned unchanged.
+    A result may have 10,000 rows (`MOST_ROWS`); one more row shows that it is too large. A statement whose own LIMIT is
+    not a whole number is returned unchanged.
     """
     limit = statement.args.get("limit")
     is_number = isinstance(limit, exp.Limit) and limit.expression.is_int
@@ -329,10 +329,11 @@ def name_as_postgresql_does(projection: exp.Expr) -> exp.Expr:
 
 
 def _locate_table(table: exp.Table) -> exp.Expr:
-    """Return the syntax node `table`, what a SELECT reads FROM, with the schema that DuckDB has for it.
+    """Return the table or function call that a SELECT reads FROM (the syntax node `table`), rewritten for DuckDB.
 
-    In the in-memory DuckDB database, tables of pg_catalog are in the schema "pg", and those of information_schema in
-    "info". Any other table stays as it is. The call of a function is rewritten by `_locate_function`.
+    In the in-memory DuckDB database, tables of pg_catalog are in the schema "pg", and tables of information_schema in
+    "info"; the name gets this schema. Any other table stays as it is. A function call is rewritten by
+    `_locate_function`.
     """
     name, schema = table.name.lower(), table.db.lower()
     if isinstance(table.this, exp.Func | exp.Anonymous):
@@ -349,9 +350,9 @@ def _locate_table(table: exp.Table) -> exp.Expr:
 def _locate_function(table: exp.Table) -> exp.Expr:
     """Return the function call `table` after FROM, rewritten for DuckDB.
 
-    Its schema is removed. In PostgreSQL, an alias of such a call also names its column. So for generate_series and
-    unnest the alias is given to the column too, and a call of string_to_array becomes a subquery with one row, whose
-    column has the alias. Other calls keep their form.
+    The schema before the function's name is removed. In PostgreSQL, an alias of the call is also the name of the column
+    that it returns; in DuckDB it is not. So an alias of generate_series or unnest is given to the column too, and
+    string_to_array with an alias becomes a subquery with one row, whose column has the alias. Nothing else changes.
     """
     table.set("db", None)
     alias = table.args.get("alias")

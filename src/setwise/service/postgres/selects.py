@@ -123,10 +123,12 @@ class SelectTask:
 def read_select(catalogue: Catalogue, text: str, user_column: str) -> ReadSelect:
     """Parse the SELECT `text`, and return it with its result columns, and with its rows if it reads system tables only.
 
-    PostgreSQL's system tables, such as pg_class, are its catalogue. `catalogue` answers queries of them, and also knows
-    the tables that can be asked. `user_column` is the column that identifies users, for the hint of a refusal. A
-    statement that cannot be parsed here may have syntax that only the parser of questions knows; for it, a `ReadSelect`
-    without columns and rows is returned. Raises `InvalidParameter` if `catalogue` cannot answer a query of it.
+    - `catalogue`: answers queries of PostgreSQL's system tables, such as pg_class, and knows the tables of the account
+    - `user_column`: the column that identifies users. If the SELECT is refused because it asks for private rows, the
+      error suggests a question with this column
+
+    A SELECT that cannot be parsed here may have syntax that only the parser of questions knows; the result then has no
+    columns and no rows. Raises `InvalidParameter` if the SELECT reads system tables and `catalogue` cannot answer it.
     """
     try:
         names = [f":parameter_{number}" for number in range(1, parameter_count(text) + 1)]
@@ -140,11 +142,13 @@ def read_select(catalogue: Catalogue, text: str, user_column: str) -> ReadSelect
 def _read_tree(catalogue: Catalogue, tree: exp.Expr, user_column: str) -> ReadSelect:
     """Return the SELECT whose syntax tree is `tree` as a `ReadSelect`: with rows, with columns, or with a refusal.
 
-    If the SELECT reads only PostgreSQL's catalogue (system tables), `catalogue` answers it, and the result has rows. If
-    it asks for private rows themselves, the result has a refusal; `user_column`, which identifies users, is for its
-    hint. Any other SELECT can be asked as a question: the result has its columns if they are known, and no rows yet, or
-    an empty list of rows if it has LIMIT 0. `tree` has no parameters. Raises `InvalidParameter` for a query of system
-    tables that the catalogue cannot answer.
+    - A SELECT that reads only PostgreSQL's catalogue (system tables) is answered by `catalogue`: the result has rows.
+    - A SELECT that asks for private rows themselves is refused: the result has a refusal, which suggests a question
+      with `user_column`, the column that identifies users.
+    - Any other SELECT can be asked as a question: the result has the columns if they are known. The rows are None, or
+      empty if the SELECT has LIMIT 0. If it has LIMIT 0 and the columns are not known, the result has a refusal.
+
+    `tree` has no parameters. Raises `InvalidParameter` for a query of system tables that `catalogue` cannot answer.
     """
     if catalogue.reads_catalogue(tree):
         result = catalogue.answer(tree)
@@ -202,8 +206,8 @@ def _with_statistic_type(column: ResultColumn, projection: exp.Expr) -> ResultCo
     """Return `column`, a result column of a question, with the name and the type that the client is told.
 
     `projection` is the SQL expression of the column. Without an alias, the column gets the name that PostgreSQL would
-    give. A count is an integer. Any other integer that is computed from aggregates becomes a float, because its noise
-    may have a fraction.
+    give. A count has an integer type. Any other integer that is computed from aggregates gets the type float, because
+    noise may give it a fraction.
     """
     name = column.name if projection.alias else name_as_postgresql_does(projection.copy()).alias_or_name
     if column.type in (INT2, INT4, INT8) and projection.find(exp.AggFunc):

@@ -54,8 +54,8 @@ class Limits:
     - `idle_seconds`: the longest time between two messages of a client
     - `send_seconds`: the time within which a client must read the bytes that were sent
     - `message_bytes`: the largest size of a message, in bytes
-    - `connections`: the most connections that are signed in at a time. One person may have half as many, and half as
-      many may wait to sign in
+    - `connections`: the most connections that are signed in at a time. Half of this number is the limit for one person,
+      and also the limit for connections that wait to sign in
     """
 
     sign_in_seconds: float = 10.0
@@ -69,7 +69,7 @@ class Limits:
 class _Running:
     """How to cancel the running statement of a connection: by the function `cancel`.
 
-    A client asks for this by a CancelRequest, a message on another connection, which must have the number `secret`.
+    It is called if a CancelRequest arrives, a client's message on another connection, that has the number `secret`.
     """
 
     secret: int
@@ -374,7 +374,7 @@ class _Connection:
         """Send `error` to the client, and mark an open transaction of the `session` as failed.
 
         `message` is the client's message that caused the error. Outside a transaction, the settings that the statement
-        changed before it failed are restored. In the extended protocol, further messages are ignored until Sync.
+        changed before it failed are restored. In the extended protocol, messages up to the next Sync are then ignored.
         """
         if isinstance(error, Rejected):
             code, hint = error.code, error.hint

@@ -313,8 +313,8 @@ class PostgresSession:
     def keep_rows(self, rows: int) -> None:
         """Raise `Rejected` if the connection would keep too many rows in memory when `rows` more are added.
 
-        A connection keeps the rows of its open cursors and portals (statements with parameters that were run). If it
-        keeps no rows yet, any number is allowed, so that every single result can be read.
+        A connection keeps the rows of its open cursors and portals (statements with parameters that were run), at most
+        200,000 in total. If no rows are kept yet, any number is allowed, so that every single result can be read.
         """
         row_count = sum(len(cursor.result.rows) for cursor in self.cursors.values())
         for portal in self.portals.values():

@@ -224,9 +224,10 @@ class SessionSettings:
     def run_call(self, text: str) -> Reply | None:
         """Run `text` if it is a SELECT of one `set_config` or `current_setting` call; return None for other statements.
 
-        These functions must see the session's settings. The database that answers other queries of PostgreSQL's
-        catalogue (system tables) does not have them. It would only pretend to set a setting of Setwise, so `Rejected`
-        is raised for any other statement that calls `set_config` for such a setting.
+        The two functions read and change the session's settings, which the DuckDB database that answers other queries
+        of PostgreSQL's system tables does not have. Returns None also if the setting to read is unknown. Raises
+        `Rejected` for any other statement that calls `set_config` for a setting of Setwise, such as setwise.epsilon,
+        because that database would only pretend to change it.
         """
         if match := _SET_CONFIG.fullmatch(text):
             name, value = (None if cell.upper() == "NULL" else unquote(cell) for cell in (match[1], match[2]))

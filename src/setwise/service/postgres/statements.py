@@ -32,7 +32,7 @@ _FOR_QUESTIONS = re.compile(
 
 
 def check_length(text: str) -> None:
-    """Raise `Rejected` if the text of a statement is longer than `LONGEST` characters."""
+    """Raise `Rejected` if the text of a statement is longer than 50,000 characters (`LONGEST`)."""
     if len(text) > LONGEST:
         raise Rejected("54000", f"a statement may have at most {LONGEST:,} characters, not {len(text):,}")
 
@@ -81,8 +81,8 @@ def parameter_count(text: str) -> int:
 def with_parameters(text: str, values: Sequence[str]) -> str:
     """Return the SQL text with $1, $2, ... outside quotes and comments replaced by `values`, which are SQL literals.
 
-    Raises `Rejected` if a parameter has no value, or if the inserted values have more than `LONGEST` characters in
-    total.
+    Raises `Rejected` if a parameter has no value, or if the inserted values have more than 50,000 characters
+    (`LONGEST`) in total.
     """
     inserted = 0
 

@@ -82,9 +82,12 @@ class ResultColumn:
 def fit(values: Sequence[object], type_: int) -> tuple[int, list[object]]:
     """Return (type, cells): the PostgreSQL type with which a column is sent, and its cells converted to that type.
 
-    `values` are the cells, and `type_` is the expected type. If every cell can be converted to it, the column gets this
-    type: an answer has dates, times, periods (such as 2026-Q1) and decimals as texts, for example. If some cell cannot,
-    the column is sent as floats if `type_` is an integer type and all cells are numbers, and otherwise as texts.
+    `values` are the cells, and `type_` is the type that the client expects. The column gets one of three types:
+
+    - `type_`, if every cell can be converted to it. The conversion is needed because, for example, dates and decimals
+      are texts in an answer
+    - otherwise float, if `type_` is an integer type and all cells are numbers
+    - otherwise text
     """
     try:
         return type_, [None if value is None else _convert_cell(value, type_) for value in values]
