@@ -104,9 +104,9 @@ def record_sources(ledger: Ledger, datasets: Datasets, engines: Engines, *, name
     """Record in `ledger` which files or tables each dataset reads, as its engine in `engines` finds them now.
 
     `datasets` is the store of all datasets. `names` are the names of the datasets to record, and None means all.
-    Earlier records are kept. A dataset is skipped if its definition is not the one that the ledger has recorded: the
-    definition was changed, which verification reports until it is recorded. A dataset that cannot be recorded is
-    logged.
+    Earlier records are kept. A dataset is skipped if its definition differs from the definition that the ledger has
+    recorded: recording the changed definition would hide the change, which a verification of the ledger reports. A
+    dataset that cannot be recorded is logged.
     """
     for name, definition in datasets.definitions().items():
         if names is not None and name not in names:

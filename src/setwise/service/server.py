@@ -102,8 +102,9 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start the server on `sockets`, then lengthen the kernel's queue of new connections of each socket.
 
-        Uvicorn listens with a queue of only `_AT_ONCE` connections, because asyncio also accepts as many per iteration
-        of the event loop. If `sockets` is None, uvicorn opens a socket, whose queue is not lengthened.
+        Uvicorn listens with a short queue (`_AT_ONCE` connections), because asyncio accepts up to the length of this
+        queue in each iteration of the event loop, and shall accept few. If `sockets` is None, uvicorn opens a socket,
+        whose queue is not lengthened.
         """
         await super().startup(sockets)
         for listening in sockets or ():
@@ -111,9 +112,10 @@ class _Server(uvicorn.Server):
 
 
 def most_connections() -> int:
-    """Return how many connections fit below the process's limit on open files, which is first raised to its maximum.
+    """Raise the process's limit on open files to its maximum, and return how many connections the limit allows.
 
-    Some files are reserved for the replica itself, because it could otherwise open no table when all are in use.
+    The result is a number from 16 to 10,000. Some files are reserved for the replica itself; otherwise it could open no
+    table while all connections are in use.
     """
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -267,7 +267,7 @@ class Engines:
         Public tables are tables without users.
 
         Raises `InvalidParameter` if the engine cannot read a whole table, `UnsuitableTable` if a table has more than
-        `_MOST_PUBLIC_ROWS` rows, and `EngineFailed` if a table cannot be opened.
+        100,000 rows (`_MOST_PUBLIC_ROWS`), and `EngineFailed` if a table cannot be opened.
         """
         if not names:
             return ()
@@ -568,9 +568,9 @@ def _cannot_open(dataset: Dataset) -> EngineFailed:
 def _full_names(table: str, kind: EngineKind, database: str) -> set[str]:
     """Return a set with the full name of `table` on a server, by which two datasets on the same table are recognised.
 
-    `kind` is the engine. On ClickHouse, a name without a database gets `database`, or "default" if that is "". On Spark
-    such a name gets "default", and a path stays a path. The set is empty for PostgreSQL, which is asked for the names
-    of the tables itself, and for DuckDB, whose tables are identified by their files.
+    `kind` is the engine. A name without a database gets "default" on Spark, and on ClickHouse `database` ("default" if
+    `database` is ""). A path on Spark stays a path. The set is empty for PostgreSQL, because the server itself is asked
+    for full names, and for DuckDB, whose tables are identified by their files.
     """
     match kind:
         case EngineKind.CLICKHOUSE:

@@ -28,8 +28,9 @@ class ExactResults:
     """Cache of exact histograms and statistics, so that unchanged tables are not read again for the same aggregation.
 
     Each account has its own results, because otherwise the time of an answer would tell what other analysts asked. The
-    cache has limited room. A result takes as much room as it could take at most (`most_numbers`), and not its actual
-    size, because otherwise the time of a second answer would tell how many groups a table has.
+    cache has room for a limited count of numbers. Each result is counted as the most numbers that it could have
+    (`most_numbers`), and not as the numbers that it has. Otherwise the number of groups in a table would decide which
+    results are cached, and the time of a second answer would reveal it.
     """
 
     # A contribution bound may make the engine choose at random which contributions of a user count; every answer from a
@@ -60,8 +61,8 @@ class ExactResults:
 def most_numbers(aggregation: Aggregation, limit: int | None) -> int | None:
     """Return the most numbers that an exact result of `aggregation` can have, whatever the table's rows are.
 
-    An exact result has the counts and sums before noise. `limit` is the most groups that are read, or None if all are.
-    Returns None if only the rows say how many groups there are, so that there is no such limit.
+    An exact result has the counts and sums before noise. `limit` is the most groups that are read, or None if all
+    groups are read. Returns None if there is no most, because only the rows say how many groups there are.
     """
     if aggregation.item is None or aggregation.pooled:
         groups = 1
@@ -78,10 +79,12 @@ def most_numbers(aggregation: Aggregation, limit: int | None) -> int | None:
 def _cells(measure: Measure) -> int:
     """Return the most numbers that an exact result (before noise) can have for `measure` in one group.
 
-    A measure is a number per user, such as the user's number of rows. In general an exact result has 2 numbers for it:
-    the sum over users, and a count. There are two exceptions. Some measures are read as a histogram: how many users
-    have each value, with one count for each possible value. And if clipping bounds are searched for, with noise, there
-    is one count for each of a fixed list of value ranges.
+    A measure is a number per user, such as the user's number of rows. What is read for it decides how many numbers its
+    result has in a group:
+
+    - usually 2: the sum over users, and a count
+    - for a histogram of the measure: a count of users for each possible value
+    - for the search for clipping bounds: a count for each range in a fixed list of value ranges
     """
     if measure.doubling:
         return 2 * DOUBLINGS + 1

@@ -141,8 +141,8 @@ class CheckedQuestion:
         """Whether `to_plan` leaves the question's filter out, so that one cached plan serves all filters.
 
         True for a question with a single query that has a filter, if the query states all its bounds (clipping bounds,
-        and the most groups in which one user counts). For bounds that are left out, a noisy query finds good ones
-        first. It is a part of the plan, and `complete_plan` could not add the filter to it.
+        and the most groups in which one user counts). If it leaves bounds out, the plan begins with a noisy query that
+        finds good bounds, and `complete_plan` could not add the filter to that noisy query.
         """
         # Bounds that are left out are first searched for privately, and the plan of this search has a query of its own,
         # to which `complete_plan` could not add the filter.

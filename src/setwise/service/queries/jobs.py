@@ -206,9 +206,8 @@ class Jobs:
     def of(self, person: str, most: int, *, after: Job | None = None, most_bytes: int = 1 << 20) -> list[Job]:
         """Return the queries of the person `person`, newest first: at most `most` queries.
 
-        With `after`, only queries older than the query `after` are returned. The list is shorter if its texts are long,
-        because a single answer may have ten megabytes: it ends with the query at which the listed requests and answers
-        have `most_bytes` characters in total.
+        With `after`, only queries older than the query `after` are returned. The list also ends as soon as the requests
+        and answers in it have `most_bytes` characters in total, because a single answer may have ten megabytes.
         """
         created_at, id_ = schema.jobs.c.created_at, schema.jobs.c.id
         query = select(id_).where(schema.jobs.c.person == person)

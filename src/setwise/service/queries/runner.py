@@ -206,8 +206,8 @@ class QueryTiming:
     def raise_if_cancelled(self) -> None:
         """Raise `EngineFailed` if the query was stopped, even if the engine has already finished.
 
-        The time at which the engine finishes reveals something about the rows. An analyst could find it out by trying
-        to stop the query if that were impossible from then on.
+        The time at which the engine finishes reveals something about the rows. If a query could not be stopped after
+        that time, an analyst would learn the time by trying to stop the query.
         """
         # Also called after the wait for a padded time. If a query could not be stopped once the engine has finished,
         # stopping and repeating it under one charge would reveal when the engine finishes.
@@ -220,9 +220,10 @@ class SqlSelect:
     """A question in SQL as a request states it: the text of one SELECT, a contribution bound and public groups.
 
     - `contributions`: the most groups in which one user counts; "auto" spends a part of the epsilon on finding a good
-      bound. None takes the bound that the SQL states. If it states none, the dataset's bound applies; for private
-      groups, a part of the epsilon may then be spent on finding a smaller one
-    - `domain`: the public groups; None takes those that the dataset declares, and private groups if it declares none
+      bound. None takes the bound that the SQL states or, if it states none, the bound of the dataset; in the second
+      case, if groups are private, a part of the epsilon may be spent on finding a bound below the dataset's
+    - `domain`: the public groups; None takes the groups that the dataset declares. If it declares none, groups are
+      private: noise decides which of them are shown
     """
 
     text: str

@@ -101,9 +101,10 @@ class TableReader:
             engine.check(aggregation)
 
     def histogram(self, aggregation: Aggregation) -> Histogram:
-        """Return the exact count (before noise) of each group of `aggregation` in which somebody counts.
+        """Return the exact count (before noise) of each group of `aggregation` that has at least one contribution.
 
-        A user counts in a limited number of groups: contributions are bounded before groups are counted.
+        Contributions are what users add to counts. Those above the bounds of `aggregation`, such as the most groups in
+        which one user counts, are left out first.
         """
 
         def read() -> Histogram:
@@ -113,9 +114,10 @@ class TableReader:
         return self._read_once("histogram", aggregation, None, read)
 
     def top(self, aggregation: Aggregation, most: int) -> Histogram:
-        """Return the `most` groups of `aggregation` with the highest exact counts, highest first.
+        """Return the `most` groups of `aggregation` with the highest exact counts (before noise), highest first.
 
-        A user counts in a limited number of groups: contributions are bounded before groups are counted.
+        Contributions are what users add to counts. Those above the bounds of `aggregation`, such as the most groups in
+        which one user counts, are left out first.
         """
 
         def read() -> Histogram:
@@ -125,9 +127,11 @@ class TableReader:
         return self._read_once("top", aggregation, most, read)
 
     def statistics(self, aggregation: Aggregation) -> GroupTable:
-        """Return for every group the exact value of each measure in `aggregation`, after contributions are bounded.
+        """Return for every group the exact value (before noise) of each measure in `aggregation`.
 
         A measure adds up one number per user in each group, such as the user's number of rows or the sum of a column.
+        Contributions of a user above the bounds of `aggregation`, such as the most groups in which the user counts, are
+        left out first.
         """
 
         def read() -> GroupTable:

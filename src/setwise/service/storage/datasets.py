@@ -30,7 +30,7 @@ class Dataset:
     - `per_item`: the most that a user adds to one group: a number of rows for a count of rows, and an amount of the
       summed column for a sum; or None
     - `types`: the kinds of CSV columns that are not text
-    - `public`: the names and places of tables without users, on the same engine, that SQL may join
+    - `public`: the tables without users, on the same engine, that SQL may join, as (name, path or table name)
     - `csv`: how CSV files are written
     - `bounds`: clipping bounds of columns, as (column, lower, upper), for SQL that states none
     - `rows_per_user`: the most rows of one user that count in a group, for aggregates over rows that state no such
@@ -40,9 +40,10 @@ class Dataset:
     - `unit`: the unit of privacy that is protected: "user", or "user,day" for each day of a user by itself
     - `is_pinned`: whether `Engines.pin` has looked up the versions of the tables; not part of the definition
 
-    A question that states no bounds gets `contributions` and `per_item`, and no question may state larger bounds. In
-    SQL over private groups, a part of epsilon may be spent on finding a bound below `contributions`. If `per_item` and
-    `rows_per_user` are None, counts of rows in SQL spend a part of epsilon on finding their bound.
+    A question that states no bounds gets `contributions` and `per_item`, and no question may state bounds above these
+    two. In SQL over private groups, a part of epsilon may be spent on finding a bound below `contributions`. If
+    `per_item` and `rows_per_user` are None, a count of rows in SQL spends a part of epsilon on finding the most rows of
+    one user to count.
 
     Raises `InvalidParameter` for a wrong field.
     """

@@ -199,8 +199,9 @@ class CertifyTerms:
     - `name`, `analyst`, `dataset`: the account's name, the person who may spend from it, and the dataset to ask about
     - `delta`: the delta at which the overall epsilon of all uses is certified
     - `period`: the calendar period after which the uses are renewed, or None
-    - `wallet`: the mu of a Gaussian budget (mu squared) that pays for uses which are not registered; 0 for none
-    - `failure`: the largest sum of failure probabilities of the uses that the Gaussian budget pays for
+    - `wallet`: a second budget, which pays for uses that are not registered: all unregistered uses together reveal at
+      most as much as one Gaussian mechanism whose mu (sensitivity over noise scale) is `wallet`. 0 for no second budget
+    - `failure`: the largest sum of the failure probabilities of all unregistered uses
     """
 
     name: str
@@ -232,10 +233,11 @@ class CertifyBudget:
 
     - `name`, `analyst`, `dataset`: the account's name, the person who may spend from it, and the dataset to ask about
     - `period`: the calendar period after which the budget is renewed, or None
-    - `rule`: how prices of mechanism uses add up: in mu squared ("wallet"), as zCDP parameters ("zcdp"), or as fixed
-      costs in whole units ("menu")
-    - `menu`: the mechanism uses with a fixed cost, for the rule "menu" only. The account pays only for uses that
-      satisfy the guarantee of a listed use. It is empty under "wallet" and "zcdp"
+    - `rule`: how the account adds up the costs of mechanism uses. "wallet" compares each use with a Gaussian mechanism
+      and adds mu squared of these mechanisms, "zcdp" adds zCDP parameters, and "menu" adds fixed costs, which are whole
+      numbers
+    - `menu`: for the rule "menu" only, the list of mechanism uses with a fixed cost. The account pays only for uses
+      whose guarantee is at least as strong as that of a listed use. Empty for the other two rules
     - `failure_share`: the share of delta for outright failures, in which everything may be revealed; None is the rule's
       default
     """
@@ -317,10 +319,13 @@ _POINTS = 10
 class Curve(StrEnum):
     """The curves of overall epsilon on the page that compares composition bounds.
 
-    Four are bounds for bounded-range and pure-DP mechanisms together: the bound of the paper CesarRo21 (paper), and the
-    optimal epsilon if the analyst chooses nothing adaptively (batch), everything but the order of the two kinds
-    (ordered), or the order too (setwise). The other three compose the same number of noisy counts instead: counts that
-    are treated as any pure-DP mechanism (pure), counts with Laplace noise (laplace), or with Gaussian noise (gaussian).
+    Four curves are about bounded-range and pure-DP mechanisms together: "paper" is the upper bound of the paper
+    CesarRo21, and the other three are optimal (least) epsilons. In "batch" all mechanisms are chosen in advance. In
+    "ordered" the bounded-range mechanisms come first and the pure-DP ones after them, each chosen after seeing the
+    answers before it. In "setwise" the analyst also chooses the order after seeing answers.
+
+    Three curves are about the same number of noisy counts instead: counts of which only the pure-DP epsilon is known
+    ("pure"), with Laplace noise ("laplace"), or with Gaussian noise of the same standard deviation ("gaussian").
     """
 
     PAPER = "paper"
@@ -376,8 +381,8 @@ class CurvePoints:
 
     - `which`: the curve, which has about ten points
     - `along`: what the x axis is: the number of mechanisms, or the share of them that is bounded-range
-    - `mixture`: the mechanisms to compose. Each point composes a copy of it that has the point's value of x as its
-      number, or as its share of bounded-range mechanisms
+    - `mixture`: the mechanisms to compose. At each point, the value x on the x axis replaces either their number or
+      their share that is bounded-range
 
     >>> mixture = Mixture(number=20, share=0.0, epsilon=0.1, delta=1e-6)
     >>> found = CurvePoints(which=Curve.GAUSSIAN, along=Along.NUMBER, mixture=mixture).result()
@@ -403,8 +408,9 @@ class CurvePoints:
 def _points_along(along: Along, mixture: Mixture) -> list[tuple[float, Mixture]]:
     """Return about ten points of a curve, as pairs of the value x on the x axis and the mechanisms to compose there.
 
-    `along` says which quantity x is: the number of mechanisms, from 1 to the number in `mixture`, or the share of
-    bounded-range mechanisms, from 0 to 1. The mechanisms of a point are a copy of `mixture` with x as this quantity.
+    `along` says what x is: the number of mechanisms, from 1 to the number in `mixture`, or the share of bounded-range
+    mechanisms, from 0 to 1. The mechanisms of a point are those of `mixture`, except that x replaces their number or
+    their share.
     """
     match along:
         case Along.NUMBER:
@@ -421,9 +427,9 @@ def _points_along(along: Along, mixture: Mixture) -> list[tuple[float, Mixture]]
 def _epsilon_bracket(which: Curve, mixture: Mixture) -> tuple[float, float]:
     """Return certified (lower, upper) bounds on the overall epsilon of the mechanisms in `mixture`, at its delta.
 
-    `which` is the curve. A curve of a composition bound (paper, batch, ordered, setwise) composes the mechanisms as
-    they are. Any other curve (pure, laplace, gaussian) composes the same number of noisy counts of that kind instead.
-    The paper (CesarRo21) states only an upper bound, so the lower bound of its curve is 0.
+    `which` is the curve. The curves paper, batch, ordered and setwise compose the mechanisms of `mixture`. The curves
+    pure, laplace and gaussian compose as many noisy counts instead, each with the noise that the name of the curve
+    says. The paper (CesarRo21) states only an upper bound, so the lower bound of its curve is 0.
     """
     scale = 1.0 / mixture.epsilon
     match which:
