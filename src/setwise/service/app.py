@@ -91,7 +91,7 @@ def create_app(settings: Settings, *, service: Service | None = None) -> FastAPI
 def _error_response(request: Request, error: Exception) -> Response:
     """Return the HTTP response for `error`, which the handling of `request` raised.
 
-    It is an RFC 9457 problem document if the request is for an API path, and otherwise an HTML page.
+    The response is an RFC 9457 problem document if the request is for an API path, and otherwise an HTML page.
     """
     problem = error_response(error)
     return problem if request.url.path.startswith("/api/") else error_page(request, error, problem)

@@ -233,7 +233,7 @@ def _missing_form(field: str, discriminator: str) -> str:
 def _framework_problem(error: HTTPException) -> Problem:
     """Return the problem document of `error`, which the web framework or the middleware that limits bodies raised.
 
-    It is about an unknown path or method, or about a body that is too large, too slow or not readable.
+    The error is about an unknown path or method, or about a body that is too large, too slow or not readable.
     """
     if error.status_code == 400:
         return Problem(name="InvalidParameter", status=422, detail=_UNREADABLE, field="body")

@@ -57,9 +57,9 @@ class BodyLimit:
         async def receive_counted() -> Message:
             """Return the next message of the request, after counting the bytes of the body in it.
 
-            It is read by the ASGI function `receive`, an argument of the function around this one, which has also set
-            the deadline `until`. Raises `HTTPException` if the body read so far is too large (413), or has not arrived
-            by the deadline (408).
+            Uses two names of the function around this one: the ASGI function `receive`, which reads the message, and
+            `until`, the deadline in seconds of the event loop's clock. Raises `HTTPException` if the body read so far
+            is too large (413), or has not arrived by the deadline (408).
             """
             nonlocal received, complete
             if complete:  # the only message after the body is that the caller has disconnected

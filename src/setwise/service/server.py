@@ -125,11 +125,11 @@ def most_connections() -> int:
 class HttpConnection(H11Protocol):
     """An HTTP connection with a deadline for headers, and with a limit on the number of all connections.
 
-    - `header_seconds`: the time within which a request's headers must arrive. It runs from the start of the connection
-      or, for a further request, from its first byte
+    - `header_seconds`: the time within which a request's headers must arrive, counted from the start of the connection
+      for the first request, and from the first byte of each later request
     - `waiting`: the connections that are between requests, the longest waiting first
-    - `limit`: the most connections. One more closes the connection that has waited longest; if no connection is
-      waiting, the new one is closed
+    - `limit`: the most connections. If a new connection exceeds the limit, the one that has waited longest is closed;
+      if no connection is waiting, the new one is closed
     """
 
     def __init__(

@@ -83,7 +83,8 @@ class RequestIds:
         async def sending(message: Message) -> None:
             """Send `message`, a part of the response; the first part gets the request's id among its headers.
 
-            It is sent by the ASGI function `send`, an argument of the function around this one.
+            The ASGI function `send`, an argument of the function around this one, sends the message; `id_`, a variable
+            of that function, is the id.
             """
             if message["type"] == "http.response.start":
                 MutableHeaders(scope=message)[HEADER] = id_

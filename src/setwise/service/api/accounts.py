@@ -219,7 +219,7 @@ async def history(
     """List the ledger entries of an account, such as charges and settlements, in the order of their numbers.
 
     A settlement is the entry that stores the answer of a charge. A page of the list begins after the entry number
-    `after`. It ends after `most` entries, or earlier if its JSON text has a million characters.
+    `after`, and ends after `most` entries or as soon as its JSON text has a million characters.
     """
     service, identity = service_of(request), caller(request)
 

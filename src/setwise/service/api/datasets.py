@@ -213,7 +213,7 @@ async def set_cap(
 ) -> CapRecord:
     """Set the cap of a dataset: the (epsilon, delta) that all accounts on the dataset may spend together.
 
-    A cap is set once, before the first account is opened. It cannot be changed or removed.
+    A cap is set once, before the first account is opened, and cannot be changed or removed.
     """
     service, steward = service_of(request), caller(request).person.name
 
@@ -243,7 +243,7 @@ async def reclaim(
     """Take back the unspent parts of a dataset's cap (joint budget of its accounts) that idle accounts have reserved.
 
     An account is idle if it has had no ledger entry for `idle_hours` hours. The response has the number of accounts
-    whose parts were taken back. Such an account reserves a part again when a charge needs one.
+    whose parts were taken back; each of these accounts reserves a part again when a charge needs one.
     """
     service, steward = service_of(request), caller(request).person.name
 

@@ -95,8 +95,8 @@ def audit_record(verification: Verification) -> AuditRecord:
 def _budget_gauges(service: Service) -> str:
     """Return the gauges of remaining budgets in the text format of Prometheus.
 
-    They are computed from the ledger of the replica `service`. Because this reads every account, the gauges are
-    computed again only after a minute.
+    The gauges are computed from the ledger of the replica `service`. The computation reads every account, so the gauges
+    are computed again only after a minute.
     """
     now = service.authenticator.now()
     if now >= service.metrics.budget_at + _BUDGET_SECONDS:

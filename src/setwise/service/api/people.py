@@ -77,7 +77,7 @@ async def add_person(
 async def remove_person(request: Request, person: PersonName) -> PersonRecord:
     """Remove a person and revoke their tokens.
 
-    Their accounts and answers stay, and the name is never given to anybody else.
+    The person's accounts and answers stay, and the name is never given to anybody else.
     """
     service, steward = service_of(request), caller(request).person.name
     if person == steward:

@@ -202,8 +202,8 @@ async def _response(request: Request, job: Job) -> Response:
 def _is_sql(job: Job) -> bool:
     """Return whether the question of the stored query `job` was asked in SQL.
 
-    The JSON text of its request is not parsed, but searched for `"kind":"sql"`. This finds the kind and nothing else,
-    because stored JSON has no spaces between tokens, and quotes within a string are escaped.
+    The JSON text of its request is not parsed, but searched for `"kind":"sql"`. The search finds the kind and nothing
+    else, because stored JSON has no spaces between tokens, and quotes within a string are escaped.
     """
     return '"kind":"sql"' in job.request
 

@@ -415,10 +415,10 @@ class TotalBody(Body):
         return self
 
     def budget(self) -> Total | Within:
-        """Return the budget that the request body states.
+        """Return the budget that the request body states: a `Within` if it has the field `within`, otherwise a `Total`.
 
-        It is a `Within`, which spends the least epsilon that reaches a half-width of the interval, if the body has
-        `within`. Otherwise it is a `Total`, which spends a fixed (epsilon, delta).
+        A `Within` spends the least epsilon with which the planned 95% interval has the half-width `within`. A `Total`
+        spends a fixed (epsilon, delta).
 
         Raises `InvalidParameter` if the budget is not valid.
         """

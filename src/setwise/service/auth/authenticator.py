@@ -256,8 +256,8 @@ class Authenticator:
     def count_attempt(self, request: Request) -> None:
         """Count an attempt to sign in against the rate limit of the IP address from which the `request` came.
 
-        It is called after an attempt that has failed, and before an attempt by single sign-on, whose outcome only the
-        provider knows. Raises `TooManyRequests` above that limit.
+        Called after an attempt has failed on this replica, and before each attempt by single sign-on, because the
+        outcome of single sign-on comes from the provider. Raises `TooManyRequests` above the rate limit.
         """
         self._address_rates.take(network_of(request.client.host if request.client else "unknown"))
 

@@ -52,8 +52,8 @@ _TIMEOUT = httpx.Timeout(10.0, connect=5.0)
 class Attempt:
     """One sign-on in progress, identified by a `secret` that the browser keeps in a cookie.
 
-    Three values are derived from the secret by one-way functions. They prove that the provider's messages belong to
-    this sign-on:
+    Three values are derived from the secret by one-way functions. The three values prove that the provider's messages
+    belong to this sign-on:
 
     - `state`: the provider repeats it in its response
     - `nonce`: the provider puts it into the ID token
@@ -251,7 +251,7 @@ class OpenIdProvider:
         return self._metadata[0]
 
     async def _key_set(self, metadata: dict[str, Any], *, anew: bool = False) -> KeySet:
-        """Return the public keys with which the provider's signatures are verified. They are cached for an hour.
+        """Return the public keys with which the provider's signatures are verified; the keys are cached for an hour.
 
         `metadata`, the provider's configuration document, has the address of the keys. `anew` is for a token that is
         signed with a key not in the cache: the keys are then fetched again if they are more than 30 seconds old.
@@ -382,7 +382,7 @@ class SignOn:
     def subject(self, claim: str) -> str:
         """Return the id under which the service's database knows a user of the provider.
 
-        It is a digest of the provider's issuer and of `claim`, the value of the claim `sub` in the user's ID tokens.
+        The id is a digest of the provider's issuer and of `claim`, which is the claim `sub` in the user's ID tokens.
         """
         return hashlib.sha256(f"{self._settings.oidc_issuer} {claim}".encode()).hexdigest()
 

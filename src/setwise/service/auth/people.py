@@ -232,8 +232,8 @@ class People:
     def lost_groups(self, subject: str) -> Person | None:
         """Make a person an analyst, whatever their role was, and revoke all of the person's tokens.
 
-        It is called when none of the person's groups at the single sign-on provider has a role any more, so that a
-        former steward keeps no rights. `subject` is the provider's id of the person. Returns the person, or None if
+        Called when none of the person's groups at the single sign-on provider has a role any more, so that a former
+        steward keeps no rights. `subject` is the provider's id of the person. Returns the person, or None if
         nobody has that id.
         """
         ours = (schema.people.c.subject == subject) & PRESENT

@@ -133,10 +133,10 @@ def methods_at(address: str) -> set[str]:
 
 
 def check_routes(served: Iterable[tuple[str, str]]) -> None:
-    """Raise `LookupError` if `ROUTES` has a permission for a route that is not `served`, as a misspelt path would be.
+    """Raise `LookupError` if the table of permissions (`ROUTES`) names a route that does not exist, as one misspelt.
 
-    `served` are the (method, path) pairs of all routes. The reverse, a served route without a permission, cannot
-    happen, because the class of routes refuses to create it.
+    `served` are the (method, path) pairs of all routes that exist. A route without an entry in the table need not be
+    looked for, because the class of routes refuses to create it.
     """
     if missing := ROUTES.keys() - set(served):
         raise LookupError(f"permissions are declared for routes that do not exist: {sorted(missing)}")

@@ -193,7 +193,8 @@ def python_snippet(url: str, body: dict[str, Any], key: str) -> str:
 def curl_snippet(url: str, request_body: dict[str, Any], key: str) -> str:
     """Return a curl command that sends the stored request `request_body` to the service at `url` again.
 
-    It uses the same idempotency `key`, so that it gets the stored answer. The shell must have a token in SETWISE_TOKEN.
+    The command uses the same idempotency `key`, so that the service returns the stored answer. The shell variable
+    SETWISE_TOKEN must hold a token.
     """
     body = json.dumps(request_body, indent=2, ensure_ascii=False)
     return (

@@ -166,8 +166,8 @@ _STYLE_ID = re.compile(rb'document\.getElementById\("([0-9a-f]{64})"\)')
 class ChartLibrary:
     """The JavaScript chart library that charts are drawn with: its `script`, and the `version` of the library.
 
-    The script would add inline styles, which our pages forbid by their Content-Security-Policy. It does not add them if
-    the page already has elements with all of the ids `style_ids`, so pages contain empty elements with these ids.
+    Our pages forbid inline styles by their Content-Security-Policy. The script adds inline styles to a page unless the
+    page already has elements with all of the ids `style_ids`; therefore pages contain empty elements with these ids.
     """
 
     version: str

@@ -153,7 +153,7 @@ def _lock(connection: duckdb.DuckDBPyConnection) -> None:
 def _statistic_type(duckdb_type: str) -> int:
     """Return the PostgreSQL type identifier for a result column whose type in DuckDB is `duckdb_type`.
 
-    DuckDB gives sums a decimal or very large integer type. These types become a float, because a noisy sum may have a
+    Sums have a decimal or a very large integer type in DuckDB, which becomes float here, because a noisy sum may have a
     fraction. Every other type becomes the PostgreSQL type of the same meaning.
     """
     type_ = type_of_duckdb(duckdb_type)
@@ -374,8 +374,8 @@ _HIDDEN_COLUMNS = frozenset({"xmin", "xmax", "cmin", "cmax", "tableoid"})
 def _is_integer(node: exp.Expr) -> bool:
     """Return whether `node` is an integer by its syntax: a literal, or a cast to an integer type.
 
-    The division of two such nodes is rewritten, because PostgreSQL drops the fraction of the quotient and DuckDB keeps
-    it.
+    A division of two integers is rewritten for DuckDB, because PostgreSQL drops the fraction of the quotient and DuckDB
+    keeps the fraction.
     """
     inner = node.this if isinstance(node, exp.Paren) else node
     if isinstance(inner, exp.Cast):

@@ -86,8 +86,8 @@ class ResultWriter:
         def encode_next(row: Sequence[object]) -> bytes:
             """Return the message of the protocol that carries the next row of a COPY (CopyData).
 
-            The first row's message begins with the bytes that COPY sends before any row. They are in `pending`, a
-            variable of the function around this one; so is `encode_row`, which turns a row into bytes.
+            The function around this one has two variables: `encode_row` turns a row into bytes, and `pending` has the
+            bytes that COPY sends before any row, with which the first row's message begins.
             """
             nonlocal pending
             data, pending = pending + encode_row(row), b""
@@ -119,8 +119,8 @@ class ResultWriter:
 def format_of(formats: Sequence[int], place: int) -> int:
     """Return the format of the parameter or column number `place` (counted from 0): 0 for text, 1 for binary.
 
-    `formats` is as the protocol sends it. It has one number for each parameter or column, or one number for all of
-    them, or no number if all are text.
+    `formats`, as the protocol sends it, has one number for each parameter or column, or a single number for all
+    parameters or columns, or no number if all are text.
     """
     if not formats:
         return 0

@@ -268,8 +268,8 @@ class _Connection:
     async def _encrypt(self) -> None:
         """Respond to a client's request for TLS, and start TLS if it is configured and not started yet.
 
-        Raises `ProtocolError` if the client has sent more than the request. Such bytes were not encrypted, so somebody
-        between client and server may have added them, and after the handshake they would count as the client's own.
+        Raises `ProtocolError` if further bytes arrived together with the request. Somebody between client and server
+        may have added these unencrypted bytes, and after the handshake they would count as the client's own.
         """
         if self._door.tls is None or self._encrypted:
             self._writer.write(messages.REFUSE_ENCRYPTION)
@@ -362,7 +362,7 @@ class _Connection:
     def _report(self, session: PostgresSession) -> None:
         """Send the client the settings of `session` whose values have changed since they were last sent.
 
-        Only the settings in `REPORTED` are sent. They are those that PostgreSQL itself reports to its clients.
+        Only those settings are sent (`REPORTED`) that PostgreSQL itself reports to its clients.
         """
         for name in REPORTED:
             value = session.settings.get(name) or ""

@@ -51,8 +51,8 @@ async def open_session(
 def _tables(service: Service, dataset: Dataset) -> tuple[tuple[str, tuple[tuple[str, int], ...]], ...]:
     """Return the tables that a PostgreSQL client sees, as pairs of a name and its (column, type identifier) pairs.
 
-    They are `dataset` with the columns that questions may use, and its public tables (those without users). The engines
-    of `service` look up the types.
+    The tables are `dataset`, with the columns that questions may use, and its public tables (tables without users). The
+    engines of `service` look up the types.
     """
     schema = service.engines.schema(dataset)
     public = service.engines.public_schemas(dataset).items()

@@ -332,7 +332,7 @@ class Engines:
     ) -> Iterator[Engine]:
         """Yield an engine to read metadata with, to check a question; one caller at a time for each dataset.
 
-        Other callers who check questions about the dataset wait. That is faster than opening an engine for each caller.
+        Other callers who check questions about the dataset wait, because opening an engine for each would take longer.
 
         - `joins`: the public tables (tables without users) that SQL joins to the dataset's table
         - `derivation`: the steps by which SQL computes each user's rows
@@ -523,8 +523,8 @@ class Engines:
 def _content_state(located: str) -> str | None:
     """Return a text that differs whenever the rows of the table at the path or URL `located` may differ.
 
-    Returns None if rows could change while the text stays unchanged. This is so for a file that was written just now,
-    because a second write may get the same modification time. Raises `UnsuitableTable` or `OSError` if there is no such
+    Returns None if rows could change while the text stays unchanged. One case is a file that was written just now, as a
+    second write may get the same modification time. Raises `UnsuitableTable` or `OSError` if there is no such
     table.
     """
     # A database's log is another file, so the database's own file may stay unchanged while its rows change.

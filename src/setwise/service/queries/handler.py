@@ -156,8 +156,8 @@ class Preview:
     - `left`: the mechanism uses that remain in the account; for an account with a budget, the largest use it can pay
     - `shortage`: a sentence that says what is lacking in the account, or in the joint budget of its dataset, and which
       smaller budget the account could pay, if there is one; None if the account can pay
-    - `warning`: a sentence, or None. The joint budget can be paid in two ways, in mu squared or as a sum of epsilons.
-      The sentence warns of a charge that can be paid in only one way and so disables the other way for all accounts
+    - `warning`: a sentence, or None. A dataset's joint budget may keep two sums, of mu squared and of epsilons. The
+      sentence warns that this question fits only one of the two sums; the charge then ends the other for all accounts
     """
 
     plan: Plan

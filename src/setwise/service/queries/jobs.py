@@ -32,8 +32,8 @@ class JobState(StrEnum):
 class Progress:
     """The values of a query's progress, between 0 and 1, which a caller can see: waiting, charged, reading and done.
 
-    They do not depend on the data. No value stands between reading and done, because a change to it would reveal when
-    the engine finished reading.
+    The values do not depend on the data. No value stands between reading and done, because a change to that value would
+    reveal when the engine finished reading.
     """
 
     WAITING = 0.0

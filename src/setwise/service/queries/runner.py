@@ -436,7 +436,7 @@ class Runner:
     async def _stop(self, running: RunningQuery, reason: str) -> None:
         """Stop the query `running`, which then fails with the message `reason`.
 
-        This is done in a thread, because cancelling an engine may take a moment.
+        A thread stops the query, because cancelling its engine may take a moment.
         """
         await self._store.run(running.timing.stop, reason)  # cancelling an engine may take a moment
 

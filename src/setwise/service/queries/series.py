@@ -204,7 +204,7 @@ class SeriesService:
     async def close_updates(self) -> None:
         """Stop every running update of a live series (noisy user counts), and wait until all updates have ended.
 
-        This is called when the replica shuts down.
+        Called when the replica shuts down.
         """
         running = list(self._running.values())
         for update in running:
@@ -243,8 +243,8 @@ class SeriesService:
     def _forget_ended(self, name: str, task: "asyncio.Future[tuple[str, ...]]") -> None:
         """Forget the running update of the live series (noisy user counts) `name`, whose `task` has ended.
 
-        This also retrieves the exception of the task, because asyncio would otherwise log it if no request waits for
-        the update.
+        The exception of the task, if any, is retrieved too, because asyncio would otherwise log the exception if no
+        request waits for the update.
         """
         del self._running[name]
         if not task.cancelled():

@@ -145,8 +145,8 @@ class TableReader:
         """Yield a reader of exact group weights, with which a mechanism chooses the private groups that it shows.
 
         Each user divides some weight among their groups, and the weight of a group is the sum over users. The mechanism
-        adds noise and shows groups of large weight. It takes several rounds and reads the weights in each of them; one
-        engine is borrowed for all rounds.
+        adds noise and shows groups of large weight. It reads the weights in each of several rounds; one engine is
+        borrowed for all rounds.
         """
         with self._reading() as engine, engine.group_weights(aggregation) as weights:
             yield weights

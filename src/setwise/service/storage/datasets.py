@@ -89,8 +89,8 @@ class Dataset:
     def protected(self) -> str:
         """The name of the column whose values are the units of privacy; each unit is protected by itself.
 
-        It is the user column if the unit is the user, and otherwise a column that is computed from the user column,
-        such as one with a value for each day of each user.
+        If the unit of privacy is the user, this is the user column. Otherwise it is a column that is computed from the
+        user column, for example a column with a value for each day of each user.
         """
         return self.user if self.unit == USER else unit_column(self.user, self.unit)
 

@@ -67,7 +67,7 @@ class StoredAnswer:
     def sql_result(self, answer: PrivateAnswer) -> SqlAnswer:
         """Return the columns and rows that the SQL computes from `answer`, the parsed form of this stored answer.
 
-        This costs no privacy budget, because the numbers of the answer are noisy already.
+        The computation costs no privacy budget, because the numbers of the answer are noisy already.
         """
         assert self.statement is not None
         return self.statement.result(answer, {name: read_arrow(table) for name, table in self.public})
