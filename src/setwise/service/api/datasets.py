@@ -49,7 +49,7 @@ class CsvBody(Body):
     - `separator`, `format` (such as csv.gz): None takes them from the endings of the files' names
     - `encoding`: the character encoding, such as utf-8 or cp1252
     - `header`: true if the first line is a header although it looks like a row, and false if there is no header. With
-      None the first line is a header unless `columns` is given, and one that looks like a row is refused
+      None the first line is a header unless `columns` is given, and a header that looks like a row is refused
     - `columns`: the names of the columns, for files without a header
     - `skip_lines`: the number of lines above the header or the first row
     - `decimal`, `thousands`: the decimal point, and the separator of thousands ("" for none)

@@ -190,7 +190,7 @@ async def cancel_query(request: Request, query: QueryId) -> Response:
 async def _response(request: Request, job: Job) -> Response:
     """Return the query `job` as a JSON response.
 
-    Questions in SQL and large answers are rendered in a thread, so that they do not block the event loop.
+    A thread makes the JSON of questions in SQL and of large answers, so that they do not block the event loop.
     """
     service = service_of(request)
     is_large = len(job.request) + len(job.answer or "") > _LARGE

@@ -362,8 +362,8 @@ class DrawsBody(Body):
     - `discover`: the registered use that pays for each pick of a group or quantile by the exponential mechanism
     - `counts`: the registered use that pays for each noisy number
     - `threshold_delta`: only for private groups, which are shown if their noisy number exceeds a threshold: the
-      probability that a group with only one user is shown, paid once for the whole question. None takes the one that
-      the account has registered
+      probability that a group with only one user is shown, paid once for the whole question. None takes DELTA
+      if the account has registered a single use of the form "approx:0,DELTA"
     """
 
     kind: Literal["draws"]
@@ -391,9 +391,9 @@ class TotalBody(Body):
 
     - `epsilon`: what the question spends or, if `within` is given, the most that it may spend (left out, 1)
     - `within`: the largest half-width of the 95% interval that the plan may state; the question then spends the least
-      epsilon with which the planned interval is so narrow. The half-width is in the unit of the statistic; for a
-      quantile it is the number of users by which the rank may be off. For a mean, a group of 1,000 users is assumed,
-      because its interval depends on the number of users, which is private
+      epsilon with which the planned half-width is at most `within`. It is in the unit of the statistic; for a quantile
+      it is the number of users by which the rank may be off. The half-width of a mean depends on the private number of
+      users, so it is planned for a group of 1,000 users
     - `delta`: only a question in SQL may leave it out. Then it is 0 for public groups. For private groups it is 1e-6
       or, if that is less, a tenth of the account's budget for failures (events in which everything may be revealed)
     - `counts`: the kind of noise that is added to counts; left out, the planner chooses it
@@ -417,8 +417,8 @@ class TotalBody(Body):
     def budget(self) -> Total | Within:
         """Return the budget that the request body states: a `Within` if it has the field `within`, otherwise a `Total`.
 
-        A `Within` spends the least epsilon with which the planned 95% interval has the half-width `within`. A `Total`
-        spends a fixed (epsilon, delta).
+        A `Within` spends the least epsilon with which the half-width of the planned 95% interval is at most `within`. A
+        `Total` spends a fixed (epsilon, delta).
 
         Raises `InvalidParameter` if the budget is not valid.
         """

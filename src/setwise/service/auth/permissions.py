@@ -133,7 +133,7 @@ def methods_at(address: str) -> set[str]:
 
 
 def check_routes(served: Iterable[tuple[str, str]]) -> None:
-    """Raise `LookupError` if the table of permissions (`ROUTES`) names a route that does not exist, as one misspelt.
+    """Raise `LookupError` if the table of permissions (`ROUTES`) names a route that does not exist.
 
     `served` are the (method, path) pairs of all routes that exist. A route without an entry in the table need not be
     looked for, because the class of routes refuses to create it.

@@ -21,7 +21,7 @@ class _Bucket:
 
 
 class Buckets:
-    """Rate limits for names (people or addresses): `burst` requests at once, and `per_second` requests a second later.
+    """Rate limits for names (people or addresses): `burst` requests at once, and then `per_second` in each second.
 
     Each name has a bucket, the number of requests that it may still send now. The number grows by `per_second` in each
     second, up to `burst`. At most `most` names have a bucket. Only a bucket that is full again is dropped to make room

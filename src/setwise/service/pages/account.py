@@ -243,7 +243,7 @@ def registered_kinds(status: AccountStatus) -> list[dict[str, object]]:
 
 
 def largest_single_use(status: AccountStatus) -> list[str]:
-    """Return the largest mechanism use that an account's budget can still pay for, as a list of one or two texts.
+    """Return the largest mechanism use that an account's budget can still pay for, as a list of at most two texts.
 
     The first text is the use, such as "gaussian:20" (Gaussian noise of 20 times the sensitivity). The second, if any,
     is a use that takes the remaining failure probability; the budget can pay for both together. The list is empty if

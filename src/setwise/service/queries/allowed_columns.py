@@ -67,8 +67,8 @@ class AllowedColumns:
     def check_key(self, key: Key) -> None:
         """Raise `UnknownColumn` unless the steward allows the dataset's column in the join condition `key`.
 
-        The column must be allowed for groups or filters, because a join can do both: it drops rows whose key is not in
-        the joined table, and it adds columns that depend on the key.
+        The column must be allowed for groups or filters, because a join filters (it drops rows whose key is not in
+        the joined table) and adds columns to group by, which depend on the key.
         """
         if key.earlier in (None, self._dataset.name) and key.column in self._names:
             listed = (*self._dataset.items, *self._dataset.filters)

@@ -62,7 +62,7 @@ def most_numbers(aggregation: Aggregation, limit: int | None) -> int | None:
     """Return the most numbers that an exact result of `aggregation` can have, whatever the table's rows are.
 
     An exact result has the counts and sums before noise. `limit` is the most groups that are read, or None if all
-    groups are read. Returns None if there is no most, because only the rows say how many groups there are.
+    groups are read. Returns None if only the rows say how many groups there are, so that no number is the most.
     """
     if aggregation.item is None or aggregation.pooled:
         groups = 1

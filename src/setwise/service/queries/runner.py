@@ -1,7 +1,7 @@
 """Runs queries in threads: a limited number at once, with heartbeats, a time limit and cancellation.
 
-If a query has read data, an analyst sees it end only at a padded time: 1, 2, 4, ... times a fixed step after the
-request (`QueryTiming`). The time at which the engine finishes would reveal something about private rows.
+If a query has read data, an analyst sees it end only at a padded time: 1, 2, 4, ... times a fixed number of seconds
+after the request (`QueryTiming`). The time at which the engine finishes would reveal something about private rows.
 """
 
 import asyncio
@@ -192,8 +192,9 @@ class QueryTiming:
     def wait_for_padded_time(self) -> None:
         """Release the engine slot (the right to read a table) and, if data was read, sleep until the next padded time.
 
-        Padded times are 1, 2, 4, 8, ... times the step after the request. Answers and failures both leave at a padded
-        time, so that an analyst learns only that the engine finished between two such times.
+        Padded times are 1, 2, 4, 8, ... times a number of seconds, the `step` of this class, after the request. Answers
+        and failures both leave at a padded time, so that an analyst learns only between which two padded times the
+        engine finished.
         """
         self.release_slot()
         if self._has_read:

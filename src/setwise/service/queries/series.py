@@ -175,9 +175,9 @@ class SeriesService:
         - `threads`: the threads that look the series up
 
         If an update with the same `until` is running, its result is awaited. Results and failures leave at a padded
-        time (1, 2, 4, ... times a fixed step after the request), which hides how long the engine took. Raises
-        `TooManyRequests` if an update with another `until`, or too many updates, are running, and `EngineFailed` if the
-        update was stopped.
+        time (1, 2, 4, ... times a fixed number of seconds after the request), which hides how long the engine took.
+        Raises `TooManyRequests` if an update with another `until`, or too many updates, are running, and `EngineFailed`
+        if the update was stopped.
         """
         series, dataset = await threads.run(self._find, identity, name)
         running = self._running.get(name)
@@ -255,8 +255,9 @@ class SeriesService:
 
         - `dataset`: the dataset whose rows are counted
         - `until`: periods that ended before this day are released; None means today in UTC
-        - `timing`: the engine slot (the right to read a table), and the padded times (1, 2, 4, ... steps after the
-          request) at which numbers are stored or a failure is raised, so that they do not show how long reading took
+        - `timing`: the engine slot (the right to read a table), and the padded times at which numbers are stored or a
+          failure is raised. Padded times, 1, 2, 4, ... times a fixed number of seconds after the request, hide how long
+          reading took
         """
 
         def wait_before_release() -> None:

@@ -1,8 +1,8 @@
 """How one query of the service pays for and reads its table: `TimedAccount` charges it, `TableReader` reads the rows.
 
 A query is charged first and then waits for an engine slot (the right to read a table), so that nothing private is read
-before the charge is on disk. Its answer is stored only at a padded time (1, 2, 4, ... steps after the request), which
-hides how long reading the private rows took.
+before the charge is on disk. Its answer is stored only at a padded time (1, 2, 4, ... times `answer_step`
+seconds after the request, a setting), which hides how long reading the private rows took.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -28,8 +28,8 @@ _LARGEST_DOMAIN = 10_000
 class TimedAccount:
     """An account that charges a query before it waits for an engine slot, and stores its answer at a padded time.
 
-    An engine slot is the right to read a table. `timing` has the query's slot and its padded times (1, 2, 4, ... steps
-    after the request). `record_charge` is called when the charge is on disk.
+    An engine slot is the right to read a table. `timing` has the query's slot and its padded times (1, 2, 4, ... times
+    a fixed number of seconds after the request). `record_charge` is called when the charge is on disk.
     """
 
     def __init__(self, account: Account, timing: QueryTiming, record_charge: Callable[[], None]) -> None:
@@ -50,8 +50,9 @@ class TimedAccount:
         return receipt
 
     def settle(self, receipt: Receipt, *, answer: str, returned: Sequence[Use] = ()) -> str:
-        """Store `answer` at a padded time (1, 2, 4, ... steps after the request), and return the stored JSON text.
+        """Wait for the next padded time, then store `answer`, and return the stored JSON text.
 
+        Padded times (1, 2, 4, ... times a fixed number of seconds after the request) hide how long reading took.
         `receipt` is the receipt of the charge, and `returned` are unused mechanism uses that are refunded to the
         account. Raises `EngineFailed` if the query was cancelled before the padded time.
         """
