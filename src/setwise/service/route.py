@@ -231,8 +231,8 @@ class GuardedRoute(APIRoute):
 def paced(request: Request, content: str | bytes, media_type: str = "application/json") -> PacedResponse:
     """Return a response with `content` of this `media_type`. A large `content` is sent as fast as its reader takes it.
 
-    `request` is the request that the response answers. A person may have only a few large responses of which a part is
-    still to be sent. A large `content` counts as one of these until all of it is sent.
+    `request` is the request that the response answers. A person may have only a few large responses
+    that are not fully sent; a further one gets status 429, so that unread responses do not fill the memory.
     """
     service = service_of(request)
     return PacedResponse(content, media_type, limit=service.unsent, seconds=service.settings.body_seconds)

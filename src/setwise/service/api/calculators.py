@@ -22,8 +22,8 @@ class ComposeBody(Body):
     """The mechanism uses to compose, and either `delta` or `epsilon`; the service computes the other of the two.
 
     - `uses`: text such as "pure:0.1x25", 25 uses of a 0.1-DP mechanism
-    - `interaction`: what the analyst may choose after seeing answers, from nothing ("batch") to the mechanisms, their
-      order and their parameters ("adaptive")
+    - `interaction`: what the analyst may choose after seeing answers: nothing ("batch"), each mechanism for parameters
+      in a fixed order ("ordered"), also the order of the parameters ("setwise"), or also the parameters ("adaptive")
     - `delta`, `epsilon`: one of the two is a number; the other one is None, and the service computes it
     """
 
@@ -45,8 +45,8 @@ class CalibrateBody(Body):
 
     - `uses`: text such as "gaussian:?x25", 25 uses of a Gaussian mechanism; the service computes the value of the "?"
     - `epsilon`, `delta`: the guarantee of all uses together
-    - `interaction`: what the analyst may choose after seeing answers, from nothing ("batch") to the mechanisms, their
-      order and their parameters ("adaptive")
+    - `interaction`: what the analyst may choose after seeing answers: nothing ("batch"), each mechanism for parameters
+      in a fixed order ("ordered"), also the order of the parameters ("setwise"), or also the parameters ("adaptive")
     """
 
     uses: Annotated[list[PlannedUse], Field(min_length=1, max_length=MOST_USES)]

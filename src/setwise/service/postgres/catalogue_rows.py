@@ -102,9 +102,9 @@ def _insert(connection: duckdb.DuckDBPyConnection, table: str, rows: Sequence[Ro
 
 
 def _server_rows(database: str, user: str) -> dict[str, list[Row]]:
-    """Return the rows of those tables of PostgreSQL's catalogue (system tables) that are the same for every account.
+    """Return the rows of PostgreSQL's catalogue (system tables) that do not depend on the tables of an account.
 
-    The keys of the result are names of catalogue tables. Their rows are about schemas, types, settings, the one
+    The result is a dict from names of catalogue tables to their rows, which are about schemas, types, settings, the one
     database called `database` and the one role called `user`.
     """
     role: Row = {"oid": OWNER, "rolname": user, "rolsuper": False, "rolinherit": True, "rolcreaterole": False,
@@ -158,10 +158,10 @@ def _type_row(oid: int, name: str, sql_name: str) -> Row:
 
 
 def _table_rows(database: str, table: str, columns: Columns, oid: int) -> dict[str, list[Row]]:
-    """Return the rows of PostgreSQL's catalogue (system tables) that describe one table, by the catalogue table's name.
+    """Return the rows of PostgreSQL's catalogue (system tables) that describe one table that an account may ask.
 
-    `table` and `columns` are the name and the columns of the described table, `oid` is its object identifier, and
-    `database` the name of the database that it is listed in.
+    The result is a dict from names of catalogue tables to their rows. `table` and `columns` are the name and the
+    columns of the described table, `oid` is its object identifier, and `database` the name of its database.
     """
     names = {type_: (short, long) for type_, short, long in TYPES}
     attributes: list[Row] = []

@@ -92,8 +92,8 @@ class CheckedPart:
 class CheckedQuestion:
     """A question that was checked: its account is the person's own, and the steward allows its columns and bounds.
 
-    - `dataset`: the dataset, with the versions that are read of its lake tables (Delta, Iceberg) and of tables in an
-      object store
+    - `dataset`: the dataset. If its tables have versions (Delta, Iceberg, files in an object store), their paths end
+      with the versions that the question reads
     - `account`: the account that pays for the question
     - `budget`: what the question may spend from the account
     - `parts`: the queries over private rows, in the order in which they are run

@@ -1,8 +1,8 @@
 """How one query of the service pays for and reads its table: `TimedAccount` charges it, `TableReader` reads the rows.
 
 A query is charged first and then waits for an engine slot (the right to read a table), so that nothing private is read
-before the charge is on disk. Its answer is stored only at a padded time (1, 2, 4, ... times `answer_step`
-seconds after the request, a setting), which hides how long reading the private rows took.
+before the charge is on disk. Its answer is stored only at a padded time (1, 2, 4, ... times a fixed number of
+seconds after the request), which hides how long reading the private rows took.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -29,7 +29,7 @@ class Dataset:
     - `contributions`: the most groups in which one user counts, or None
     - `per_item`: the most that a user adds to one group: a number of rows for a count of rows, and an amount of the
       summed column for a sum; or None
-    - `types`: the kinds of CSV columns that are not text
+    - `types`: the kinds of CSV columns that are not text, as (column, kind), where a kind is "integer", "date", ...
     - `public`: the tables without users, on the same engine, that SQL may join, as (name, path or table name)
     - `csv`: how CSV files are written
     - `bounds`: clipping bounds of columns, as (column, lower, upper), for SQL that states none

@@ -76,8 +76,8 @@ def _allocated_bytes() -> int:
 class Compose:
     """Task: compose mechanism `uses` such as "pure:0.1x25" (25 uses of a 0.1-DP mechanism), to bound epsilon or delta.
 
-    - `interaction`: what the analyst may choose after seeing answers, from nothing ("batch") to the mechanisms, their
-      order and their parameters ("adaptive")
+    - `interaction`: what the analyst may choose after seeing answers: nothing ("batch"), each mechanism for parameters
+      in a fixed order ("ordered"), also the order of the parameters ("setwise"), or also the parameters ("adaptive")
     - `delta`, `epsilon`: the caller states one of the two; the other one is None, and the task computes bounds on it
 
     >>> task = Compose(uses=("pure:0.1x25",), interaction="setwise", delta=1e-6)
@@ -109,8 +109,8 @@ class Calibrate:
     """Task: find the value of the single "?" in `uses` with which all uses together are (epsilon, delta)-DP.
 
     The "?" stands for a parameter, as in "gaussian:?x25" (25 uses of a Gaussian mechanism). `interaction` names what
-    the analyst may choose after seeing answers, from nothing ("batch") to the mechanisms, their order and their
-    parameters ("adaptive").
+    the analyst may choose after seeing answers: nothing ("batch"), each mechanism for parameters in a fixed order
+    ("ordered"), also the order of the parameters ("setwise"), or also the parameters ("adaptive").
     """
 
     uses: tuple[str, ...]
