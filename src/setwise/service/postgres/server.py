@@ -69,7 +69,7 @@ class Limits:
 class _Running:
     """How to cancel the running statement of a connection: by the function `cancel`.
 
-    It is called if a CancelRequest arrives, a client's message on another connection, that has the number `secret`.
+    `cancel` is called if a CancelRequest, a client's message on another connection, has the number `secret`.
     """
 
     secret: int
