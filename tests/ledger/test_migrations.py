@@ -8,6 +8,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from sqlalchemy import create_engine
 
 from setwise.errors import StoreFailed
 from setwise.ledger.ledger import Ledger
@@ -35,6 +36,24 @@ def test_a_new_store_has_had_every_migration(ledger, store_url):
         (4, "slices"),
         (5, "moves"),
     ]
+
+
+def test_a_new_sqlite_store_is_as_if_every_migration_had_run(tmp_path):
+    def objects(engine):
+        with engine.connect() as connection:
+            return connection.exec_driver_sql("SELECT type, name, tbl_name, sql FROM sqlite_schema").fetchall()
+
+    new = create_engine(f"sqlite:///{tmp_path / 'new.db'}")
+    with new.begin() as connection:
+        migrations.migrate(connection, "new", 0)
+    stepwise = create_engine(f"sqlite:///{tmp_path / 'stepwise.db'}")
+    with stepwise.begin() as connection:
+        migrations.versions.create(connection)
+        for _, apply in migrations.MIGRATIONS:
+            apply(connection, 0)
+    assert set(objects(new)) == set(objects(stepwise))
+    new.dispose()
+    stepwise.dispose()
 
 
 @pytest.fixture
