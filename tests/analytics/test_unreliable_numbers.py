@@ -15,7 +15,7 @@ import pytest
 import setwise
 from setwise.analytics.answer import PrivateAnswer
 from setwise.analytics.statistics import Count, Distinct, Mean, Sum
-from setwise.mechanisms.release import UNCLEAR, UNRELIABLE, Estimate, Item
+from setwise.mechanisms.release import UNCLEAR, UNCLEAR_QUANTILE, UNRELIABLE, Estimate, Item
 from setwise.reports.outputs import rows_of
 
 USERS = 4000
@@ -112,6 +112,21 @@ def marked(flights):
         Item(label="YV", count=5, interval=(0, 20), noisy=5),
     )
     return replace(answer, items=items)
+
+
+def test_a_quantile_whose_found_bounds_are_noise_is_marked(flights):
+    """The median delay of a carrier without flights was -39,307,390,980, without a mark."""
+    for text in (
+        "SELECT COUNT(*), MEDIAN(delay) AS m FROM flights WHERE carrier = 'ZZ'",
+        "SELECT APPROX_QUANTILES(delay, 4) AS m FROM flights WHERE carrier = 'ZZ'",
+    ):
+        answer = flights.sql(text, epsilon=1)
+        names = [name for name in answer.columns if name.startswith("m")]
+        assert set(names) <= set(answer.unreliable_columns()[0]), str(answer)
+        assert UNCLEAR_QUANTILE in answer.summary
+    quantile = flights.quantile(value="delay", at=0.5, epsilon=20)
+    assert not any(quantile.unreliable_columns())
+    assert UNCLEAR_QUANTILE not in quantile.summary
 
 
 def test_a_count_is_marked_in_every_form_of_an_answer(marked):

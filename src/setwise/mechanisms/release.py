@@ -43,15 +43,22 @@ UNCLEAR = (
 )
 """The sentence below an answer with a mean that is marked unreliable because it is not known how much is clipped."""
 
+UNCLEAR_QUANTILE = (
+    "A quantile is marked unreliable if the share of values that its bounds clip cannot be told at this epsilon: it "
+    "may be one of these bounds, or noise. State --low and --high, or in SQL contribution_bounds_per_row => "
+    "(low, high)."
+)
+"""The same sentence for a quantile."""
+
 
 def mark_reasons(interval_note: str) -> str:
     """Return the sentences in `interval_note` that say why values are marked unreliable.
 
-    `interval_note` is the text of an answer about its intervals. There are two such sentences: `UNRELIABLE`, because of
-    noise, and `UNCLEAR`, because it is not known how much is clipped. Texts stored by older versions, which knew only
-    one reason, contain neither sentence; the result is then `UNRELIABLE`.
+    `interval_note` is the text of an answer about its intervals. Texts that were stored before the reasons were told
+    apart contain none of the sentences; the result is then `UNRELIABLE`, about noise.
     """
-    return " ".join(reason for reason in (UNRELIABLE, UNCLEAR) if reason in interval_note) or UNRELIABLE
+    reasons = (UNRELIABLE, UNCLEAR, UNCLEAR_QUANTILE)
+    return " ".join(reason for reason in reasons if reason in interval_note) or UNRELIABLE
 
 
 def noise_may_dominate(value: float | None, interval: tuple[float, float] | None) -> bool:

@@ -12,9 +12,15 @@ from setwise.analytics.planning.bounds_search import (
     rows_found,
 )
 from setwise.analytics.planning.plan import ExecutablePlan
-from setwise.analytics.present.text import brief_bounds_note, found_shares_notes, in_heading, unclear_means, utc_note
+from setwise.analytics.present.text import (
+    brief_bounds_note,
+    found_shares_notes,
+    in_heading,
+    unclear_statistics,
+    utc_note,
+)
 from setwise.analytics.query import Query
-from setwise.mechanisms.release import UNCLEAR, Item
+from setwise.mechanisms.release import UNCLEAR, UNCLEAR_QUANTILE, Item
 
 
 def with_found_bounds(
@@ -30,12 +36,15 @@ def with_found_bounds(
     user, rows = planned.aggregation.user, rows_found(planned.query, drawn)
     notes = found_shares_notes(bounded, planned.query, user, drawn.left_out, rows, clipped)
     is_lowered = "kept_contributions" in answer.found  # the share is that of the found bound, which is not in force
-    unclear = unclear_means(bounded, clipped)
+    unclear = unclear_statistics(bounded, clipped)
+    reasons = [
+        sentence for kind, sentence in (("mean", UNCLEAR), ("quantile", UNCLEAR_QUANTILE)) if kind in unclear.values()
+    ]
     brief = brief_bounds_note(bounded, user, drawn.left_out, rows, clipped)
     return replace(
         answer,
         items=tuple(_with_marks(item, unclear) for item in answer.items) if unclear else answer.items,
-        interval_note=" ".join(filter(None, (answer.interval_note, UNCLEAR if unclear else ""))),
+        interval_note=" ".join(filter(None, (answer.interval_note, *reasons))),
         brief=answer.brief if is_lowered else " ".join(filter(None, (brief, utc_note(planned.in_utc)))),
         interaction=planned.plan.interaction,
         epsilon=planned.plan.epsilon,

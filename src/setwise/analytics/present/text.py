@@ -228,16 +228,22 @@ def in_heading(sentences: Sequence[str]) -> list[str]:
     return [sentence[:1].lower() + sentence[1:].removesuffix(".") for sentence in sentences if sentence]
 
 
-def unclear_means(query: Query, clipped: Mapping[str, ClippedShare]) -> set[int]:
-    """Return the indexes of the query's means that may be far from the exact means because of clipping.
+_MISLED_BY_CLIPPING = ("mean", "quantile")
+"""Kinds of statistics that may be far from the exact value, and show it in no interval, if most values are clipped."""
 
-    Only means whose clipping bounds a private search found are considered. `clipped` has the noisy share of users whose
-    values are clipped, by the name of a statistic. A mean may be far off if this share may be above one half.
+
+def unclear_statistics(query: Query, clipped: Mapping[str, ClippedShare]) -> dict[int, str]:
+    """Return the means and quantiles that may be far from the exact ones because of clipping: index and kind.
+
+    Only statistics whose clipping bounds a private search found are considered. `clipped` has the noisy share of users
+    whose values are clipped, by the name of a statistic. A value may be far off if this share may be above one half.
     """
     return {
-        place
+        place: statistic.kind
         for place, statistic in enumerate(query.statistics)
-        if statistic.kind == "mean" and statistic.name in clipped and clipped[statistic.name].upper > _UNKNOWN_CLIPPED
+        if statistic.kind in _MISLED_BY_CLIPPING
+        and statistic.name in clipped
+        and clipped[statistic.name].upper > _UNKNOWN_CLIPPED
     }
 
 
@@ -275,9 +281,10 @@ def found_shares_notes(
         notes.append(_share_note(f"{counted} of each {user}{where}", of_rows.left_out))
     drawn = ", each in a group of theirs drawn at random" if groups else ""
     means = {statistic.name for statistic in query.statistics if statistic.kind == "mean"}
+    misled = {statistic.name for statistic in query.statistics if statistic.kind in _MISLED_BY_CLIPPING}
     for name, share in clipped.items():
         if share.upper - share.lower > _UNKNOWN_CLIPPED:
-            marked = ", so it is marked as unreliable" if name in means else ""
+            marked = ", so it is marked as unreliable" if name in misled else ""
             notes.append(f"How many users the bounds of {name} clip cannot be told within this epsilon{marked}.")
         else:
             effect = f"; {_DIRECTION}" if name in means else ""
