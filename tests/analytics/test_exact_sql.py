@@ -117,6 +117,10 @@ SOURCES = {
     "(SELECT * FROM events WHERE (user_id, moment) IN (SELECT user_id, MIN(moment) FROM events GROUP BY user_id)) AS e": (
         ["minutes", "price"], ["paid"], ["country", "device"],
     ),
+    "(SELECT DISTINCT ON (user_id, country) user_id, country, minutes FROM events "
+    "ORDER BY user_id, country, minutes DESC NULLS LAST) AS d": (
+        ["minutes"], ["minutes > 20", "country = 'NO'", "minutes IS NOT NULL"], ["country", "minutes % 3"],
+    ),
 }  # fmt: skip
 """Text of FROM, with the numbers, conditions and group keys that its rows have."""
 

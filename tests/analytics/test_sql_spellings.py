@@ -58,6 +58,18 @@ SAME = [
     ),
     ("SELECT AVG(CASE WHEN x > 1 THEN 1 WHEN NOT x > 1 THEN 0 END) AS a FROM t", "SELECT AVG(x > 1) AS a FROM t"),
     ("SELECT COUNTIF(x > 1) AS a FROM t", "SELECT SUM(x > 1) AS a FROM t"),
+    ("SELECT COUNT(*) AS c FROM t", "SELECT COUNT(*) AS c FROM t; -- every row"),
+    ("SELECT COUNT(*) AS c FROM t", "/* every row */ SELECT COUNT(*) AS c FROM t;; "),
+    (
+        "SELECT g, COUNT(*) AS c FROM (SELECT u, g FROM t QUALIFY ROW_NUMBER() OVER (PARTITION BY u ORDER BY u, at) = 1)"
+        " AS s GROUP BY g",
+        "SELECT g, COUNT(*) AS c FROM (SELECT DISTINCT ON (u) u, g FROM t ORDER BY u, at) AS s GROUP BY g",
+    ),
+    (
+        "WITH s AS (SELECT * FROM t QUALIFY ROW_NUMBER() OVER (PARTITION BY U, day ORDER BY at DESC) = 1) "
+        "SELECT g, COUNT(*) AS c FROM s GROUP BY g",
+        "WITH s AS (SELECT DISTINCT ON (U, day) * FROM t ORDER BY at DESC) SELECT g, COUNT(*) AS c FROM s GROUP BY g",
+    ),
     (
         "SELECT COUNT(*) FROM t UNION DISTINCT SELECT COUNT(*) FROM t",
         "SELECT COUNT(*) FROM t UNION SELECT COUNT(*) FROM t",

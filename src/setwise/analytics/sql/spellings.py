@@ -351,13 +351,30 @@ def _order_by_all(select: exp.Expr) -> None:
 def _first_of_groups(select: exp.Expr) -> None:
     """Replace DISTINCT ON in `select`, in place, by a QUALIFY ROW_NUMBER() .. = 1 that chooses the same rows.
 
-    A SELECT without GROUP BY is not changed, because its DISTINCT ON would choose among the rows of users.
+    A SELECT without GROUP BY is not changed, because its DISTINCT ON would choose among the rows of users. If it names
+    the user column, `rewrite_user_sets` replaces it, because it then chooses among the rows of each user.
     """
+    if select.args.get("group") is not None:
+        _replace_distinct_on(select)
+
+
+def _distinct_on_keys(select: exp.Expr) -> list[exp.Expr]:
+    """Return the columns of DISTINCT ON in `select`; [] if it has no DISTINCT ON."""
     distinct = select.args.get("distinct")
     keys = distinct.args.get("on") if isinstance(distinct, exp.Distinct) else None
-    # SELECT DISTINCT ON (a) .. ORDER BY a, n DESC becomes QUALIFY ROW_NUMBER() OVER (PARTITION BY a ORDER BY a, n DESC)
-    # = 1.
-    if keys is None or select.args.get("group") is None or select.args.get("qualify") is not None:
+    if keys is None:
+        return []
+    return list(keys.expressions) if isinstance(keys, exp.Tuple) else [keys.unnest()]
+
+
+def _replace_distinct_on(select: exp.Expr) -> None:
+    """Replace DISTINCT ON in `select`, if it has one and no QUALIFY, by a QUALIFY that chooses the same rows, in place.
+
+    SELECT DISTINCT ON (a) .. ORDER BY a, n DESC becomes QUALIFY ROW_NUMBER() OVER (PARTITION BY a ORDER BY a, n DESC)
+    = 1.
+    """
+    keys = _distinct_on_keys(select)
+    if not keys or select.args.get("qualify") is not None:
         return
     order = select.args.get("order")
     terms = [] if order is None else [term.copy() for term in order.expressions]
@@ -367,7 +384,7 @@ def _first_of_groups(select: exp.Expr) -> None:
             term.set("this", select.expressions[place - 1].unalias().copy())
     number = exp.Window(
         this=_call("ROW_NUMBER"),
-        partition_by=[key.copy() for key in (keys.expressions if isinstance(keys, exp.Tuple) else [keys.unnest()])],
+        partition_by=[key.copy() for key in keys],
         order=exp.Order(expressions=terms) if terms else None,
     )
     select.set("distinct", None)
@@ -381,8 +398,14 @@ def rewrite_user_sets(tree: exp.Expr, user: str) -> exp.Expr:
     - EXCEPT of two lists of users becomes the same with NOT IN.
     - UNION of two SELECTs that differ only in WHERE becomes one SELECT DISTINCT with the two conditions joined by OR.
 
+    In subqueries, DISTINCT ON (user, ..) becomes QUALIFY ROW_NUMBER() OVER (PARTITION BY user, ..) = 1.
+
     `user` is the user column. Other set operations are left as they are.
     """
+    for select in tree.find_all(exp.Select):
+        names = {key.name.lower() for key in _distinct_on_keys(select) if type(key) is exp.Column}
+        if select is not tree and user.lower() in names:
+            _replace_distinct_on(select)
     return tree.transform(_user_set, user)
 
 

@@ -103,7 +103,9 @@ def _parse_as_written(text: str) -> tuple[exp.Expr, dict[str, str], bool]:
                 raise unsupported("EXPLAIN ANALYZE", "write EXPLAIN, which runs nothing")
         _mark_tops(tokens)
         tokens, options = _without_clause(tokens)
-        statements = [each for each in dialect.parser().parse(tokens, text) if each is not None]
+        parsed = dialect.parser().parse(tokens, text)
+        # A comment after the last semicolon is parsed as a statement of its own.
+        statements = [each for each in parsed if each is not None and type(each) is not exp.Semicolon]
     except ParseError as error:
         problem = error.errors[0] if error.errors else {}
         words = quote_reserved_words(text)[1]
