@@ -140,19 +140,19 @@ class PrivateAnswer(Exportable):
     - `kind` is the shape of the query, such as "top-k", and `measure` says what the numbers measure.
     - `items` are the released groups, each with its group key (`label`) and its numbers.
     - `mechanism` names the mechanism that released them, and `why` says how it was chosen.
-    - `epsilon` is a certified interval for the cost at `delta`. The upper end is the promise. It holds for analysts
-      who, after seeing answers, choose only what `interaction` allows.
+    - `epsilon` is a certified interval (lower, upper) for the privacy cost at `delta`. The upper end is the promise;
+      `interaction` says what analysts may choose after seeing answers without breaking it.
     - `method` names the computation of `epsilon`, and `statement` the theorem behind it.
     - `spent` lists the mechanisms that really ran, each as a privacy guarantee and a number of runs.
     - `complete` is True if no item that the question asked for can be missing.
     - `reason` says why the list of items ends where it does, and `hint` which parameters would have shown more items.
-    - `interval_note` says what the intervals promise at `confidence`.
-    - `alone` is the (epsilon, delta) of this answer by itself, if an account pays and states `epsilon` at another
-      delta; otherwise None.
+    - `confidence` is the probability of the intervals, and `interval_note` says in words what they promise.
+    - `alone` is the cost of this answer by itself, as (epsilon, delta), if an account pays and the question states an
+      epsilon; `epsilon` and `delta` then are the cost at the account's delta. Otherwise `alone` is None.
     - `groups` names the group columns if there are several; otherwise empty.
     - `statistics` names the estimates of each item; empty if an item has a single count.
     - `found` has what private searches found, such as the clipping bounds [0, 120] under the column name "age".
-    - `left_out` says which rows the numbers do not include because contributions are bounded.
+    - `left_out` says which rows the numbers leave out because one user may add only so much.
     - `brief` is a shorter version of `left_out`, in one sentence.
     - `hidden` says which groups may be missing.
     - `axes` says for each group column whether its values are names, numbers or times.
@@ -202,8 +202,8 @@ class PrivateAnswer(Exportable):
     def closing_lines(self) -> list[str]:
         """Return the lines below a printed answer.
 
-        The first line says what contribution bounds leave out, if anything. The last line says why the list of items
-        ends where it does, and what the answer cost as an (epsilon, delta).
+        The first line says which rows and groups of a user the numbers leave out, if any. The last line says why the
+        list of items ends where it does, and what the answer cost as an (epsilon, delta).
         """
         bounds = [self.brief or self.left_out] if self.left_out else []
         return [*bounds, f"({self.reason}; {epsilon_at_delta(*self.cost)})"]
@@ -217,8 +217,8 @@ class PrivateAnswer(Exportable):
     def number_sentences(self) -> str:
         """Return sentences about the answer's numbers: what they count and leave out, and what intervals promise.
 
-        These are shorter than the full texts `measure`, `left_out` and `interval_note`. An answer that was stored by an
-        earlier version has only the full text of `left_out`, which is then included.
+        These are shorter than the full texts `measure`, `left_out` and `interval_note`. An answer that an earlier
+        version of the program stored has no short text `brief`; the full text `left_out` then takes its place.
         """
         if self.parts and self.brief:  # which then has the sentences of every part
             return self.brief
@@ -280,7 +280,8 @@ class PrivateAnswer(Exportable):
     def error_bars(self) -> "NDArray[np.float64]":
         """Return the error bars of each item's first number as an array of two rows: lengths below and above it.
 
-        A length is the distance from the number to that end of its interval, and 0 for a number without an interval.
+        The lengths are the distances from the number to the lower and the upper end of its interval, or 0 without
+        interval.
         pandas and matplotlib take the array as it is: ``frame["count"].plot.barh(xerr=answer.error_bars())``.
         """
         import numpy as np
@@ -366,9 +367,9 @@ class PrivateAnswer(Exportable):
         )
 
     def in_units(self, unit: str) -> "PrivateAnswer":
-        """Return this answer with the unit of privacy `unit`, whose name replaces "users" in the texts.
+        """Return this answer with the unit of privacy `unit`; its texts then count units, such as user-days, not users.
 
-        For example, a table of 50 users on 20 days has 1,000 units "user,day", so its texts count user-days.
+        For example, if `unit` is "user,day", a table of 50 users on 20 days has 1,000 units.
         """
         if unit == USER:
             return self
@@ -433,8 +434,8 @@ class PrivateAnswer(Exportable):
     def cost(self) -> tuple[float, float]:
         """The (epsilon, delta) of this answer by itself, which every text states as its cost and its promise.
 
-        It is `alone` (the cost at the question's own delta) if an account pays and the question states an epsilon.
-        Otherwise it is the upper end of the certified `epsilon`, at `delta`.
+        If an account pays and the question states an epsilon, it is `alone`, the cost at the question's own delta.
+        Otherwise it is the upper end of `epsilon`, the certified interval for the cost, and `delta`.
         """
         return self.alone or (self.epsilon.upper, self.delta)
 
@@ -522,7 +523,7 @@ def _interval_pair(interval: Sequence[Any] | None) -> tuple[Any, Any] | None:
 
 
 def _in_hidden_groups(sentences: str, units: str) -> str:
-    """Return `sentences`, in which phrases like "12 users may be hidden" name `units`, such as "user-days", instead."""
+    """Return `sentences` with `units`, such as "user-days", for "users" in phrases like "12 users may be hidden"."""
     return re.sub(r"(?<=\d )users(?= may be hidden)", units, sentences)
 
 
@@ -531,10 +532,9 @@ _PIECE = 1000
 
 
 def _in_pieces(value: object) -> str:
-    """Return the canonical JSON text of `value`; a list is encoded in pieces of `_PIECE` items, one after the other.
+    """Return the canonical JSON text of `value`; a list is encoded in pieces of 1,000 items (`_PIECE`), one by one.
 
-    The JSON encoder holds the interpreter lock while it encodes. Between two pieces other threads can run; a list of
-    100,000 items in one piece would block every thread of a service for 0.2 s.
+    Other threads can run only between two pieces; one piece of 100,000 items would block a service for 0.2 s.
     """
     if not isinstance(value, list):
         return canonical(value)

@@ -33,10 +33,10 @@ class Words(Grouping, BudgetWords, total=False):
 
 
 class SqlWords(Reach, BudgetWords, total=False):
-    """Keyword arguments given with a SQL text, for options that the text does not state itself.
+    """Keyword arguments beside a SQL text: the budget, and limits on groups that the text does not state itself.
 
-    They are the most groups in which one user counts and the public group keys (see `Reach`), and the budget (see
-    `BudgetWords`).
+    The limits are the most groups in which one user counts, and the public group keys (see `Reach`). The budget words
+    are those of `BudgetWords`.
     """
 
 
@@ -56,17 +56,18 @@ def split_budget(words: Mapping[str, Any]) -> tuple[dict[str, Any], BudgetWords]
 def with_defaults(
     kind: str, words: Mapping[str, Any], spent: BudgetWords, declared: Declaration, terms: "Terms | None"
 ) -> Asked:
-    """Return (parameters, budget) of a question with defaults filled in: bounds, and a delta for private groups.
+    """Return (parameters, budget) of a question with defaults filled in: bounds on a user, a delta for private groups.
 
     - `kind` is the name of the question's shape, such as "mean".
     - `words` are its parameters by name, and `spent` is its budget.
-    - `declared` has the bounds of the catalog (the data holder's file of declared tables). Clipping bounds that neither
-      the question nor the catalog states become "auto": a private search finds them. For a variance, a standard
-      deviation or a number of distinct values, the limit on a user's rows is also taken from the catalog.
+    - `declared` has the bounds that the catalog (the data holder's file of declared tables) states for the table. They
+      replace bounds that the question leaves out: clipping bounds, the most groups of a user (not for a top k), and the
+      most rows of a user (for a variance, a standard deviation or a number of distinct values). Bounds that the catalog
+      leaves out, too, are left to a private search.
     - `terms` has the budget and the limits of the account that pays, on which the delta depends; None without account.
 
-    If the budget is neither an epsilon nor an accuracy, but a list of an account's registered guarantees, only the
-    limit on a user's rows is filled in, because a search for bounds is paid from an epsilon.
+    If the question states neither an epsilon nor an accuracy, an account pays with guarantees that it registered in
+    advance. Then only the most rows of a user are filled in, because a private search is paid from an epsilon.
     """
     filled = dict(words)
     if kind in STATISTICS and STATISTICS[kind].over_rows and words.get("per_user") is None:
@@ -133,10 +134,10 @@ class Askable(ABC):
         """Return the `k` items with the highest numbers, highest first, with these numbers plus noise.
 
         - `item` is the column, or the columns, whose values are the items.
-        - Without `per_item` and `value`, the number of an item is its users. With `per_item` alone it is the item's
-          rows, at most `per_item` of each user.
-        - With `value`, a column of integers, it is the sum of this column. Each user adds at least 0 and at most
-          `per_item`, or 1 without `per_item`.
+        - Without `per_item` and `value`, the number of an item says how many users have the item. With `per_item` alone
+          it says how many rows have the item, where at most `per_item` rows of each user count.
+        - With `value`, a column of integers, it is the sum of this column over the item's rows. Each user adds at least
+          0 and at most `per_item`, or 1 without `per_item`.
         - A service takes the `per_item` of its dataset, if that has one, wherever the question leaves `per_item` out.
         - `key`: asking again under the same key returns the same answer at no cost. None makes a new key.
         - `words` state the groups (see `Grouping`) and the budget (see `BudgetWords`).
@@ -156,15 +157,15 @@ class Askable(ABC):
 
         - `item` is the column, or the columns, whose values are the items. If they are not public (no `domain`), items
           with few users are left out.
-        - Without `per_item` and `value`, the number of an item is its users. With `per_item` alone it is the item's
-          rows, at most `per_item` of each user.
-        - With `value`, a column of integers, it is the sum of this column. Each user adds at least 0 and at most
-          `per_item`, or 1 without `per_item`.
+        - Without `per_item` and `value`, the number of an item says how many users have the item. With `per_item` alone
+          it says how many rows have the item, where at most `per_item` rows of each user count.
+        - With `value`, a column of integers, it is the sum of this column over the item's rows. Each user adds at least
+          0 and at most `per_item`, or 1 without `per_item`.
         - A service takes the `per_item` of its dataset, if that has one, wherever the question leaves `per_item` out.
         - `key`: asking again under the same key returns the same answer at no cost. None makes a new key.
-        - `words` state the groups (see `Grouping`) and the budget (see `BudgetWords`). If `contributions` is left out
-          for items that are not public, a session finds it privately with a tenth of epsilon, and a service takes the
-          bound that its dataset has.
+        - `words` state the groups (see `Grouping`) and the budget (see `BudgetWords`). If the items are not public and
+          `contributions` (the most items that one user counts towards) is left out, a session finds it privately with a
+          tenth of epsilon, and a service takes the bound that its dataset has.
         """
         return self._ask("histogram", words, key, item=item, per_item=per_item, value=value)
 
@@ -201,8 +202,8 @@ class Askable(ABC):
         """Return the noisy sum of the column `value`; each user adds their own sum, clipped to `low` .. `high`.
 
         - `clip` is short for the bounds 0 .. `clip`.
-        - `step` is the rounding step: each user's own sum is rounded to a multiple of it. None is 1 for integers, else
-          a thousandth of high - low.
+        - `step` is the rounding step: each user's own sum is rounded to a multiple of it. If it is None, the step is 1
+          for a column of integers, and a thousandth of high - low for other columns.
         - `bounds="auto"` finds the bounds privately with a tenth of epsilon.
         - `item` is a column, or several, to group rows by: each of its values gets one sum. A user's own sum is then
           clipped in each group by itself.
@@ -263,8 +264,9 @@ class Askable(ABC):
         """Return quantiles of the column `value` at the levels `at`, such as 0.5 for the median.
 
         All users have equal weight; the weight of a user is divided evenly among the user's rows.
-        - The exponential mechanism selects one of low, low + step, .., high. A `step` of None is a thousandth of
-          high - low, but a whole number for a column of integers (1 if the bounds are at most 10,000 apart).
+        - The exponential mechanism selects one of low, low + step, .., high. A `step` of None is a thousandth of high -
+          low. In a column of integers it is then rounded up to a whole number, and it is 1 if the bounds are at most
+          10,000 apart.
         - `at` is a level between 0 and 1, or a list of levels for one quantile each.
         - `bounds="auto"` finds `low` and `high` privately with a tenth of epsilon.
         - `item` is a column, or several, to group rows by: each of its values gets quantiles of its own.
@@ -292,8 +294,9 @@ class Askable(ABC):
     ) -> PrivateAnswer:
         """Return the noisy number of distinct values of the column `value`; each user adds at most `per_user` values.
 
-        - `per_user` is found privately with a tenth of epsilon if it is left out. Of a user with more distinct values,
-          a random choice of `per_user` values is kept, and a value is counted if it is kept of any user.
+        - `per_user` is found privately with a tenth of epsilon if it is left out. Of a user with more than `per_user`
+          distinct values, a random choice of `per_user` values is kept. A value is counted if it is kept of at least
+          one user.
         - `item` is a column, or several, to group rows by: each group gets one number, and `per_user` is a limit in
           each group by itself.
         - `key`: asking again under the same key returns the same answer at no cost. None makes a new key.

@@ -201,10 +201,10 @@ def _number_text(number: Fraction) -> str:
 
 
 def _unsuitable(column: Column, group: str, wanted: str, example: str) -> UnsuitableTable:
-    """Return the error for a query that puts `column` into bins for which its values are of the wrong kind.
+    """Return the error for a query that groups `column` into bins that do not suit the kind of its values.
 
     - `group` is the query's text for the bins, such as "age by 10".
-    - `wanted` names the kind of values that such bins need, such as "numbers".
+    - `wanted` names the kind of values that can be put into the bins, such as "numbers".
     - `example` is a type to suggest for a column of text, such as "float".
     """
     message = f"{group!r} needs a column of {wanted}, and {column.name!r} holds {column.kind} values"

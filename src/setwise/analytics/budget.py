@@ -29,9 +29,9 @@ _DEFAULT_QUESTIONS = 10
 def default_delta(terms: "Terms | None") -> float:
     """Return the delta of a question that needs a delta and states none.
 
-    It is `DEFAULT_DELTA` or, if that is less, a tenth of the probability with which the account's mechanisms may fail
-    outright (reveal everything), so that ten such questions can be paid for. `terms` has the budget and the limits of
-    the account that pays; None if no account pays.
+    Mechanisms may fail outright (reveal everything) with a small probability, which an account limits. The delta is
+    1e-6 (`DEFAULT_DELTA`), or a tenth of this limit if that is less, so that the account can pay for ten such
+    questions. `terms` has the budget and the limits of the account that pays; None if no account pays.
     """
     if terms is None or terms.totals is None or not terms.totals.failure:
         return DEFAULT_DELTA
@@ -47,7 +47,7 @@ class Draws:
       selected.
     - `counts` pays for each noisy number; None if no number is released.
     - `threshold_delta` is the delta of the threshold that hides groups with few users, if group keys are not public;
-      None takes the one that the account registered.
+      None takes the delta of the threshold guarantee that the account registered.
 
     The constructor also takes guarantees as text, such as "bounded-range:0.1".
     Raises: `InvalidParameter` if both `discover` and `counts` are None, or if a text states how often the guarantee is
@@ -99,13 +99,13 @@ def _guarantee_of_one_draw(name: str, written: Guarantee | str | None) -> Guaran
 
 
 def drawn_for(guarantee: Guarantee) -> Literal["discover", "counts", "threshold"] | None:
-    """Return the name of the purpose for which a question can draw `guarantee` from an account that registered it.
+    """Return what a question would use `guarantee` for, if it is paid with this guarantee of an account.
 
-    - "discover": groups are selected by the exponential mechanism.
-    - "counts": noise is added to counts.
-    - "threshold": groups with few users are hidden.
+    - "discover": to select groups by the exponential mechanism.
+    - "counts": to add noise to counts.
+    - "threshold": to hide groups with few users.
 
-    None if no question can draw this guarantee.
+    None if no question can use this guarantee.
     """
     match guarantee:
         case BoundedRange():
@@ -122,11 +122,11 @@ def drawn_for(guarantee: Guarantee) -> Literal["discover", "counts", "threshold"
 class Within:
     """A budget stated as an accuracy: it is the least epsilon whose planned 95% intervals are narrow enough.
 
-    - `within` is the largest allowed half-width, in the unit of the statistic. The width for a mean depends on the
-      number of users, which no plan may read, so 1,000 users are assumed. For a quantile `within` is the number of
-      users by which its rank may be off.
+    - `within` is the largest allowed half-width of an interval, in the unit of the statistic. For a mean, the
+      half-width depends on the number of users, which is not known before rows are read, so 1,000 users are assumed.
+      For a quantile, `within` is the number of users by which its rank may be off.
     - `delta` is the question's delta.
-    - `counts` is the kind of noise of counts.
+    - `counts` is the kind of noise that is added to counts, such as Laplace noise.
     - `mechanism` names the mechanism to use; None lets the planner choose.
     - `epsilon` is the most that may be spent; None means 1.
     """
@@ -188,10 +188,12 @@ class BudgetWords(TypedDict, total=False):
     - `mechanism` names a mechanism that replaces the planner's choice.
     - `within` asks for an accuracy (see `Within`).
 
-    Without `epsilon` and `within`, an account pays for single mechanisms with these guarantees:
-    - `discover` for each random selection of a group by the exponential mechanism ("bounded-range:0.1").
-    - `counts` for each noisy count ("pure:0.1").
-    - `delta` for the threshold that hides groups with few users.
+    If both `epsilon` and `within` are left out, an account pays for each mechanism with a guarantee that it registered
+    in advance. The arguments then name these guarantees:
+    - `discover` is the guarantee of each random selection of a group by the exponential mechanism, such as
+      "bounded-range:0.1".
+    - `counts` is the guarantee of each noisy count, such as "pure:0.1".
+    - `delta` is the delta of the threshold that hides groups with few users.
     """
 
     epsilon: float | None
@@ -205,7 +207,9 @@ class BudgetWords(TypedDict, total=False):
 def budget_of(words: BudgetWords) -> AskedBudget:
     """Return the budget that the keyword arguments `words` describe, as one of three records.
 
-    It is a `Within` if `within` is given, else a `Total` if `epsilon` is given, else `Draws` from an account.
+    - `Within`, an accuracy, if `within` is given.
+    - `Total`, an (epsilon, delta), if `epsilon` is given and `within` is not.
+    - `Draws`, guarantees that the account that pays registered in advance, if neither is given.
     Raises: `InvalidParameter` if the arguments contradict each other.
     """
     epsilon, mechanism, within = words.get("epsilon"), words.get("mechanism"), words.get("within")
@@ -224,10 +228,11 @@ def budget_of(words: BudgetWords) -> AskedBudget:
 
 
 def _delta_and_noise(words: BudgetWords) -> tuple[float, str]:
-    """Return the delta, and the name of the noise of counts, of a question that states an epsilon or an accuracy.
+    """Return (delta, name of the noise of counts) of a question that states an epsilon or an accuracy.
 
-    The defaults are 0.0 and "best".
-    Raises: `InvalidParameter` if `words` also name guarantees of single mechanisms, which only an account pays for.
+    They are 0.0 and "best" if `words` leave them out.
+    Raises: `InvalidParameter` if `words` also name the guarantee of a single mechanism, because this is allowed only in
+    a question that states neither an epsilon nor an accuracy.
     """
     delta, counts = words.get("delta"), words.get("counts")
     if words.get("discover") is not None:

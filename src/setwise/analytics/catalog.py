@@ -46,8 +46,8 @@ class Declaration:
 
     - `bounds` maps a column to the clipping bounds (low, high) of its values.
     - `rows_per_user` is the most rows of a user that count in a group; None if it is not declared.
-    - `contributions` is the most groups towards which a user counts. "auto" lets a private search find this number;
-      None if it is not declared.
+    - `contributions` is the most groups in which a user counts; None if it is not declared. The value "auto" leaves
+      this number to a private search.
     - `domains` maps a column to its public group keys.
     """
 
@@ -94,9 +94,10 @@ class Catalog:
         return self.tables[name]
 
     def private_beside(self, name: str) -> dict[str, str]:
-        """Return the sources, by name, of the private tables that may be joined to the table `name`.
+        """Return the sources, by name, of the private tables that SQL may join to the table `name`.
 
-        These are the other private tables with the same user column, on which SQL joins them, and the same engine.
+        They are the other private tables of the catalog with the same user column, on which SQL joins private tables,
+        and with the same engine, because one engine reads all tables of a statement.
         """
         base = self.table(name)
         return {

@@ -126,8 +126,9 @@ def execute(
     """Charge the plan `planned`, run it and store its outcome; return (stored answer, whether it was stored before).
 
     - `reader` reads the rows, and `payer` is charged.
-    - `key` is the idempotency key under which the outcome is stored; a retry with this key returns it.
-    - `request` is the canonical text of the request, by which a retry is told from another question.
+    - `key` is the idempotency key of the charge and of the stored outcome; a retry with this key returns the outcome.
+    - `request` is the canonical text of the request. It is stored with the charge, so that a retry is recognised, and
+      another question under the same key is refused.
     - `randomness` is the source of the noise.
     - `searches` keeps the noisy results of searches for bounds and groups, so that a retry uses them again and draws no
       new noise for them.
@@ -178,8 +179,9 @@ def execute_parts(
 
     Returns (stored answer, whether it was stored before). Raises the errors of `execute`.
     - `whole` is the plan of the statement: the mechanisms that all parts run, and their certified cost together.
-    - `key` is the idempotency key under which the outcome is stored; a retry with this key returns it.
-    - `request` is the canonical text of the request, by which a retry is told from another statement.
+    - `key` is the idempotency key of the charge and of the stored outcome; a retry with this key returns the outcome.
+    - `request` is the canonical text of the request. It is stored with the charge, so that a retry is recognised, and
+      another statement under the same key is refused.
     - `randomness` is the source of the noise.
     - `searches` keeps the answers of parts, and the noisy results of searches for bounds and groups, so that a retry
       uses them again and draws no new noise for them.
@@ -530,8 +532,8 @@ def _answer(
 def _hint(planned: ExecutablePlan, items: Sequence[Item]) -> str:
     """Return a sentence on which parameters would show more items than the released `items`.
 
-    It is "" if the question is paid with guarantees that an account registered in advance, because the sentence would
-    suggest another epsilon, and such a question has none.
+    It is "" if guarantees that an account registered in advance pay for the question. The sentence could only suggest
+    another epsilon, but a question that is paid in this way states no epsilon.
     """
     if planned.total is None:
         return ""
@@ -541,10 +543,11 @@ def _hint(planned: ExecutablePlan, items: Sequence[Item]) -> str:
 
 
 def _label(query: Query, label: Label) -> Label:
-    """Return the label that the answer to `query` shows for an item: `label`, unless all rows form one group.
+    """Return the label that the answer to `query` shows for the group whose key is `label`.
 
-    A query without group columns has only this group. It is called "users" or "events" for a count, by the name of the
-    column for a sum, and `EVERYTHING` ("all") for other statistics.
+    If `query` has group columns, it is `label` itself. Otherwise all rows form one group. This group is called "users"
+    or "events" if users or rows are counted, by the name of the column for a sum, and "all" (`EVERYTHING`) for other
+    statistics.
     """
     if query.item is not None or label != EVERYTHING:
         return label

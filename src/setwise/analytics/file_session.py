@@ -107,8 +107,8 @@ class FileSession(Session):
         """Return whether a question that could not be planned may be tried again with the column `name` read as `kind`.
 
         - It may not if `name` is the user column, a column with a declared type, or None (no file has the column).
-        - `before` is the kind as which an earlier attempt at the same question read the column; None if there was none.
-          A kind may be changed only once, from float to integer, so that the attempts come to an end.
+        - `before` is the kind that an earlier attempt at the same question gave to the column; None if no attempt did.
+          The only change of kind that is allowed is from float to integer, so that the attempts come to an end.
         """
         is_free = name is not None and name not in self._fixed
         return is_free and (before is None or (before, kind) == (Kind.FLOAT, Kind.INTEGER))
@@ -146,7 +146,10 @@ class FileSession(Session):
         return self._by_types[wanted]
 
     def stop_scan(self) -> None:
-        """Stop the warnings about cells that a question will not read, in all sessions on this file."""
+        """Stop the warnings about cells that cannot be parsed, in all sessions on this file.
+
+        The warnings have exact counts, so only the data holder may see them.
+        """
         for session in self._by_types.values():
             session.stop_scan()
         super().stop_scan()

@@ -278,7 +278,8 @@ def _session_with(types: Mapping[str, Kind], open_joined: Callable[..., Engine],
 
     `open_joined(types=types)` opens the file's table and returns the engine that reads it. For a question that joins
     tables, the session calls `open_joined(name, joins, derivation, types=types)`, which returns the engine that reads
-    the joined rows. `words` are the other keyword arguments of `Session`.
+    the joined rows: `name` is the table's name after FROM, `joins` are the tables to join, and `derivation` are the
+    steps of SQL that compute columns or filter rows. `words` are the other keyword arguments of `Session`.
     """
     return Session(open_joined(types=types), types=types, open_joined=partial(open_joined, types=types), **words)
 
@@ -312,7 +313,8 @@ def _unit_steps(user: str, unit: str, account: AccountPayer | None, schema: Sche
     - `unit` is the unit of privacy. If it is the whole user, no column is added, and the result is empty.
     - `account` is the account that pays, or None.
     - `schema` has the columns of the table.
-    Raises: `InvalidParameter` if the `account` protects another unit, or if the columns cannot form such units.
+    Raises: `InvalidParameter` if the `account` protects another unit than `unit`, or if `unit` cannot be computed from
+    the columns (see `unit_derivation`).
     """
     if account is not None:
         check_payer_unit(account.unit, unit, schema)

@@ -235,8 +235,9 @@ def first_payable(
       alone.
     - `attempt` plans the question within a budget, charges it and returns its answer.
     - `status` returns the status of the account that pays, and `uses_of` the mechanisms of the plan within a budget
-      (privacy guarantees and numbers of runs). From both, `sparing_budget` chooses the noise to try first: one that
-      does not use up the account fast. If they are left out, the noise that the planner prefers is tried first.
+      (privacy guarantees and numbers of runs). With both, the first attempt has the noise that `sparing_budget`
+      chooses, so that the account is not used up faster than necessary. If they are left out, the first attempt has the
+      noise that the planner prefers.
 
     Raises: the error of the first attempt if no attempt can be paid for.
     """
@@ -295,18 +296,21 @@ def sparing_budget(
     """Return `budget`, if possible with noise that lowers what the account has left by at most the question's epsilon.
 
     Some accounts can be spent in two ways: as a Gaussian budget (all charges together reveal no more than one Gaussian
-    mechanism) or as a sum of epsilons. A charge that fits only one way ends the other. So the noise that the planner
-    chooses for its accuracy can lower the epsilon that the account has left by far more than the question's epsilon.
-    The planner's noise, Laplace and Gaussian noise are tried in this order. The first that takes at most the question's
-    epsilon is chosen, or else the one that leaves the account most. Gaussian noise takes the account's default delta if
-    `budget` has none, because the account's promise has a delta in any case.
+    mechanism) or as a sum of epsilons. A charge that fits only one of these ways rules out the other way from then on,
+    and the epsilon that the account has left may fall by far more than the question's epsilon. The planner, which
+    chooses noise for its accuracy, does not avoid this.
+
+    So three kinds of noise are tried in this order: the planner's choice, Laplace noise, Gaussian noise. The first kind
+    that takes at most the question's epsilon from the account is chosen, or else the kind after which the account has
+    most left. Gaussian noise takes the account's default delta if `budget` has none, because the account's promise has
+    a delta in any case.
 
     - `status` returns the status of the account that pays; None if no account pays.
     - `uses_of` plans the question within a budget, and returns its mechanisms (guarantees and numbers of runs).
 
-    The result is `budget` unchanged if it names its noise, its mechanism or a wanted accuracy; if no account pays; if
-    the account cannot be spent in these two ways (for example because it registered its guarantees in advance); if the
-    question's epsilon is more than the account has left; and if no noise can be paid for.
+    The result is `budget` unchanged in these cases: it names its noise, its mechanism or a wanted accuracy; no account
+    pays; the account cannot be spent in these two ways (for example because it registered its guarantees in advance);
+    the question's epsilon is more than the account has left; no noise can be paid for.
     """
     account = status() if _leaves_noise_open(budget) else None
     if account is None or not isinstance(budget, Total) or account.epsilon_left is None:
@@ -363,9 +367,10 @@ def suggest_budget(
 ) -> str | None:
     """Return a phrase with budgets close to `total` that `account` can still pay for, or None if none is found.
 
-    The phrase names a smaller epsilon that fits (about the largest, with two digits) and, if the question fits with
-    Gaussian noise, the parameters that ask for this noise. An account with a Gaussian budget pays less for Gaussian
-    noise than for Laplace noise with the same (epsilon, delta).
+    The phrase names an epsilon below that of `total` for which the account can pay; it is close to the largest such
+    epsilon, and has two significant digits. If the account can pay for the question with Gaussian noise, the phrase
+    also names the parameters that ask for this noise. An account with a Gaussian budget pays less for Gaussian noise
+    than for Laplace noise with the same (epsilon, delta).
     - `needed` are the mechanisms that were planned for `total`, each as a privacy guarantee and a number of runs.
     - `fits` plans another budget and says whether the account can pay for it.
     - `in_json` writes the parameters as JSON fields, and not as keyword arguments of Python.
@@ -421,7 +426,7 @@ def _paid_share(needed: Sequence[Use], account: AccountPayer) -> float | None:
     """Return the largest factor f, at most 1, such that `account` can pay for `needed` with f times their epsilons.
 
     `needed` are mechanisms, each a privacy guarantee and a number of runs. The factor is found by bisection, to within
-    1%. None if the account cannot pay even with `_LEAST`, the least factor that is tried.
+    1%. The least factor that is tried is 0.001 (`_LEAST`); None if the account cannot pay even with this factor.
     """
     low, high = math.log(_LEAST), 0.0
 
@@ -440,9 +445,10 @@ def _paid_share(needed: Sequence[Use], account: AccountPayer) -> float | None:
 
 
 def _with_less_loss(use: Use, share: float) -> Use:
-    """Return `use` (a guarantee and a number of mechanisms) with a smaller privacy loss, so that it costs less.
+    """Return `use` (a guarantee and a number of mechanisms) with less privacy loss, so that an account pays less.
 
-    The epsilon of the guarantee is multiplied by `share`, or its noise scale is divided by `share`, which is at most 1.
+    The epsilon of the guarantee is multiplied by `share`, which is at most 1, or its noise scale is divided by `share`.
+    The bound of truncated noise is divided by `share`, too, and rounded up.
     """
     guarantee: Any = use.guarantee
     names = {each.name for each in fields(guarantee)}

@@ -154,7 +154,8 @@ class Query:
           at most `per_item` of each user.
         - `value` is an integer column to rank by its sum. One user adds at least 0 and at most `per_item`, or 1 if
           `per_item` is None.
-        - `filled` may later replace a `per_item` of None by the one that a service states for its dataset.
+        - A service may later replace a `per_item` of None by the limit that its dataset states (see the method
+          `filled`).
         - `grouping` are the keyword arguments of `Grouping`.
         """
         statistics = (_ranking_statistic(value, per_item),)
@@ -171,7 +172,8 @@ class Query:
           `per_item` of each user.
         - `value` is an integer column to be summed. One user adds at least 0 and at most `per_item`, or 1 if `per_item`
           is None.
-        - `filled` may later replace a `per_item` of None by the one that a service states for its dataset.
+        - A service may later replace a `per_item` of None by the limit that its dataset states (see the method
+          `filled`).
         - `grouping` are the keyword arguments of `Grouping`.
         """
         statistics = (_ranking_statistic(value, per_item),)
@@ -203,8 +205,8 @@ class Query:
         """Return the query for the sum of the column `value`, where each user adds their own sum, clipped to bounds.
 
         - The bounds are `low` .. `high`, or 0 .. `clip`, or are found privately with `bounds="auto"`.
-        - `step`: a user's own sum is rounded to a multiple of it; None is 1 for integers, else a thousandth of the
-          distance between the bounds.
+        - `step`: a user's own sum is rounded to a multiple of it. If it is None, the step is 1 for a column of
+          integers, and a thousandth of the distance between the bounds for other columns.
         - `item` asks for one sum for each value of a column, or of several columns.
         - `grouping` are the keyword arguments of `Grouping`.
         Raises: `InvalidParameter` if no bounds are given, or both `clip` and `low` or `high`.
@@ -326,9 +328,9 @@ class Query:
     def filled(self, *, contributions: int | None, per_item: int | None) -> "Query":
         """Return the query with the dataset's bounds filled in where the query itself states no bound.
 
-        `contributions` is the most groups towards which one user counts, and `per_item` the most that one user adds to
-        a group; None if the dataset has no such bound. With a `per_item`, a count of users becomes a count of rows. A
-        query without groups is returned unchanged.
+        `contributions` is the most groups in which one user counts, and `per_item` the most that one user adds to a
+        group; None if the dataset has no such bound. A `per_item` above 1 turns a count of users into a count of rows.
+        A query without groups is returned unchanged.
         """
         if self.item is None:
             return self

@@ -50,8 +50,8 @@ def request_text(
 ) -> str:
     """Return the canonical JSON text of a request for `query` on `table` within `budget`, which identifies the request.
 
-    `schema` describes the columns, of which the text states only those that the query reads. `where` is the parsed
-    filter of the query; None if it is to be parsed here.
+    `schema` describes the table's columns; the text states the name and kind of each column that the query reads, and
+    of no other column. `where` is the parsed filter of the query; None if it is to be parsed here.
     Raises: `InvalidParameter` if the request holds text that UTF-8 cannot encode.
     """
     words = _query_words(query)
@@ -101,10 +101,11 @@ def identify_source(source: Source, engine: str = "duckdb", table: str | None = 
 def _query_words(query: Query) -> dict[str, object]:
     """Return `query` as a dictionary for the text of its request, which a ledger stores to recognise a retry.
 
-    Two parameters are written otherwise than in `Query.to_dict`, because ledgers hold texts of earlier versions:
-    - The lower bound of a sum is left out if it is 0, as earlier versions did, so that a retry is still recognised.
+    Ledgers hold texts that earlier versions of the program wrote, so two parameters are not written as in
+    `Query.to_dict`:
+    - The lower bound of a sum is left out if it is 0. Earlier versions did so, and their requests are still recognised.
     - If a private search is to find the limit on a user's rows, `per_user` is "auto". Earlier versions left it out and
-      used a fixed limit, so a request of theirs must not be taken for this one.
+      used a fixed limit; the two texts differ, so that their answers are not replayed for this request.
     """
     words = query.to_dict()
     statistics = words.get("statistics", [])

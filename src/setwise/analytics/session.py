@@ -397,8 +397,8 @@ class Session(Askable):
           else "source").
         - `words` state the budget and `contributions` (the most groups in which one user counts), unless the clause
           ``WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = .., delta = .., max_groups_contributed = ..)`` does.
-        - Bounds that are not given are found with a tenth of epsilon. A delta that is needed and not given is
-          `default_delta`.
+        - Bounds that are not given are found with a tenth of epsilon. A delta that is needed and not given is 1e-6, or
+          less if the account that pays allows only less.
         - `key`: asking again under the same key returns the stored answer at no cost. None makes a new key.
         Raises: `InvalidParameter`, naming everything that is not supported.
         """
@@ -515,7 +515,7 @@ class Session(Askable):
         where: str | None = None,
         null_item: Cell | None = None,
     ) -> None:
-        """Store each user's items in a random order, so that later questions need not choose items of each user again.
+        """Store each user's items in a random order, so that questions with a limit on a user's items read fewer rows.
 
         - `destination` is a directory for files, or a table's name for other engines. `setwise.open` opens it like any
           source, until the original table changes.

@@ -28,8 +28,8 @@ def unit_derivation(user: str, unit: str, schema: Schema) -> Derivation:
     """Return the operations on rows that add a column with the unit of privacy of each row, such as a user's day.
 
     `unit` is the unit of privacy, such as "user,day", `user` is the user column, and `schema` describes the table.
-    Raises: `UnknownColumn` if the table lacks a column; `InvalidParameter` if the kind of the column in `unit` cannot
-    form units.
+    Raises: `UnknownColumn` if the table lacks a column; `InvalidParameter` if `unit` names the user column itself, or
+    something else than a column of text, whole numbers, dates or truth values, or the day, week or month of a time.
     """
     part = check_unit(unit).partition(",")[2].strip()
     schema.column(user)

@@ -143,10 +143,10 @@ _UNIT = LaplaceCounts(scale=Fraction(1))
 
 
 def _shared_noise(guarantee: Guarantee) -> Counts:
-    """Return noise that satisfies `guarantee` for a sensitivity of 1; each statistic multiplies it by its sensitivity.
+    """Return noise that satisfies `guarantee` for a sensitivity of 1; statistics scale it by their own sensitivity.
 
-    A Laplace scale is enlarged by one part in 2^52. Later scale * sensitivity is rounded to a float, which may lower it
-    by one part in 2^53, so without the margin the noise could be too small.
+    A Laplace scale is enlarged by one part in 2^52. Later scale * sensitivity is rounded to a float, which may lower
+    the product by one part in 2^53, so without the margin the noise could be too small.
     Raises: `InvalidParameter` unless the guarantee is pure DP or Gaussian.
     """
     match guarantee:

@@ -71,10 +71,10 @@ class FoundBounds:
 
     - `bounds` has clipping bounds (low, high) for each number of a user that the search was about, such as the user's
       sum of a column (`Search.measures`).
-    - `ranges` has the noisy numbers from which these bounds were chosen.
+    - `ranges` has the noisy numbers from which `bounds` were chosen.
     - `contributions` is the most groups in which one user counts; None if the query states it.
-    - `left_out` is the noisy share of (user, group) pairs that this limit leaves out; None if the query states the
-      limit.
+    - `left_out` is the noisy share of (user, group) pairs that `contributions` leaves out; None if the query states
+      `contributions`.
     - `rows` has, for each kind of rows that the search was about (`Search.row_measures`), the most rows of one user
       that count in a group, and the noisy share of rows that this limit leaves out.
     - `largest_group` is an estimate of the count of the largest group, made from the noisy numbers; None if there is no
@@ -190,7 +190,8 @@ class Search:
           users' groups and rows.
 
         All limits are chosen together, because the noise is proportional to the limit on rows and grows with the limit
-        on groups. `table`, `steps` and `randomness` are those of `release`.
+        on groups. `table` has the exact counts that `aggregation` requests, `steps` is the largest limit on rows that
+        may be chosen, and `randomness` is the source of the noise.
         """
         # All noise is drawn before the first choice, so the intervals of the shares hold for any way of choosing.
         stated = self.query.contributions or len(self.query.domain or (1,))
@@ -235,12 +236,12 @@ class Search:
         )
 
     def _noise_of_row(self, contributions: int) -> float:
-        """Estimate how much noise, in rows, it costs to raise the limit on a user's rows in a group by 1.
+        """Estimate by how many rows the noise of the answer grows if the limit on a user's rows in a group grows by 1.
 
-        The search weighs this noise against the number of rows that the limit leaves out. It knows this number only for
-        one group per user, the one in which the user has the most rows. To compare like with like, the noise of all
-        groups is divided by a guess of the number of groups in which rows of a user are left out. `contributions` is
-        the most groups in which one user counts.
+        The search compares this number with the rows that the limit leaves out, which it knows for one group of each
+        user only: the one in which the user has the most rows. So the noise of all groups is divided by a guess of the
+        number of groups in which rows of a user are left out. `contributions` is the most groups in which one user
+        counts.
         """
         # The rows that a bound leaves out are known in one group only, the one in which a user has the most. In all
         # groups together it leaves out 1 to `contributions` times as many, so the noise is divided by the midpoint.
@@ -253,7 +254,7 @@ class Search:
 
         - For a top k, it is `k`.
         - For public groups, it is the number of these groups.
-        - For private groups, it is `READ_GROUPS`, the number that an analyst is expected to read.
+        - For private groups, it is 20 (`READ_GROUPS`), the number of groups that an analyst is expected to read.
         - For a query without groups, it is 1.
         """
         query = self.query
@@ -365,11 +366,12 @@ def open_bounds(query: Query) -> list[str]:
 
 
 def budgeted_query(query: Query, steps: int) -> Query:
-    """Return `query` with bounds in place of its open bounds, at least as costly as any bounds that a search can find.
+    """Return `query` with open bounds replaced by bounds that cost at least as much as any that a search can find.
 
     If the returned query is within the budget, then so is the query with the bounds that the search finds. With found
-    bounds, a user adds at most `steps` rounding steps to a sum, and at most `steps` rows to a count. The returned query
-    allows `_STEPS_MARGIN` times as many, so that its noise scale is not below that of any later plan.
+    bounds, a user adds at most `steps` rounding steps to a sum, and at most `steps` rows to a count. In the returned
+    query these limits are 16 times `steps` (`_STEPS_MARGIN`), so that its noise scale is at least that of any later
+    plan.
     """
     statistics = tuple(
         # The margin makes this noise scale at least that of any later plan: if it can be sampled, so can the later
@@ -406,7 +408,7 @@ def _with_bounds(query: Query, groups: int, rows: int) -> tuple[Query, str]:
     """Return (`query` with limits in place of its open bounds, a phrase that states these limits).
 
     `groups` is the limit on a user's groups, and `rows` is the limit on a user's rows in a group. Open clipping bounds
-    become 0 and `_EXAMPLE_HIGH`.
+    become 0 and 100 (`_EXAMPLE_HIGH`).
     """
     assumed = []
     statistics = list(query.statistics)
@@ -515,8 +517,9 @@ DrawnValue = TypeVar("DrawnValue")
 class SearchMemory:
     """Remembers values drawn at random for a charge, such as found bounds, until the charge's outcome is stored.
 
-    If a question is retried under one charge, it uses the remembered values instead of drawing again. Otherwise an
-    analyst could learn more than was charged for from how often retries fail. Safe to use from several threads.
+    If a question is retried under one charge, it uses the remembered values instead of drawing again. If it drew again,
+    whether a retry fails could depend on new random values each time, and an analyst could learn from many retries more
+    than was charged for. Safe to use from several threads.
     """
 
     _MOST = 10_000
@@ -554,11 +557,11 @@ class SearchMemory:
 def _with_clip_found(statistic: Statistic, low: Fraction, high: Fraction, schema: Schema, steps: int) -> Statistic:
     """Return `statistic` with the clipping bounds `low` and `high` that a private search found.
 
-    A sum also gets a rounding step:
+    A sum also gets a rounding step, which depends on the larger absolute bound:
 
-    - A sum of integers whose larger absolute bound is at least 1 gets the step 1, or a larger step if the bound would
-      otherwise have more than `steps` steps. `schema` says whether the column holds integers.
-    - The step of any other sum is its larger absolute bound / `COARSE_STEPS`.
+    - If `schema` says that the column holds integers, and this bound is at least 1, the step is 1 or, if that is
+      larger, the bound divided by `steps`.
+    - Otherwise the step is the bound divided by 1,024 (`COARSE_STEPS`).
     """
     assert statistic.column is not None
     widest = max(abs(low), abs(high))
@@ -583,6 +586,6 @@ def _costliest(statistic: Statistic, steps: int) -> Statistic:
 def _with_step(statistic: Statistic, step: Fraction) -> Statistic:
     """Return `statistic` with the rounding step `step` if it is a sum, and unchanged otherwise.
 
-    Other statistics choose their own rounding step (`in_steps`).
+    Other statistics compute their own rounding step, in the method `in_steps`.
     """
     return statistic.with_clip(replace(statistic.clip_bounds, step=step)) if isinstance(statistic, Sum) else statistic

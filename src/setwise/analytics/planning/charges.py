@@ -20,9 +20,10 @@ def promise_within(uses: tuple[Use, ...], total: Total, status: AccountStatus | 
 
     - `uses` are mechanisms, each as a privacy guarantee and a number of runs. Their cost is a certified epsilon at
       `delta`.
-    - `delta` is the delta of the account that pays, or the question's delta if no account pays (`status` is None).
-    - `alone` is the (epsilon, delta) of `uses` at the question's own delta, which the answer shows as its cost; None if
-      no account pays, because the cost is then at the question's own delta already.
+    - `delta` is the delta of the account that pays. If no account pays (`status` is None), it is the question's delta,
+      or 0 if `uses` are within the question's epsilon at delta 0.
+    - `alone` is the (epsilon, delta) of `uses` at the question's own delta, or at 0 as above, which the answer shows as
+      its cost; None if no account pays, because the cost is then at the question's own delta already.
     """
     # A question whose uses satisfy pure DP within its epsilon needs no delta.
     is_pure = certified_price(uses, 0.0, Interaction.SETWISE).upper <= total.epsilon

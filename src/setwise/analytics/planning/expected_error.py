@@ -22,8 +22,9 @@ def releases_of(statistics: Sequence[Statistic]) -> list[StatisticRelease]:
 def statistics_error(choice: StatisticsChoice) -> ErrorEstimate:
     """Return the expected error of the planned mechanism `choice`, computed without reading rows.
 
-    The expected error and the half-width of intervals are stated for the query's first statistic; they are None if they
-    depend on the rows. The fields about finding private groups are None if the groups are public or the query has none.
+    In the result, `expected_error` and `radius` (the half-width of intervals) are about the query's first statistic;
+    they are None if they depend on the rows. `detectable` and `shortfall`, which are about finding private groups, are
+    None if the groups are public or the query has none.
     """
     discovery = choice.mechanism.discovery
     discovery_error = None if discovery is None else discovery.preview()
@@ -68,11 +69,11 @@ def statistics_note(
 ) -> str:
     """Return sentences about what the intervals in an answer to `query` promise, and which statistics have none.
 
-    - `confidence` is the probability with which an interval contains the exact number, and `number` is the phrase for
-      that number.
-    - `in_rounds` is True if separate noisy passes over the table chose the groups. Otherwise, groups may have been
-      chosen because their noisy numbers of users are high. An interval of such a number then contains the exact number
-      with the stated probability only on average over all groups, which the sentences say.
+    - `number` is the phrase for what an interval is about, such as "the exact number", and `confidence` is the
+      probability with which an interval contains this number.
+    - `in_rounds` is True if separate noisy passes over the table chose the groups. If it is False, the groups may have
+      been chosen because their noisy numbers of users are high. An interval of a number of users then contains the
+      exact number with probability `confidence` only on average over all groups, and the sentences say so.
     - `ranks` is a clause about the ranks of quantiles (`ranks_note`).
     """
     sure = f"{float(confidence):.0%}"

@@ -75,9 +75,9 @@ def price(
 ) -> Priced:
     """Return budgets, one for each of the weighted queries, with which all together satisfy (`epsilon`, `delta`)-DP.
 
-    The queries are `questions`. The epsilons of the budgets are in proportion to the weights, and as large as possible.
-    The promise holds for any order of asking, even one that depends on answers. `user` is the user column of all
-    tables, and `schemas` describes the table of each query.
+    The queries are `questions`. The epsilons of the budgets are in proportion to the weights, and nearly as large as
+    the joint cost allows. The promise holds for any order of asking, even one that depends on answers. `user` is the
+    user column of all tables, and `schemas` describes the table of each query.
     Raises: `Unattainable` if no budgets satisfy (epsilon, delta); `InvalidParameter` if a query cannot be planned.
     """
     for candidate in _largest_budgets(questions, user, schemas, epsilon, delta):
@@ -151,8 +151,9 @@ class _BudgetCandidates:
     def at(self, scale: float) -> _BudgetCandidate:
         """Return the candidate in which each query's epsilon is `scale` times its weight, with draft plans.
 
-        An epsilon above `LARGEST_TOTAL`, the most for a single query, is lowered to it. All queries get an equal part
-        of delta.
+        An epsilon above 100 (`LARGEST_TOTAL`), the most for a single query, is lowered to 100. If there are several
+        queries, they share one half of delta equally, because the certified cost of all of them together needs the
+        other half.
         """
         # Composing several queries needs the other half of delta.
         failure = Fraction(self.delta) * (_FAILURES if len(self.questions) > 1 else 1) / len(self.questions)
@@ -232,8 +233,8 @@ class JointPlan:
     - `parts` are the plans of the SELECTs, in order.
     - `plan` is the plan of the whole statement: the mechanism runs of all `parts`, and their certified joint cost.
     - `budgets` has a budget for each SELECT, to be stated in the text that identifies its request. If the statement has
-      an (epsilon, delta), or registered guarantees, every SELECT has the budget of the statement here. If the statement
-      asks for an accuracy, it is the budget with which the SELECT reaches this accuracy.
+      an (epsilon, delta), or registered guarantees, this is the budget of the whole statement for every SELECT. If the
+      statement asks for an accuracy, this is the (epsilon, delta) with which the SELECT reaches the accuracy.
     """
 
     parts: tuple[ExecutablePlan, ...]
@@ -261,8 +262,8 @@ def plan_together(
     """Return the plans of several queries that are charged once, together; no row is read.
 
     - `schemas` describes the table of each query, and `user` is the user column of all tables.
-    - `budget` is for all queries together if it is an (epsilon, delta) or an accuracy (`Within`). If it is `Draws`,
-      each query draws the guarantees in it.
+    - `budget` is for all queries together if it is an (epsilon, delta) or an accuracy (`Within`). If it is `Draws`
+      (guarantees that an account registered in advance), each query is planned with these guarantees.
     - `status` is the status of the account that pays; None if no account pays.
     - `plan(index, budget)` returns the plan of the query with this index.
     Raises: `Unattainable` if no budgets satisfy (epsilon, delta), or if all queries together need a larger epsilon for
@@ -308,8 +309,9 @@ def _plan_each_within(
 ) -> tuple[ExecutablePlan, ...]:
     """Return the plans of `count` queries, each with the least epsilon whose intervals satisfy `accuracy`.
 
-    `plan` takes the index of a query and a budget, and returns its plan. The limit `accuracy.epsilon` is not checked,
-    because it is for all queries together, and the caller checks their joint cost.
+    `plan` takes the index of a query and a budget, and returns its plan. The queries share one half of the delta of
+    `accuracy` equally, because their certified joint cost needs the other half. The limit `accuracy.epsilon` is not
+    checked here: it is for all queries together, and the caller checks their joint cost.
     """
     share = replace(accuracy, delta=accuracy.delta * _FAILURES / count, epsilon=LARGEST_TOTAL)
     plans = []

@@ -36,8 +36,8 @@ share that it leaves out can be told more closely."""
 class LikelyUsers:
     """Estimated numbers of users, from the noisy numbers of a private search.
 
-    `users[i]` users have about `numbers[i]` groups each; or, where a search counts rows, that many rows in the group in
-    which they have the most.
+    If the search is about groups, `users[i]` users have about `numbers[i]` groups each. If it is about rows, `users[i]`
+    users have about `numbers[i]` rows each in the group in which they have the most rows.
     """
 
     numbers: NDArray[np.float64]
@@ -79,8 +79,9 @@ class ExpectedError:
     def of(self, kept: float, total: float, users: float, contributions: int, rows: int) -> float:
         """Return the expected error of the answer, in rows: the rows that it misses, and the noise of all groups.
 
-        - `kept` is the estimated number of rows within the limits, of the `total` rows of all `users` users. The answer
-          misses the other rows, and rows in groups that are hidden because their counts are low.
+        - `total` is the number of rows of all `users` users, and `kept` the estimated number of these rows that are
+          within the limits. The answer misses the rows beyond the limits, and rows in groups that are hidden because
+          their counts are low.
         - `contributions` is the limit on a user's groups, and `rows` the limit on a user's rows in a group.
         """
         noise = self.noise_scale(contributions) * rows
@@ -190,9 +191,10 @@ def _errors_of_rows(
 def rows_of_groups(most: NDArray[np.float64], groups: int) -> NDArray[np.float64]:
     """Return the expected number of rows of each user in each of `groups` groups, as an array of one line per user.
 
-    `most[i]` is the number of rows of user i in the group in which the user has the most. In the j-th group a user is
-    expected to have j^(-3/4) times as many, but at least one. In a table of flights, a limit of 8 rows in a group is so
-    estimated to leave out 18% of the rows by destination (in truth 15%), and 5% by month (in truth 7%).
+    `most[i]` is the number of rows of user i in the group in which the user has the most rows. In the j-th group, the
+    user is expected to have most[i] * j^(-3/4) rows, but at least one. For a table of flights and a limit of 8 rows in
+    a group, this estimates that the limit leaves out 18% of the rows by destination (in truth 15%), and 5% by month (in
+    truth 7%).
 
     >>> rows_of_groups(np.array([16.0, 2.0]), 3).round(1).tolist()
     [[16.0, 9.5, 7.0], [2.0, 1.2, 1.0]]

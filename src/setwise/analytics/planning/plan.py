@@ -65,7 +65,7 @@ class Plan:
     """How a question would be answered: its mechanism, cost and expected error. `preview` returns a plan at no cost.
 
     - `mechanism` is the name of the mechanism, and `why` a sentence that compares it with other mechanisms.
-    - `uses` are the mechanisms that are charged at most, each as a privacy guarantee and a number of runs.
+    - `uses` are the mechanisms that are charged, each as a privacy guarantee and a number of runs; some may not run.
     - `epsilon` is the certified cost of `uses` at `delta`, as a lower and an upper end. The upper end is the promise.
     - `interaction` says what an analyst may choose after seeing answers without breaking the promise.
     - `method` names the computation of `epsilon`, and `statement` the theorem behind it.
@@ -93,8 +93,8 @@ class Plan:
     def with_count_error(self, counted: ErrorEstimate) -> "Plan":
         """Return this plan with `counted`, the expected error of its counts, in place of the error that was planned.
 
-        Once the groups are found, the limit on a user's groups may be lowered, so that less noise is needed and the
-        error is smaller. It is stated in the field `error`, and in words in `why`.
+        Once the groups are found, the limit on a user's groups may be lowered, so that less noise is needed. The new,
+        smaller error is stated in the field `error`, and in words in `why`.
         """
         error = replace(self.error, expected_error=counted.expected_error, radius=counted.radius)
         why = self.why.replace(count_error_in_words(self.error), count_error_in_words(error))
@@ -279,8 +279,9 @@ class BoundsSearch:
     def plan_bounded(self, found_bounds: FoundBounds) -> ExecutablePlan:
         """Return the plan of the query with `found_bounds`, within the budget that remains after the search.
 
-        Ensures: does not raise for any bounds that the search can find, because a query that costs at least as much was
-        planned before the charge. A test plans every pair of bounds for every statistic and kind of column.
+        Ensures: does not raise for any bounds that the search can find, because the query was planned before the charge
+        with bounds that cost at least as much as any found bounds (see `budgeted_query`). A test plans every pair of
+        bounds for every statistic and kind of column.
         """
         query = self.search.bounded_query(found_bounds, self.schema, self.steps)
         planned = plan_query(query, self.search.remaining, self.user, self.schema, None, self.aggregation.where)
@@ -383,8 +384,8 @@ def draft_plan(query: Query, total: Total, user: str, schema: Schema) -> Plan:
 def _check_encodable(query: Query) -> None:
     """Raise `InvalidParameter` if a column name or the filter of `query` contains text that UTF-8 cannot encode.
 
-    An unpaired surrogate is such text, which engines and ledgers cannot store. The labels of the query need no check
-    here, because `distinct_labels` has checked them.
+    An example is an unpaired surrogate; engines and ledgers cannot store text with one. The labels of the query need no
+    check here, because `distinct_labels` has checked them.
     """
     check_text(canonical(replace(query, domain=None, k=None).to_dict()), "a question")
 
@@ -434,10 +435,10 @@ def _plan_costliest(
 ) -> tuple[ExecutablePlan, int]:
     """Return (plan, steps): a plan of the query with the costliest bounds that `search` can find.
 
-    It is made before the charge, to show that the query can be planned with any bounds. It is not run, so that its
-    noise is only estimated.
-    - `steps` is the most rounding steps that the larger bound of a sum may have: `FINE_STEPS` if the budget allows that
-      many, else `COARSE_STEPS`.
+    It is made before the charge, to show that the query can be planned with any bounds that the search finds. It is
+    never run, so its noise scale is only an estimate.
+    - `steps` is the most rounding steps that the larger absolute bound of a sum may have: 65,536 (`FINE_STEPS`) if the
+      budget allows a sum with so many steps, else 1,024 (`COARSE_STEPS`).
     - `user` is the user column, and `schema` has the table's columns.
     - `where` is the parsed filter, or None.
     - `charge` is the cost of the search and the answer together.

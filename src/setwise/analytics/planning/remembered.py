@@ -22,8 +22,9 @@ _MOST_PLANS = 512
 def plan(bounds: Bounds, total: Total) -> Choice:
     """Return the mechanism that the planner chooses for one count or sum of each group; the result is cached.
 
-    `bounds` are the query's contribution bounds and public groups, and `total` is its (epsilon, delta). A query with
-    more than `_MOST_LABELS` public groups is planned anew each time, so that the cache stays small.
+    `bounds` are the query's contribution bounds (to how many groups one user adds, and how much) and its public groups,
+    and `total` is its (epsilon, delta). A query with more than 50 public groups (`_MOST_LABELS`) is planned anew each
+    time, so that the cache stays small.
     """
     if len(bounds.domain or ()) > _MOST_LABELS:
         return planner.plan(bounds, total)
@@ -35,9 +36,10 @@ def plan_statistics(
 ) -> StatisticsChoice:
     """Return the mechanism that the planner chooses for the statistics `wanted` of each group; the result is cached.
 
-    `bounds` are the query's contribution bounds and public groups, and `total` is its (epsilon, delta). If `certified`
-    is False, the noise scale is only an estimate, and the mechanism must not be run. A query with more than
-    `_MOST_LABELS` public groups is planned anew each time, so that the cache stays small.
+    `bounds` are the query's contribution bounds (to how many groups one user adds, and how much) and its public groups,
+    and `total` is its (epsilon, delta). If `certified` is False, the noise scale is only an estimate, and the mechanism
+    must not be run. A query with more than 50 public groups (`_MOST_LABELS`) is planned anew each time, so that the
+    cache stays small.
     """
     if len(bounds.domain or ()) > _MOST_LABELS:
         return statistics.plan_statistics(bounds, total, wanted, certified=certified)

@@ -22,8 +22,8 @@ def suggest_parameters(query: Query, total: Total, *, weighable: bool = False, l
     - `total` is the budget of the `query`.
     - `weighable` is True if groups can be found in rounds (several noisy passes over the table).
     - `largest` is an estimate, from released numbers, of the largest count of an item that is not shown; None if there
-      is no estimate. Parameters that would show only items with larger counts are not suggested, because they would
-      show nothing new.
+      is no estimate. Parameters that would show only items with counts above `largest` are not suggested, because they
+      would show nothing new.
 
     Returns "" if the items are public, if the answer has no detection threshold, or if planning fails.
     """
@@ -59,10 +59,12 @@ def _by_epsilon(query: Query, total: Total, most: float, weighable: bool) -> lis
 
 
 def _lead(query: Query, total: Total, weighable: bool) -> int | None:
-    """Return by how much an item's count must exceed the counts of items that are not shown, for the item to be shown.
+    """Return the count that an item must have to be shown, or by how much it must exceed the highest count not shown.
 
-    `total` is the budget of the `query`. `weighable` is True if groups can be found in rounds (several noisy passes
-    over the table). None if the answer has no detection threshold, or if planning fails.
+    It is the count itself if the mechanism shows items above a fixed threshold. Other mechanisms compare an item's
+    count with the highest count of an item that is not shown. `total` is the budget of the `query`. `weighable` is True
+    if groups can be found in rounds (several noisy passes over the table). None if the answer has no detection
+    threshold, or if planning fails.
     """
     bounds = replace(query.bounds, weighable=weighable)
     try:

@@ -29,10 +29,10 @@ too narrow by mistake does not spend the budget of a year."""
 
 
 def plan_within(accuracy: Within, plan: Callable[[Total], ExecutablePlan]) -> ExecutablePlan:
-    """Return the plan with the least epsilon (up to 2%) whose intervals have a half-width of at most `accuracy.within`.
+    """Return the plan with nearly the least epsilon whose intervals have a half-width of at most `accuracy.within`.
 
-    `plan` plans the query for one budget. `accuracy.epsilon` is the largest epsilon that may be spent; None means 1
-    (`DEFAULT_CEILING`).
+    Its epsilon is at most 2% above the least possible one. `plan` plans the query for one budget. `accuracy.epsilon` is
+    the largest epsilon that may be spent; None means 1 (`DEFAULT_CEILING`).
     Raises: `Unattainable` if the accuracy needs a larger epsilon; the message names the epsilon that it needs.
     """
     cheapest = _least(accuracy, plan)
@@ -115,7 +115,7 @@ def _least(accuracy: Within, plan: Callable[[Total], ExecutablePlan]) -> Executa
     """Return the plan with the least epsilon, on a geometric grid of epsilons, whose intervals are narrow enough.
 
     `accuracy.within` is the largest allowed half-width, and `plan` plans the query for one budget.
-    Raises: `Unattainable` if even the epsilon `LARGEST_TOTAL` is not large enough.
+    Raises: `Unattainable` if even an epsilon of 100 (`LARGEST_TOTAL`) is not large enough.
     """
 
     def plan_at(step: int) -> ExecutablePlan | None:
@@ -161,13 +161,16 @@ def _least(accuracy: Within, plan: Callable[[Total], ExecutablePlan]) -> Executa
 def _epsilon(step: int) -> Fraction:
     """Return the epsilon with the index `step` on a geometric grid of epsilons, rounded to three significant digits.
 
-    Neighbours on the grid have the ratio `_RATIO`, and the epsilon with the index 0 is 1.
+    Each epsilon on the grid is 1.02 times (`_RATIO`) the one before it, and the epsilon with the index 0 is 1.
     """
     return Fraction(f"{_RATIO**step:.2e}")
 
 
 def _step_below(epsilon: Fraction) -> int:
-    """Return the index on the geometric grid (the exponent of `_RATIO`) of the largest epsilon up to `epsilon`."""
+    """Return the index, on the geometric grid of epsilons, of the largest epsilon that is at most `epsilon`.
+
+    The epsilon with the index i is 1.02^i (see `_epsilon`).
+    """
     step = 0
     while _epsilon(step) > epsilon:
         step -= 1

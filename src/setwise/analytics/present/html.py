@@ -64,7 +64,7 @@ def columns_html(
     - `keys` names the columns of group keys, whose numbers (years, identifiers) get no separators.
     - `notes` are further sentences below the table.
 
-    Only the first `MOST_ROWS` rows are shown.
+    Only the first 100 rows (`MOST_ROWS`) are shown.
     """
     headings = "".join(f"<th style='{_CELL}text-align:left'>{escape(name)}</th>" for name in columns)
     words = " ".join((f"{answer.measure}.", answer.left_out, answer.interval_note, *notes))
@@ -167,7 +167,7 @@ def numbers_html(
     - `confidence` is the confidence of the intervals, stated in their heading.
     - `unreliable` has for each row the names of the columns whose number may be mostly noise; these cells are marked.
 
-    Only the first `MOST_ROWS` rows are shown.
+    Only the first 100 rows (`MOST_ROWS`) are shown.
     """
     columns_shown = table_columns(
         {name: cells[:MOST_ROWS] for name, cells in columns.items()}, statistics, unreliable[:MOST_ROWS]

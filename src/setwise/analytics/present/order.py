@@ -27,8 +27,8 @@ _NUMBERS = (Kind.INTEGER, Kind.FLOAT, Kind.DECIMAL)
 def axis_of(group: Group, schema: Schema, *, public: bool) -> Axis:
     """Return whether the group keys in the group column `group` are names, numbers or points in time.
 
-    `schema` has the kind of the column. `public` says that the query lists the group keys. Numbers that it does not
-    list are often identifiers, and are treated as names.
+    `schema` has the kind of the column. `public` is True if the query lists the group keys. If it is False, numbers are
+    treated as names, because they are often identifiers.
     """
     match group.bin:
         case ConsecutiveTime():
@@ -99,9 +99,9 @@ def month_numbers(name: str, cells: Sequence[Cell]) -> dict[Cell, float]:
     """Return for each of `cells` a number by which months are sorted in order of time; {} if the cells are not months.
 
     `cells` are the group keys of the text column `name`. They are months if each is a year and month such as 2026-1, an
-    English name, or a number from 1 to 12. If there are numbers, the column's name must also say month, or all twelve
-    must occur. A year and month becomes 12 * year + month, and any other month its number in the year. The result is {}
-    also for fewer than two different keys, which need no order.
+    English name (or its first three letters), or a number from 1 to 12. If there are fewer than twelve such numbers,
+    the column's name must also have a word for month. A year and month becomes 12 * year + month, and any other month
+    its number in the year. The result is {} also for fewer than two different keys, which need no order.
 
     >>> month_numbers("at", ["2026-10", "2026-9"])
     {'2026-10': 24322.0, '2026-9': 24321.0}

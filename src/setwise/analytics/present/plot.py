@@ -236,7 +236,7 @@ def _lines(chart: Chart, answer: "PrivateAnswer", notes: Sequence[str], caption:
 
 
 def _bars(chart: Chart, answer: "PrivateAnswer", notes: Sequence[str], caption: Caption) -> Picture:
-    """Return a picture of the first `MOST_BARS` values of `chart` as bars with error bars for their intervals.
+    """Return a picture of the first 60 values of `chart` (`MOST_BARS`) as bars with error bars for their intervals.
 
     Below the picture stand the answer's notes, then `notes`.
     """

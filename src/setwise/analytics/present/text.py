@@ -29,8 +29,9 @@ _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u
 def visible_text(text: str) -> str:
     """Return `text` with each control character replaced by the replacement character U+FFFD.
 
-    Blanks, line ends and tabs stay. Labels come from the data: a label with a control character could change a
-    terminal's title or colours, write over other lines, or make an SVG file unreadable.
+    Blanks, line feeds and tabs stay; characters that change the direction of writing are replaced, too. Labels come
+    from the data: a label with a control character could change a terminal's title or colours, write over other lines,
+    or make an SVG file unreadable.
 
     >>> len(visible_text(chr(27) + "[31m")), visible_text("green tea")
     (5, 'green tea')
@@ -83,8 +84,9 @@ def brief_bounds_note(
 ) -> str:
     """Return sentences about the bounds of `query`, and about how much they leave out; "" if nothing is bounded.
 
-    They are the short form of `left_out_note` and `found_shares_notes`. `user` is the name of the user column. The
-    other arguments are noisy shares, which are known only for bounds that a private search found:
+    They say in fewer words what `left_out_note` says about the bounds, and `found_shares_notes` about how much bounds
+    that a private search found leave out. `user` is the name of the user column. The other arguments are noisy shares,
+    which are known only for bounds that a private search found:
     - `left_out` is the share of (user, group) pairs that the limit on groups per user leaves out; None if the limit was
       stated.
     - `rows` has the share of rows that each found limit on a user's rows leaves out, by the index of the statistic;
@@ -153,7 +155,7 @@ def _clipped_in_brief(clipped: ClippedShare | None) -> str:
 def _left_out_interval(left_out: LeftOutShare) -> str:
     """Return the noisy share that a bound leaves out as text: "about 7% [5%, 9%]", "4% to 14%" or "at most 14%".
 
-    The text is "at most 14%" if the lower end of the interval is 0, because readers can then only act on the upper end.
+    The text is "at most 14%" if the lower end of the interval is 0%, because this end then tells readers nothing.
     """
     text = _share_interval(left_out)
     if not noise_may_dominate(left_out.share, (left_out.lower, left_out.upper)):
@@ -205,7 +207,7 @@ def _difference(statistics: Sequence[Statistic]) -> str:
 def hidden_groups_note(query: Query, detectable: int | None, complete: bool, *, by_users: bool = False) -> str:
     """Return a sentence that says which private groups an answer to `query` may hide; "" if it hides no group.
 
-    - `detectable` is the exact count from which a group is likely to be found; None if that is not known.
+    - `detectable` is the least exact count with which a group is likely to be found; None if that is not known.
     - `complete` is True if the answer has all groups that were asked for.
     - `by_users` is True if groups were found by their numbers of users, so that `detectable` is a number of users even
       where rows are counted or a column is added up.
@@ -295,9 +297,9 @@ def found_shares_notes(
 def _share_note(counted: str, left_out: LeftOutShare) -> str:
     """Return a sentence on the share of `counted`, such as "rows of each user", that a privately found bound drops.
 
-    `left_out` has the noisy share, which is right only if no user has more than `left_out.of_first` groups or rows:
-    further ones are left out, too, but are not part of the share. The sentence states this condition. If the interval
-    of the share is too wide to be useful, the sentence says that the share is not known.
+    `left_out` has the noisy share. In it, a user with more than `left_out.of_first` groups or rows counts like a user
+    with just so many, so it is right only if no user has more. The sentence states this condition. If the interval of
+    the share is too wide to be useful, the sentence says that the share is not known.
     """
     if left_out.upper - left_out.lower > _UNKNOWN_SHARE:
         return f"Which share of the {counted} is left out cannot be told within this epsilon."
@@ -328,7 +330,8 @@ def interval_note(
 
     - `number` is the phrase for the exact number that an interval contains with probability `confidence`.
     - `intervals` are the intervals, one for each item; None if they are to be computed here.
-    - `detectable` is the exact count from which an item is listed with probability `confidence`; None if not known.
+    - `detectable` is the least exact count with which an item is listed with probability `confidence`; None if not
+      known.
 
     Returns "" if the release has no counts.
     """

@@ -31,7 +31,7 @@ def scale_estimate(estimate: "Estimate", origin: Fraction, step: Fraction, round
 def covers_half(estimate: "Estimate", low: Fraction, high: Fraction) -> bool:
     """Return whether the interval of `estimate` is at least half as wide as the range of possible values.
 
-    The range is `low` .. `high`. An estimate with such a wide interval says little. False for an estimate without an
-    interval.
+    The possible values are `low` .. `high`. The answer marks an estimate with so wide an interval as unreliable. False
+    for an estimate without an interval.
     """
     return estimate.interval is not None and 2 * (estimate.interval[1] - estimate.interval[0]) >= high - low

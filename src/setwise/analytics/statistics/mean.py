@@ -70,10 +70,10 @@ class Mean(BoundedStatistic):
     def _reach(self) -> int:
         """Half the distance between the clipping bounds, in rounding steps (at least 1).
 
-        This is the largest number of steps by which a user's own mean, measured from the middle between the bounds,
-        changes the sum. The sensitivity of the sum is this number times `per_user`, the most rows of a user that count,
-        if it is given.
-        Raises: `InvalidParameter` if this sensitivity is too large to sample noise for.
+        A user's own mean is measured from the middle between the bounds, so this is the most that one user adds to the
+        sum of means. In a mean over rows, a user adds up to `per_user` (the most rows of a user that count) times this
+        number, which then is the sensitivity of the sum.
+        Raises: `InvalidParameter` if the sensitivity is too large to sample noise for.
         """
         reach = math.ceil(self.clip_bounds.width / 2 / self.clip_bounds.known_step)
         bounded_reach(reach * (self.per_user or 1))

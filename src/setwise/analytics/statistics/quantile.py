@@ -122,7 +122,7 @@ class Quantile(BoundedStatistic):
     def _cells(self) -> int:
         """The number of values on the grid from the lower to the upper bound, which are the possible results.
 
-        Raises: `InvalidParameter` if it is above `LARGEST_GRID`.
+        Raises: `InvalidParameter` if it is above 100,000 (`LARGEST_GRID`).
         """
         from setwise.mechanisms.quantile import LARGEST_GRID
 
@@ -136,9 +136,9 @@ class Quantile(BoundedStatistic):
     def measures(self) -> tuple[Measure, ...]:
         """Return a tuple with what each user adds to a group: weight on the grid of possible results.
 
-        Each user has the same number of units of weight (`WEIGHT`), divided evenly among the user's rows in the group.
-        The units of a row count at the grid point nearest to its value. The engine adds up all users' units at
-        each grid point.
+        Each user has a weight of 1,000 (`WEIGHT`), divided evenly among the user's rows in the group. The weight of a
+        row is put on the grid point nearest to its value. The engine adds up the weights of all users at each grid
+        point.
         """
         from setwise.mechanisms.quantile import WEIGHT
 
@@ -205,7 +205,8 @@ class Quantile(BoundedStatistic):
     def planned_words(self, radii: Sequence[Fraction]) -> str:
         """Return a phrase that says by how many users the ranks of the released quantiles of one column may be off.
 
-        `radii` has this number of users for each quantile of the column that the query asks for.
+        `radii` has, for each quantile of the column that the query asks for, the number of users by which its rank may
+        be off.
         """
         *first, last = (f"{int(radius):,}" for radius in radii)
         name = "quantiles" if first else "a quantile"
@@ -244,7 +245,10 @@ class Quantile(BoundedStatistic):
 
     @property
     def user_weight_note(self) -> str:
-        """A sentence, without its full stop: rows of a user share one vote in quantiles; how to count rows equally."""
+        """A sentence, without its full stop, which says that the rows of a user share one vote in a quantile.
+
+        It also names a SQL query that counts all rows alike.
+        """
         return (
             f"In quantiles of {self.column} all rows of a user together have one vote; to count rows alike, ask "
             f"COUNT(*) by bins, GROUP BY FLOOR({self.column} / 10)"
@@ -275,8 +279,8 @@ def _holds_integers(column: Column) -> bool:
 def _integer_grid(clip: ClipBounds) -> ClipBounds:
     """Return `clip` with an integer step, and with its bounds rounded outwards to integers.
 
-    Without the rounding, bounds such as 0.5 and 16 would put the grid on halves, and every quantile of a column of
-    integers would be half a unit off. The step is 1 if the bounds are at most 10,000 apart, and otherwise about a
+    Without the rounding, bounds such as 0.5 and 16 would give the grid 0.5, 1.5, 2.5, .., and every quantile of a
+    column of integers would be off by 0.5. The step is 1 if the bounds are at most 10,000 apart, and otherwise about a
     thousandth of their distance. Bounds that a private search found become multiples of the step.
     """
     low, high = Fraction(math.floor(clip.low)), Fraction(math.ceil(clip.high))

@@ -63,7 +63,7 @@ class SqlFunction:
     - `bounds` is the name of the function's argument for the clipping bounds.
     - `missing` is the text of the error if a statement leaves this argument out.
     - `takes_share` is True for functions with a quantile level, such as PERCENTILE_CONT(column, level).
-    - `takes_rows` is True if the function accepts the named argument `ROWS`, the most rows of a user that count.
+    - `takes_rows` is True if the function has the argument "max_rows_contributed", the most rows of a user that count.
     - `share` is the fixed quantile level of a function such as PRIVATE_MAX (0.99); otherwise None.
     """
 
@@ -380,8 +380,8 @@ class Statistic(ABC):
     def search_measures(self) -> tuple[Measure, ...]:
         """Return the measures (numbers of each user, such as their mean) from which a search finds the clipping bounds.
 
-        For each of these numbers, the engine counts the users in bins whose ends are powers of two, and the search
-        finds a lower and an upper bound. Of several numbers, the lowest lower and highest upper bound are taken.
+        For each measure, the engine counts the users in bins whose ends are powers of two, and the search finds a lower
+        and an upper bound. The lowest lower and the highest upper bound of all measures are taken.
         Raises: `InvalidParameter` if the statistic has no bounds.
         """
         raise InvalidParameter(f"a {self.kind} has no bounds to be found")
