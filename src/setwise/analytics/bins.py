@@ -32,10 +32,10 @@ FINEST_WIDTH = 9
 
 
 class TimeUnit(StrEnum):
-    """The units of time by which a column of times, here called `at`, can be grouped.
+    """The units of time by which a query can group a column of times, in two ways.
 
-    They are used in two ways. ``at by month`` makes one group for each month of each year, and ``month of at`` makes
-    one group for each of the 12 months, January of all years being one group.
+    For a column `at`, ``at by month`` makes one group for each month of each year, and ``month of at`` makes one group
+    for each of the 12 months, where January of all years is one group.
     """
 
     YEAR = "year"
@@ -163,8 +163,8 @@ def parse_group(text: str) -> Group:
 def group_of(text: str, schema: Schema) -> Group:
     """Return the group that `text`, such as "age" or "age by 10", names in a table with the columns of `schema`.
 
-    If the table has a column of exactly that name, it is this column. So a column "age by 10" is not taken for bins of
-    a column "age".
+    If the table has a column whose whole name is `text`, the group is this column. So a column that is called "age by
+    10" is not taken for bins of a column "age".
     """
     return Group(text) if text in schema.names else parse_group(text)
 

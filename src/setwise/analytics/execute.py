@@ -239,7 +239,8 @@ def _charge_and_settle(
     - The result is (text of the stored answer, whether it was stored before).
     - `uses` are the mechanisms to be run, each as a privacy guarantee and a number of runs.
     - `request` is the text that identifies the request.
-    - `compute` takes the receipt of the charge, reads rows, and returns the answer and the refund.
+    - `compute` takes the receipt of the charge, and an object that records errors of engines. It reads rows, and
+      returns the answer and the mechanisms to be refunded.
     - `searches` keeps noisy results that were drawn for this charge. They are dropped once the outcome is stored,
       because a retry then returns the stored outcome.
     Raises: `AnswerWithheld` if the stored outcome is a refusal; the other errors of `execute`.

@@ -269,7 +269,7 @@ def payable_plan(
 
     - `plan` plans the question within a budget, and `can_pay` says whether the account can pay for a plan.
     - `status` returns the status of the account, and `uses_of` the mechanisms of a plan (privacy guarantees and numbers
-      of runs); from both follows which noise is tried first.
+      of runs). `sparing_budget` chooses from both which noise is tried first.
     """
 
     def attempt(tried: AskedBudget) -> P:
@@ -341,10 +341,9 @@ def _leaves_noise_open(budget: AskedBudget) -> bool:
 
 
 def _with_other_noise(budget: AskedBudget, delta: Fraction | None) -> Iterator[Total]:
-    """Yield `budget` with Laplace noise and with Gaussian noise, if it leaves the choice of noise to the planner.
+    """Yield `budget` with Laplace noise and with Gaussian noise, if `budget` leaves the choice of noise to the planner.
 
-    Gaussian noise needs a delta. If `budget` has none, it gets `delta`; if that is None too, no Gaussian noise is
-    tried.
+    Gaussian noise needs a delta. A `budget` without a delta gets `delta`; if that is None, Gaussian noise is left out.
     """
     if isinstance(budget, Total) and _leaves_noise_open(budget):
         yield replace(budget, counts=CountNoise.LAPLACE)
@@ -391,10 +390,11 @@ def suggest_budget(
 
 
 def gaussian_alternative(total: Total, terms: Terms) -> Total | None:
-    """Return the budget `total`, changed to ask for Gaussian noise; None if it asks for other noise or a mechanism.
+    """Return the budget `total`, changed to ask for Gaussian noise; None if `total` already names another mechanism.
 
-    Gaussian noise needs a delta: if `total` has the delta 0, it gets the default delta of the account that pays, whose
-    budget and limits are in `terms`.
+    The result is None also if `total` asks for any other noise than Laplace noise or the planner's choice. Gaussian
+    noise needs a delta: if `total` has the delta 0, it gets the default delta of the account that pays, whose budget
+    and limits are in `terms`.
     """
     if total.counts not in (CountNoise.BEST, CountNoise.LAPLACE) or total.mechanism is not None:
         return None

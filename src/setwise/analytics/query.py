@@ -61,8 +61,8 @@ class Grouping(Reach, total=False):
     - `domain` lists the items if they are public.
     - `where` is a condition on the rows to be read, as in ``country = 'NO' AND age >= 18``.
     - `null_item` is the label of rows without an item; without it, such rows are dropped.
-    - `limit` is the most items that can be in the answer if the items are not public: those with the highest exact
-      counts.
+    - `limit`: if the items are not public, only the `limit` items with the highest exact counts over all users can be
+      in the answer, so that fewer items are read.
     """
 
     where: str | None
@@ -78,7 +78,8 @@ class Query:
     - `k` asks for the k highest groups; None asks for all groups.
     - `contributions` is the most groups that a user counts towards; None sets no bound.
     - `domain` has the group keys if they are public; None if they are private.
-    - `limit` is the most private groups that can be in the answer: those with the highest exact counts.
+    - `limit`: if the groups are private, only the `limit` groups with the highest exact counts over all users can be in
+      the answer; None leaves this number to the planner.
     - `where` is a condition on the rows to be read, or None.
     - `null_item` is the label of rows whose item is null; None drops these rows.
     - `auto_contributions` is True if a private search finds the bound; `contributions` is then an upper limit for it.

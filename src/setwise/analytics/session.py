@@ -573,8 +573,8 @@ class Session(Askable):
     def spent(self) -> tuple[Use, ...]:
         """The mechanisms that all questions so far were charged for, as privacy guarantees and numbers of runs.
 
-        If an account pays, this is what the account has spent in its budget period, also by other sessions. If the
-        account has a budget, the mechanisms themselves are not listed: one or two guarantees bound what they reveal.
+        If an account pays, these are all charges to the account in its budget period, also by other sessions. An
+        account with a budget sums up the mechanisms in one or two guarantees that bound what they reveal together.
         """
         if self._account is not None:
             return self._account.status().spent

@@ -244,8 +244,9 @@ def _count_noise(guarantee: Guarantee, per_item: int) -> tuple[Counts, AccountNa
 def _threshold(draws: Draws, status: AccountStatus) -> Fraction:
     """Return the delta of the threshold that hides groups with few users.
 
-    It is `draws.threshold_delta`. If that is None, it is the DELTA of the only guarantee approx:0,DELTA (a guarantee
-    that reveals nothing except with probability DELTA) that the account with this `status` registered.
+    It is `draws.threshold_delta`, if that is given. Otherwise the account with this `status` must have registered
+    exactly one guarantee approx:0,DELTA, which reveals nothing except with probability DELTA, and the result is this
+    DELTA.
     Raises: `InvalidParameter` if no delta is given and the account registered no such guarantee, or several.
     """
     if draws.threshold_delta is not None:
@@ -286,8 +287,8 @@ def check_planned(uses: tuple[Use, ...], status: AccountStatus) -> None:
 def check_registered(uses: tuple[Use, ...], status: AccountStatus) -> None:
     """Raise unless the account with this `status` registered each guarantee in `uses` at least as often as it is used.
 
-    `uses` are the mechanisms of a question, each as a privacy guarantee and a number of runs. A guarantee that was not
-    registered passes if the account has a budget, from which it can be paid.
+    `uses` are the mechanisms of a question, each as a privacy guarantee and a number of runs. If the account also has a
+    budget, the budget can pay for guarantees that were not registered, so these raise no error.
     Raises: `InvalidParameter` if a guarantee was not registered; `BudgetExhausted` if it was registered too few times.
     """
     # Checked before the joint cost is computed: this is fast for registered guarantees, but may be slow for others.

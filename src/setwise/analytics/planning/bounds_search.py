@@ -437,9 +437,9 @@ def bounds_in_answer(query: Query, stated_query: Query, found_bounds: FoundBound
     - The name of a count of rows or of distinct values: [0, most rows or values of a user in a group].
     - "rows of", and the name of a variance: [0, most rows of a user in a group].
     - "contributions": the most groups in which one user counts.
-    - "left_out": the share of (user, group) pairs that this limit leaves out.
-    - "left_out_rows": by statistic, the share of rows that its limit on rows leaves out.
-    - "clipped_users": by statistic, the share of users whose values are clipped.
+    - "left_out": the share of (user, group) pairs that the limit "contributions" leaves out.
+    - "left_out_rows": by the name of a statistic, the share of rows that the found limit on a user's rows leaves out.
+    - "clipped_users": by the name of a statistic, the share of users whose values are clipped.
     """
     record: dict[str, object] = {}
     if stated_query.auto_contributions:

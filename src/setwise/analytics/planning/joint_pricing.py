@@ -95,10 +95,11 @@ def _largest_budgets(
 ) -> "Iterator[_BudgetCandidate]":
     """Yield at most two candidates for the budgets of `questions`, each with a draft plan of every query.
 
-    The epsilons of a candidate are in proportion to the queries' weights, and about the largest for which the queries
-    together cost at most `epsilon` at `delta`. In one candidate, counts have the noise that is best for each query by
-    itself; in the other, Gaussian noise, which may be better for all together. The candidate with the smaller estimated
-    error comes first. `schemas` has the columns of the table of each query, and `user` is the user column.
+    The epsilons of a candidate are in proportion to the queries' weights. They are about the largest for which the
+    joint cost of the queries is at most `epsilon` at `delta`. In one candidate, each query's counts have the noise that
+    is best for this query alone. In the other, all counts have Gaussian noise, which may cost less for all queries
+    together. The candidate with the smaller estimated error comes first. `schemas` has the columns of the table of each
+    query, and `user` is the user column.
 
     Raises: `InvalidParameter` or `Unattainable` if neither kind of noise gives a draft plan.
     """

@@ -137,11 +137,11 @@ def choose_limits(
     """Return the limits on a user's groups, and on a user's rows in a group, with the smallest expected error.
 
     - `expected` computes the expected error of an answer for given limits.
-    - `contributions` are the limits on groups to choose from, ascending. `groups` says how many users have how many
-      groups.
+    - `contributions` are the limits on groups to choose from, ascending. `groups` estimates how many users have how
+      many groups.
     - `row_limits` are the limits on rows to choose from.
-    - `rows` has one entry for each count of rows in the query: how many users have how many rows in the group in which
-      they have the most. If `rows` is empty, every user counts once in a group.
+    - `rows` has one entry for each count of rows in the query, an estimate of how many rows users have in their largest
+      group (the group in which a user has the most rows). If `rows` is empty, every user counts once in a group.
 
     Of limits on groups with nearly the same error, the smallest is chosen.
     """
@@ -165,11 +165,11 @@ def choose_limits(
 def _errors_of_rows(
     expected: ExpectedError, contributions: int, groups: LikelyUsers, row_limits: Sequence[int], rows: LikelyUsers
 ) -> list[tuple[float, int, float]]:
-    """Return, for each of `row_limits`, (expected error of a count of rows, this limit, largest group's count).
+    """Return for each limit in `row_limits`: (expected error of a count of rows, the limit, largest group's count).
 
     - `expected` computes the expected error of an answer for given limits.
-    - `contributions` is the limit on a user's groups, and `groups` says how many users have how many groups.
-    - `rows` says how many users have how many rows in the group in which they have the most.
+    - `contributions` is the limit on a user's groups, and `groups` estimates how many users have how many groups.
+    - `rows` estimates how many rows users have in their largest group (the group in which a user has the most rows).
 
     Errors and counts are in rows.
     """

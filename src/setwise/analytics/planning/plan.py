@@ -294,8 +294,8 @@ class BoundsSearch:
 def groups_read(mechanism: Mechanism) -> int | None:
     """Return how many groups a mechanism reads from the engine (the highest by exact counts or sums); None for all.
 
-    A mechanism that considers only a limited number of the largest groups reads one group more, because its threshold
-    depends on the count of the next group.
+    A mechanism that considers only a limited number of the largest groups reads one group more than this number,
+    because its threshold depends on the count of the next group.
     """
     match mechanism:
         case UnknownGumbel(limit=limit) | TwoPhaseTopK(discovery=UnknownGumbel(limit=limit)):

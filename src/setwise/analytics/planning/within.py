@@ -59,7 +59,8 @@ def plan_within(accuracy: Within, plan: Callable[[Total], ExecutablePlan]) -> Ex
 def widest_radius(executable: ExecutablePlan) -> Fraction:
     """Return the half-width of the widest 95% interval that the plan `executable` promises; no row is read.
 
-    - It is in units of the statistic. For a mean it is the half-width in a group of 1,000 users (`SOME_USERS`).
+    - It is in the unit of the statistic: users or rows for counts, the column's unit for sums and means. For a mean it
+      is the half-width in a group of 1,000 users (`SOME_USERS`).
     - For a quantile it is the number of users by which its rank may be off.
     Raises: `InvalidParameter` if the plan searches for bounds first, or if it releases labels without numbers.
     """

@@ -271,8 +271,8 @@ def found_shares_notes(
     - `user` is the name of the user column.
     - `left_out` is the noisy share of (user, group) pairs that the found limit on groups per user leaves out; None if
       the limit was stated.
-    - `rows` has, by the index of each statistic whose limit on a user's rows was found, the limit and the noisy share
-      that it leaves out in the group in which a user has the most rows.
+    - `rows` has the limits on a user's rows that were found, by the index of the statistic. Each comes with the noisy
+      share of rows that it leaves out; the share is about the group in which a user has the most rows.
     - `clipped` has the share of users whose values are clipped, by the name of a statistic.
     """
     groups = query.groups

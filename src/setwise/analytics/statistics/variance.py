@@ -96,10 +96,10 @@ class Variance(BoundedStatistic):
 
     @property
     def _reach(self) -> int:
-        """The number of rounding steps in half the distance between the clipping bounds: 2^16, or less.
+        """The number of rounding steps in half the distance between the clipping bounds: 2^16, or fewer.
 
-        It is less if one user, with `per_user` rows, could otherwise add more than `most_units` steps (2^20, or less if
-        a search found `per_user`). Noise for a larger sensitivity could not be sampled.
+        It is fewer if a user with `per_user` rows would otherwise add more than `most_units` steps (2^20, or fewer if a
+        search found `per_user`). Noise for a larger sensitivity could not be sampled.
         """
         return max(1, min(_RESOLUTION, self.most_units // self._known_rows))
 
@@ -219,9 +219,10 @@ class Variance(BoundedStatistic):
         return " over events" + ("" if most is None else f", at most {most} of a user")
 
     def is_unreliable(self, estimate: "Estimate", release: "StatisticRelease", users: float | None) -> bool:
-        """Return whether noise may be as large as `estimate`, or as half of the largest value that the bounds allow.
+        """Return whether noise may be as large as `estimate`, or as a quarter of the largest value the bounds allow.
 
-        `estimate` is in units of the answer. `release` and `users` are not used.
+        `estimate` is in squared units of the column for a variance, and in units for a standard deviation. `release`
+        and `users` are not used.
         """
         from setwise.mechanisms.release import Estimate, noise_may_dominate
 
@@ -266,8 +267,8 @@ class Variance(BoundedStatistic):
     def with_rows(self, most: int, steps: int) -> Statistic:
         """Return the statistic with `most` as the most rows of a user that count, a limit that a private search found.
 
-        Values are rounded so coarsely that one user adds at most 2^20 rounding steps, and at most 16 * `steps`. The
-        caller lowers `steps` if the budget is so small that noise for 2^20 steps could not be sampled.
+        Values are rounded so coarsely that one user adds at most 2^20 rounding steps, and at most 16 * `steps`. If the
+        budget is so small that noise for 2^20 steps could not be sampled, the caller passes a smaller `steps`.
         """
         return copy_with(self, per_user=most, most_units=min(_MOST_UNITS, 16 * steps))
 
