@@ -53,8 +53,8 @@ class RoundReader(Protocol):
     """Reads from the table what one search for private groups (groups whose keys are not public) needs.
 
     The search passes over the table in several rounds. In each round it adds noise to the weight of every group that is
-    not found yet, and finds the groups whose noisy weight is high. A user who is in n of these groups adds a weight
-    proportional to 1 / sqrt(n) to each, so that users with many groups do not need more noise.
+    not found yet, and finds the groups whose noisy weight is high. A user who is in n groups that are not found yet
+    adds a weight proportional to 1 / sqrt(n) to each of them, so that users with many groups do not need more noise.
     """
 
     def read(self, found_labels: Sequence[Label]) -> GroupWeights:
@@ -208,8 +208,8 @@ def execute_parts(
 def _answer_whole(answers: Sequence[PrivateAnswer], whole: Plan) -> PrivateAnswer:
     """Return the answer of a statement with several SELECTs: the items of the last one, with the cost of all.
 
-    `answers` are the answers of the SELECTs in the order in which they ran, which the field `parts` of the result
-    keeps. `whole` is the plan of all SELECTs together.
+    `answers` are the answers of the SELECTs in the order in which they ran; the field `parts` of the result holds them.
+    `whole` is the plan of all SELECTs together.
     """
     return replace(
         answers[-1],

@@ -406,7 +406,7 @@ def _added_parameters(total: Total, gaussian: Total, *, in_json: bool) -> str:
     """Return text to add to a question with the budget `total`, which gives it the noise and delta of `gaussian`.
 
     The text is Python such as "add counts='gaussian', delta=2e-8", or a part of a JSON object if `in_json` is True. It
-    leaves delta out if the two budgets have the same delta.
+    leaves delta out if `total` has the same delta as `gaussian`.
     """
     added = {} if gaussian.delta == total.delta else {"delta": re.sub("e-0*", "e-", f"{float(gaussian.delta):g}")}
     if in_json:

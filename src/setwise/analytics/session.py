@@ -346,7 +346,7 @@ class Session(Askable):
 
         - `using` names the columns that must be equal in both tables; for a private table, only the user column.
         - `keeps_all` also keeps rows of this table without a match, with nulls, as LEFT JOIN does.
-        Both sessions add up what they spend, so `guarantee` of either has the joint cost of the questions to both.
+        The two sessions add up what they spend: the method `guarantee` of each returns the cost of both together.
         """
         columns = (using,) if isinstance(using, str) else tuple(using)
         keys = tuple(Key(column=column, joined=column) for column in columns)

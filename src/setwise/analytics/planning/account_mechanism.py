@@ -215,8 +215,8 @@ def _noisy_histogram(bounds: Bounds, draws: Draws, status: AccountStatus) -> Acc
 def _count_noise(guarantee: Guarantee, per_item: int) -> tuple[Counts, AccountNames, str]:
     """Return (noise, account names, kind of noise) for a count that is paid with the registered `guarantee`.
 
-    - The account names are pairs (guarantee of the noise, registered guarantee that is charged for it); there are none
-      if the two are equal.
+    - The account names are pairs (guarantee of the noise, registered guarantee that is charged for it). There are none
+      if the noise has exactly the registered guarantee.
     - The kind of noise is "laplace" or "gaussian".
     - `per_item` is the sensitivity: the most that one user adds to one count.
     Raises: `InvalidParameter` unless `guarantee` is pure DP, or the guarantee of Gaussian noise, or of Laplace noise of

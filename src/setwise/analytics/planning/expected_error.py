@@ -99,10 +99,10 @@ def statistics_note(
 
 
 def with_reliability(query: Query, choice: GroupStatistics, release: GroupRelease) -> list[tuple[Estimate, ...]]:
-    """Return the estimates of each group in the units of their columns, with `unreliable` set where noise may dominate.
+    """Return the estimates of each group in the units of their columns, and mark those that may be mostly noise.
 
     `release` has the estimates of the statistics of `query`, in rounding steps, as the mechanism `choice` released
-    them.
+    them. The mark is the field `unreliable` of an estimate.
     """
     groups = []
     for users, row in zip(_users_of_groups(query, release), release.estimates, strict=True):
@@ -118,9 +118,9 @@ def with_reliability(query: Query, choice: GroupStatistics, release: GroupReleas
 
 
 def _users_of_groups(query: Query, release: GroupRelease) -> list[float | None]:
-    """Return the noisy number of users of each group in `release`; None where no such number was released.
+    """Return the noisy number of users of each group in `release`; None for groups whose number was not released.
 
-    It is the number of users for which `query` asks, or else the number from the search that found the groups.
+    If `query` asks for the number of users, it is taken from the answer, or else from the search that found the groups.
     """
     counts = [place for place, statistic in enumerate(query.statistics) if statistic.name == "users"]
     return [row[counts[0]].value for row in release.estimates] if counts else list(release.users)

@@ -54,7 +54,7 @@ class ExpectedError:
     """Computes the expected error of an answer, in rows, for given limits on one user's groups and rows.
 
     - `epsilon` and `delta` are the budget of the answer.
-    - `groups` is the number of groups whose noise is added up.
+    - `groups` is the number of groups that the analyst is expected to read, whose noise is added up.
     - `most` is the most groups that the answer can show: k, or the number of public groups. None if any number of
       private groups may be shown, or if the answer has no groups.
     - `is_hidden` says that groups are private, so that groups of low counts are not shown.
@@ -69,8 +69,9 @@ class ExpectedError:
     def noise_scale(self, contributions: int) -> float:
         """Return an estimate of the noise scale of one group's count, to which a user adds at most 1.
 
-        `contributions` is the limit on a user's groups. With Laplace noise the scale is proportional to the number of
-        groups that one user changes, and with Gaussian noise to its square root.
+        `contributions` is the limit on a user's groups. The scale is proportional to the number of groups that one user
+        changes with Laplace noise, and to the square root of this number with Gaussian noise; the smaller scale is
+        taken.
         """
         changed = contributions if self.most is None else min(contributions, self.most)
         gaussian = math.sqrt(2 * changed * math.log(1 / self.delta)) if self.delta else math.inf

@@ -245,7 +245,8 @@ class ExecutablePlan:
     def in_account_names(self, spent: Sequence[Use]) -> tuple[Use, ...]:
         """Return `spent`, mechanism runs, with each guarantee replaced by the one that the account registered for it.
 
-        The two can differ: discrete Laplace noise may be registered, and is then charged, as pure DP.
+        A mechanism's own guarantee can differ from the registered one: discrete Laplace noise may be registered, and is
+        then charged, as pure DP.
         """
         names = dict(self.account_names)
         return merged(Use(names.get(use.guarantee, use.guarantee), use.count) for use in spent)
@@ -267,7 +268,8 @@ class BoundsSearch:
 
     - `aggregation` requests the exact counts from which the search chooses bounds.
     - `user` is the user column, and `schema` describes the table.
-    - `steps` limits found bounds: the larger absolute bound of a sum is at most `steps` of its rounding steps.
+    - `steps` limits found bounds, because noise grows with them: the larger absolute bound of a sum is at most `steps`
+      times the rounding step of the sum, and at most `steps` rows of a user count.
     """
 
     search: Search
@@ -328,8 +330,8 @@ def plan_query(
     - `user` is the user column, and `schema` describes the table's columns.
     - `status` is the status of the account that pays; None if the question brings its own budget.
     - `where` is the parsed filter of the query; None if it is to be parsed here.
-    - `charge` is None to compute the cost of this plan's mechanisms. A caller that only wants the expected error, and
-      knows the cost already, gives the cost here, and the plan states it. Such a plan must not be run, because its
+    - `charge` is None if the cost is to be computed here. A caller that already knows the cost, and wants only the
+      expected error, passes the cost, which the plan then states. A plan made in this way must not be run, because its
       noise is only estimated.
     Raises: an error such as `InvalidParameter`, `InvalidFilter` or `UnsuitableTable` that says what is wrong with the
     query or its budget.

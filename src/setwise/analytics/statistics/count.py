@@ -137,9 +137,9 @@ class Count(Statistic):
     def release(self, among: Sequence[Statistic]) -> "StatisticRelease":
         """Return the mechanism that releases this count, with a placeholder noise scale until the planner chooses one.
 
-        The result for a count of all users of a group is `UsersFound()`, which costs nothing, because the mechanism
-        that finds private groups releases their numbers of users anyway. For queries in which no such number is
-        released, the planner replaces `UsersFound()` by a noisy sum. `among`, the statistics of the query, is not used.
+        For a count of all users of a group it is `UsersFound()`, which costs nothing: the mechanism that finds private
+        groups releases their numbers of users anyway. In a query that finds no groups in this way, the planner replaces
+        `UsersFound()` by a noisy sum. `among`, the statistics of the query, is not used.
         """
         from setwise.mechanisms.statistics import UsersFound
 

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 def scale_estimate(estimate: "Estimate", origin: Fraction, step: Fraction, rounding: Fraction) -> "Estimate":
     """Return `estimate` converted from rounding steps to units of the column.
 
-    The value and both interval ends of `estimate` are numbers of steps. Each such number x becomes `origin` + `step` *
-    x. Then each end of the interval is moved outwards by `rounding`, in units of the column, because users' values were
-    rounded to steps.
+    The value of `estimate` and the two ends of its interval are numbers of steps; each number x of them becomes
+    `origin` + `step` * x. Then each end of the interval is moved outwards by `rounding`, in units of the column,
+    because users' values were rounded to steps.
     Raises: `InvalidParameter` if the estimate has no interval.
     """
     from setwise.mechanisms.release import Estimate

@@ -312,7 +312,7 @@ class Statistic(ABC):
     def search_limit_note(self) -> str:
         """A sentence, without its full stop, that says how to include values beyond the bounds that a search can find.
 
-        "" if no search found bounds for the statistic, or if they are not the widest that a search can find.
+        "" if no search found bounds for the statistic, or if the found bounds are narrower than its widest.
         """
         return ""
 
@@ -432,9 +432,9 @@ def read_bounds(
 ) -> ClipBounds | None:
     """Return the clipping bounds and the rounding step that a statistic's parameters state; None if `bounds` is "auto".
 
-    - `low` and `high` are the clipping bounds. With "auto", a private search finds them, so they may not be given.
-    - `step` is the rounding step; None if it is chosen later. It may be at most high - low.
-    - `from_zero` is True for sums, whose step may be as large as the larger absolute bound.
+    - `low` and `high` are the clipping bounds, and `step` is the rounding step, at most high - low; None if it is
+      chosen later. If `bounds` is "auto", a private search finds all three of them, so none may be given.
+    - `from_zero` is True for sums, whose step may be as large as the larger one of |low| and |high|.
     Raises: `InvalidParameter` if a bound is missing, is not a number, or contradicts another parameter.
     """
     if bounds == AUTO:
@@ -541,7 +541,7 @@ class BoundedStatistic(Statistic):
     def search_measures(self) -> tuple[Measure, ...]:
         """Return the measure from which a private search finds the clipping bounds: each user's own mean.
 
-        The engine counts the users by this number in bins whose ends are powers of two.
+        The engine counts the users by their means, in bins whose ends are powers of two.
         """
         return (doubling_measure(self.column, averaged=True),)
 

@@ -119,8 +119,9 @@ class Variance(BoundedStatistic):
         """Return the two whole numbers that a user adds to a group, from which the variance is computed.
 
         A row's clipped value is scaled to y, which is -1 at the lower and 1 at the upper bound. The first number is the
-        average of y over the user's rows and the second the average of 2 y^2 - 1, both in small rounding steps. Each
-        average is multiplied by the user's number of rows, but at most by the most rows of a user that count.
+        average of y over the user's rows, and the second the average of 2 y^2 - 1. Both are stated in rounding steps of
+        1 / r, where r is at most 2^16 (`_reach`), and multiplied by the user's number of rows, or by the most rows of a
+        user that count if the user has more.
         """
         return tuple(
             Measure(
@@ -158,8 +159,8 @@ class Variance(BoundedStatistic):
     def _convert_estimate(self, estimate: "Estimate", convert: Callable[[float], float]) -> "Estimate":
         """Return the estimate with `convert` applied to its value and to both ends of its interval.
 
-        `convert` takes a variance, as a fraction of the largest variance that the clipping bounds allow, to units of
-        the answer. The numbers of `estimate` are such fractions.
+        The numbers of `estimate` are variances, as fractions of the largest variance that the clipping bounds allow.
+        `convert` takes such a fraction and returns a number in units of the answer.
         """
         from setwise.mechanisms.release import Estimate
 
