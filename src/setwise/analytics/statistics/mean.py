@@ -205,6 +205,6 @@ class Mean(BoundedStatistic):
 
     @property
     def interval_note(self) -> str:
-        """A sentence which says that the interval of the mean includes the rounding of each user's own mean."""
+        """A sentence which says that the interval of the mean allows for the rounding of each user's own mean."""
         half = float(self.clip_bounds.known_step / 2)
         return f"That of {self.name} allows for the rounding of each user's own mean, by at most {half:g}."
