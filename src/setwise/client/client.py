@@ -62,7 +62,7 @@ def connect(url: str | Sequence[str], *, token: str, patience: float = 60.0) -> 
     - `patience`: if the connection is lost or the replica is busy, a request is repeated for at most this many seconds,
       always under one idempotency key, so that nothing is charged twice
 
-    Requests raise `Unavailable` after that time, or after 3 seconds if no replica accepts the connection.
+    Requests raise `Unavailable` after `patience` seconds, or after 3 seconds if no replica accepts the connection.
 
     Raises `InvalidParameter` for an address that would send the token without encryption, and `MissingExtra` if httpx
     is not installed.

@@ -159,10 +159,11 @@ class Steward:
     def import_catalog(self, text: str, *, apart: str = "") -> CatalogRecord:
         """Register each table of a catalog, given as TOML `text`, as a dataset; return the catalog of all datasets.
 
-        Tables that are registered with that definition already are skipped. `apart` is the reason why the new datasets
-        do not share the cap (joint budget) of other datasets on the same tables; "" if they do.
+        A table is skipped if a dataset with the same name and definition is registered already. `apart` is the reason
+        why the new datasets do not share the cap (joint budget) of other datasets on the same tables; "" if they do.
 
-        Raises `InvalidParameter`, `UnsuitableTable`, `UnknownColumn` or `NameTaken`, and then registers nothing.
+        Raises `InvalidParameter`, `UnsuitableTable`, `UnknownColumn` or `NameTaken`, and then registers nothing. Raises
+        `BadRequest` if datasets on one table would have different caps; tables before it stay registered.
         """
         return self._client.request("PUT", "/catalog", {"text": text, "apart": apart})
 
@@ -180,12 +181,12 @@ class Steward:
 
         A cap is set once, before the first account is opened, and cannot be changed.
 
-        - `rule`: how charges add up: "zcdp" adds their zCDP parameters, and "wallet" adds the prices that `keep` names
+        - `rule`: how charges add up: "zcdp" adds their zCDP parameters, and "wallet" adds what `keep` says
         - `failure_share`: the share of delta for the failure probabilities of mechanism uses; None is the rule's
           default
-        - `keep`: the prices of charges under the rule "wallet". "wallet" takes them in mu squared, from a Gaussian
-          budget, and "sum" takes their epsilons. "either" takes both, until a charge can be paid in only one of the two
-          ways; this closes the other way for all accounts
+        - `keep`: what the rule "wallet" adds. With "wallet", the mu squared of charges must fit into a Gaussian budget.
+          With "sum", their epsilons must add up to at most `epsilon`. With "either", both sums are kept until a charge
+          fits only one of them; the other one is then dropped for all accounts
         """
         body = {"epsilon": epsilon, "delta": delta, "rule": rule, "failure_share": failure_share, "keep": keep}
         return self._client.request("PUT", _path("datasets", dataset, "cap"), body)

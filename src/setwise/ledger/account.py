@@ -156,7 +156,7 @@ class Account:
         """Raise `InvalidParameter` unless this account may pay for questions about the dataset named `known_as`.
 
         An account opened for a dataset pays for its data only, under any name of these data. An account opened for none
-        does not pay for data with accounts or a cap (joint budget), whose joint promise would not cover its charges.
+        does not pay for data with accounts or a cap (joint budget), because their joint promise leaves it out.
         """
         with self._store.reading() as connection:
             check_pays(connection, account=self.name, dataset=self._terms.dataset, known_as=known_as)
@@ -167,8 +167,8 @@ class Account:
         `key` is the idempotency key: a second call with the same arguments charges nothing more. Its receipt has the
         stored answer, or None if there is none; the question may then be run again.
         Requires: `request` is a text that identifies the whole question: what is run, and on which data. It must be
-        fixed now: for a question that is chosen after later answers are seen, the price may be too low, except for
-        Gaussian noise (docs/optimal-composition.md, Theorem 7). Pay for such a question with `reserve`.
+        chosen before the charge, because the price depends on what the account has left (docs/optimal-composition.md,
+        Theorem 7). Otherwise pay with `reserve`.
         Raises `KeyConflict` for another request or other uses under a used key, `InvalidParameter` for a kind of use
         that the account never pays for, `BudgetExhausted` if the account or its cap (the joint budget of a dataset's
         accounts) cannot pay, and `StoreFailed` if the database refuses the charge 50 times although both can pay.
@@ -198,8 +198,8 @@ class Account:
         """Charge for `uses` whose questions are chosen only after later answers are seen; return the receipt.
 
         `uses` are privacy guarantees with counts, `key` is the idempotency key, and `request` the text of the question.
-        A price can be higher than by `charge`, because the question may be asked last, when nothing else remains. Uses
-        that were registered at the account's opening, and uses of a zCDP account, cost the same.
+        A use costs as much as if it were the last one that the account pays for, because its question may be asked
+        last. Gaussian uses, registered uses, and uses of a zCDP account cost the same as by `charge`.
         Theorem: docs/optimal-composition.md, Theorem 7, "Reservations". Raises the errors that `charge` raises, and
         `InvalidParameter` for a use that has no price, or for an account with a menu (a fixed list of uses).
         """
@@ -215,9 +215,9 @@ class Account:
         return self.charge([*others, *reserved_uses(early)], key=key, request=request)
 
     def _priced_by_balance(self, uses: Sequence[Use]) -> list[Use]:
-        """Return those of the `uses` (guarantees with counts) whose price depends on the balance that pays for them.
+        """Return the `uses` (guarantees with counts) whose question must be chosen before `charge` pays for them.
 
-        Such a price is valid only if the question is asked at once, and not if it is chosen later.
+        For a question that is chosen after later answers, the price may be too low; `reserve` takes a higher price.
         """
         return uses_priced_by_balance(uses, self._terms, has_slice=isinstance(self._cap, SharedCap))
 
@@ -267,12 +267,12 @@ class Account:
     def _pay_cap(
         connection: Connection, cap: SharedCap, uses: tuple[Use, ...], slice_units: dict[str, int], rule: Rule
     ) -> tuple[dict[str, int], dict[str, int]]:
-        """Return (refill, price): what an account's slice first needs from the cap, and what it then pays for `uses`.
+        """Return (refill, price): what an account's slice first gets from the cap, and what it then pays for `uses`.
 
         The cap is the joint budget of a dataset's accounts, and a slice the part of it reserved for one account.
         - `refill` and `price` map each balance to units, 2^60 of which are a full balance; `refill` may be empty.
         - `slice_units` maps each balance to the units of it that are in the slice now.
-        - `rule` says which balances pay: the Gaussian wallet (mu squared), the sum of epsilons, or both.
+        - `rule` says which balances pay: the Gaussian wallet (a sum of mu squared), the sum of epsilons, or both.
         Raises `Refused` if even the refilled slice cannot pay.
         """
         slice_price = cap.totals.pay(uses, slice_units, rule)
@@ -311,10 +311,10 @@ class Account:
         )
 
         def check_settlement(connection: Connection) -> list[Draft]:
-            """Check the charge, and return its settlement (the entry with the answer) as the draft to append.
+            """Check the charge of `receipt`, and return the entry to append: the answer and the refund of this charge.
 
-            Raises `Refused` if the charge is missing or settled already, and `InvalidParameter` if the refund exceeds
-            the charge, or if a part of the answer was released.
+            Raises `Refused` if the charge is missing or has an answer already, and `InvalidParameter` if the refund
+            exceeds the charge, or if a part of the answer was released.
             """
             state = settlement_state(connection, self._account_id, receipt.key)
             if state.charged is None or state.is_settled:
@@ -343,10 +343,10 @@ class Account:
         """Store the answer to one part, named `part`, of a question that was paid as a whole; return the stored answer.
 
         This charges nothing. A series of running totals, for example, is paid once and answered in parts. If the part
-        has an answer already, that answer is returned: show people only the returned text. The charge must have been
-        made by `reserve`, or at a price that is always the same, as for Gaussian noise, because parts are answered
-        later. Raises `BudgetExhausted` for a new part if the account is frozen or closed, and `InvalidParameter` if the
-        account has no such charge, or if the charge was partly refunded or priced for one immediate answer only.
+        has an answer already, that answer is returned: show people only the returned text. Parts are answered after the
+        charge, so it must be by `reserve`, or at a price that is the same at every balance, as for Gaussian noise.
+        Raises `BudgetExhausted` for a new part if the account is not open, and `InvalidParameter` if the account lacks
+        the charge, or if the charge was partly refunded or has another price.
         """
         check_text(answer, "answer")
         if receipt.account != self.name:
@@ -360,10 +360,10 @@ class Account:
         )
 
         def check_release(connection: Connection) -> list[Draft]:
-            """Return the release entry (the answer of one part of the charge) to append, with its place in the chain.
+            """Return the entry to append: the answer to one part of the charge, at its position in the account's chain.
 
-            Raises `Refused` if the charge is missing or the part was released, or `InvalidParameter` if its price
-            forbids parts.
+            Raises `Refused` for a missing charge or an answered part, and `InvalidParameter` if the charge was partly
+            refunded, or its price allows one answer only.
             """
             position = account_counters(connection, self._account_id).entries + 1
             charge = entry_under(connection, self._account_id, self.name, "charge", receipt.key)
@@ -439,7 +439,7 @@ class Account:
         """Return the account's status, computed from all its entries, which takes time proportional to their number.
 
         The result is more precise than the result of `status`: the odometer (the bound on the epsilon drawn so far) can
-        be smaller, and the fields `charge_uses` and `more_like_last` are set.
+        be smaller, and two fields that need the entries are set: `charge_uses` and `more_like_last`.
         """
         status = self.status()
         charges: dict[str, tuple[tuple[Use, ...], float | None]] = {}
@@ -469,7 +469,7 @@ class Account:
     def count_more(self, uses: Sequence[Use]) -> int:
         """Return how many more charges of `uses` the account and its cap (joint budget) can surely pay, at most 2^20.
 
-        `uses` are the guarantees, with counts, of one charge. All charges are priced as one, which is never cheaper.
+        `uses` are the guarantees, with counts, of one charge. They are priced as one charge, which never costs less.
         """
         period = self.status().period
         with self._store.reading() as connection:
@@ -530,10 +530,10 @@ class Account:
         return f"<setwise {self._terms.kind} account {self.name!r}{dataset}, {promise}{every}>"
 
     def odometer_after(self, uses: Sequence[Use]) -> float:
-        """Return an upper bound on the epsilon of `uses` at the account's delta, if nothing else were ever paid for.
+        """Return an upper bound on the epsilon of an account that has paid for `uses` and nothing else; 0 without uses.
 
-        `uses` are privacy guarantees with counts; without uses the bound is 0. A page draws this bound after each
-        charge. `status` may state more for the same charges, because the ledger rounds what is spent up to units.
+        `uses` are privacy guarantees with counts; the bound holds at the account's delta. A page that draws the bound
+        after each charge passes all uses so far. `status` may state more, because the ledger rounds up what is spent.
         """
         merged_uses = merged(uses)
         largest = largest_loss((use.guarantee, use.count) for use in merged_uses)

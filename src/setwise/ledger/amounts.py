@@ -59,7 +59,7 @@ class BudgetTotals(Protocol):
     def most_rho(self) -> float:
         """About the largest zCDP rho that all charges to this budget can have together.
 
-        A bound on the epsilon spent so far (an odometer) holds for every rho, and is made tightest near this rho.
+        The odometer (a bound on the epsilon spent so far) is valid for any spent rho, and tight near this one.
         """
         ...
 
@@ -71,16 +71,16 @@ class BudgetTotals(Protocol):
     def lines(self) -> dict[str, int]:
         """Return the size in units of each named balance, before anything is spent; a balance of size 0 pays nothing.
 
-        Most balances have 2^60 units. The balance "menu" of an account that pays for a fixed list of uses has other
-        units, and the balance "rule", which records how a cap (joint budget) pays, has 3 or 0.
+        Most balances have 2^60 units. "menu", of an account that pays for a fixed list of uses, has another number.
+        "rule", which records whether a cap (joint budget) has dropped a balance, has 3 or, if it cannot, 0.
         """
         ...
 
     def paying(self, amounts: Mapping[str, int]) -> tuple[str, ...]:
-        """Return the names of the balances that pay for the noise of charges, such as ("wallet", "sum") or ("rho",).
+        """Return the names of the balances that can pay for a charge, such as ("wallet", "sum") or ("rho",).
 
-        If there are two names, a charge is accepted as long as one of the two balances can pay; the other may be empty.
-        `amounts` maps each balance to the units spent from it; most full balances have 2^60 units.
+        With two names, a charge is accepted as long as one of these balances can pay; the other may be empty. Failure
+        probabilities have a further balance. `amounts` maps each balance to the units spent from it, of 2^60 for most.
         """
         ...
 
@@ -103,8 +103,8 @@ class BudgetTotals(Protocol):
     def spent_as(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
         """Return privacy guarantees, with counts, whose composition bounds the privacy loss of all charges so far.
 
-        People are shown these instead of units. The tuple is empty if nothing was spent, or if an account that pays for
-        a fixed list of uses has spent more than it records. `amounts` maps each balance to the units spent from it.
+        People are shown these instead of units. The tuple is empty if nothing was spent, or if the zCDP of an account
+        that pays for a fixed list of uses is unknown. `amounts` maps each balance to the units spent from it.
         """
         ...
 
@@ -244,9 +244,9 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class WalletTotals:
-    """The budget of an account with a Gaussian wallet; its limits are exactly these floats.
+    """The budget of an account with a Gaussian wallet (a budget in mu^2); the fields are limits in exact floats.
 
-    - `wallet` is a mu^2: all that the wallet pays for reveals no more than one Gaussian mechanism of this mu.
+    - `wallet` is the mu^2: all that it pays for reveals no more than one Gaussian mechanism of this mu.
     - `limit` is an epsilon: charges that the wallet cannot pay are still accepted while the largest losses of all
       charges add up to at most `limit`.
     - `failure` bounds the probability that any mechanism fails outright, which may reveal everything.
@@ -277,9 +277,9 @@ class WalletTotals:
         """Return the units that `uses` (privacy guarantees with counts) take from each balance, by the balance's name.
 
         The balances "wallet" (of mu squared) and "sum" (of largest losses) both pay for each charge, as long as both
-        can. If only one of the two can pay for `uses`, the other is emptied and pays for no later charge. If neither
-        can, the returned price exceeds the wallet, so that the database refuses the charge. `spent` maps each balance
-        to the units spent from it before.
+        can. If only one of the two can pay for `uses`, the other is emptied, because it no longer bounds all charges.
+        If neither can, the returned price exceeds the wallet, so that the database refuses the charge. `spent` maps
+        each balance to the units spent from it before.
         Theorem: docs/optimal-composition.md, Theorem 7, and "The sum of epsilons counts too".
         """
         remaining = {balance_name: total - spent.get(balance_name, 0) for balance_name, total in self.lines().items()}
@@ -514,8 +514,7 @@ def wallet_totals(*, epsilon: float, delta: float, failure_share: float = FAILUR
 def zcdp_sums(uses: Iterable[Use]) -> tuple[Fraction, Fraction]:
     """Return the exact sums of the zCDP rho and of the failure probability of `uses` (privacy guarantees with counts).
 
-    A use that is (xi, rho)-zCDP counts as rho + xi, or as rho if the constant xi is negative: it is then zCDP with this
-    single parameter.
+    A guarantee (xi, rho)-zCDP allows a constant xi besides rho. It counts as rho + xi, or as rho if xi is negative.
     """
     rho = failure = Fraction(0)
     for use in uses:

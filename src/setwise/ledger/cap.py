@@ -127,8 +127,8 @@ class SharedCap:
         - `account` is the number of the record that opened the account, and `name` the account's name.
         - `at` is the timestamp of the entry, in microseconds since 1970.
         - `wanted` maps balances to the units that the cap needs; a full balance has 2^60. At least half of the slice's
-          units of such a balance are moved even if the cap needs fewer, so that it need not ask again soon. None moves
-          the whole slice.
+          units of a wanted balance are moved even if the cap needs fewer, so that the next charge of another account
+          need not move units again. None moves the whole slice.
         """
 
         def amounts(slice_units: Mapping[str, int]) -> dict[str, int]:

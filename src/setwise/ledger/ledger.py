@@ -163,7 +163,7 @@ class Ledger:
 
         - `rule` says how charges add up. With "wallet", all charges must fit into a Gaussian budget (mu squared), or
           their largest privacy losses must add up to at most epsilon.
-        - `rule` "zcdp" adds up zCDP parameters. It pays for less, but also for guarantees that are known only as zCDP.
+        - `rule` "zcdp" adds up zCDP parameters. It pays for less than "wallet", but also for zCDP guarantees.
         - `rule` "menu" pays only for uses that lose no more privacy than a guarantee in `menu` (pure DP or
           bounded-range). For a few known sizes of uses, it pays for more uses than "wallet".
         - `failure_share` is the share of delta for outright failures (which may reveal everything); None: a default.
@@ -547,7 +547,7 @@ class Ledger:
         """Return the joint (epsilon, delta) promise of all accounts on a dataset, which holds even if analysts collude.
 
         `periods` is the number of budget periods that the promise covers, for accounts whose budget starts afresh each
-        period. If `delta` is None, the deltas of all accounts and of these periods are added up; it is at most 0.5.
+        period. If `delta` is None, it is the sum of the deltas of all accounts and periods, or 0.5 if that is less.
         Raises `InvalidParameter` if the dataset has no account.
         """
         return joint_of(dataset, self.terms_on(dataset), self.cap(dataset), delta=delta, periods=periods)

@@ -120,8 +120,9 @@ class MenuTotals:
         """Return the units that `uses` (privacy guarantees with counts) take from each balance, by the balance's name.
 
         Each use costs as much as the cheapest item of the account's menu (its fixed list of guarantees) whose guarantee
-        the use satisfies. `spent` maps each balance to the units spent from it before. Units of the balance "menu" are
-        the units of the menu's costs. The balances "failure", "rho" and "sum" are divided into 2^60 units.
+        the use satisfies. `spent` maps each balance to the units spent from it before. The balance "menu" has `budget`
+        units, and each item has a fixed cost in these units. The balances "failure", "rho" and "sum" are divided into
+        2^60 units.
 
         Theorem: docs/optimal-composition.md, "Menu accounts". Raises `InvalidParameter` for a use that satisfies no
         item.
@@ -221,8 +222,8 @@ class MenuTotals:
         The menu is the account's fixed list of guarantees with costs. The first result is the most expensive guarantee
         on the menu that the account can still pay, with the number of times that it can. The second is (0, delta)-DP
         with the remaining failure probability as delta. A result is left out if nothing remains for it. `amounts` maps
-        each balance to the units that remain in it: for "menu" in units of the menu's costs, and for "failure" in units
-        of which a full balance has 2^60.
+        each balance to the units that remain in it: a full balance "menu" has `budget` units, and a full balance
+        "failure" 2^60.
         """
         guarantees = sorted(
             ((parse_use(written).guarantee, cost) for written, cost in self.items), key=lambda pair: -pair[1]

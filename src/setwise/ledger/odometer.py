@@ -34,12 +34,12 @@ def failure_probability(terms: Terms) -> float:
 
 
 def charge_sum_delta(terms: Terms) -> float:
-    """Return the largest sum of the deltas of charges at which the odometer may use the sum of their epsilons.
+    """Return the part of an account's delta that is kept for one bound on epsilon: the sum over single charges.
 
-    The odometer is a bound on the epsilon of all answers so far. One of its candidates adds up the epsilons of single
-    charges, and so needs the deltas of these charges, for which this part of the account's delta is kept. It is
-    (delta - f) / 2, rounded down, where delta is the delta of the account's `terms`, and f its part for outright
-    failures (events in which everything may be revealed).
+    The odometer is the smallest of several bounds on the epsilon of all answers so far. One of the bounds adds up the
+    epsilons and deltas of single charges. It counts only while the summed deltas are at most the result of this
+    function: (delta - f) / 2, rounded down, where delta is the delta of the account's `terms`, and f its part for
+    outright failures (events in which everything may be revealed).
     """
     return max(0.0, down(0.5 * (terms.delta - failure_probability(terms))))
 
@@ -61,10 +61,10 @@ def charge_guarantee(uses: tuple[Use, ...], delta: float | None) -> tuple[float,
     """Return a pair (epsilon, delta) such that the `uses` of one charge are together (epsilon, delta)-DP.
 
     `uses` are privacy guarantees with counts, and `delta` is the delta that the question was asked with, or None if
-    unknown. Two pairs are computed, and the one with the smaller epsilon is returned; None if both are infinite:
-    - The first has a certified upper bound on the optimal epsilon of the uses at `delta`, and `delta`.
-    - The second has the sum of the largest losses of the uses, and their probability of outright failure (in which
-      everything may be revealed).
+    unknown. Of two pairs, the one with the smaller epsilon is returned; None if both epsilons are infinite:
+    - (an upper bound on the optimal epsilon of the uses at `delta`, `delta`), if `delta` is known.
+    - (the sum of the largest losses of the uses, their probability of outright failure, in which everything may be
+      revealed).
     """
     guarantees = [(largest_loss((use.guarantee, use.count) for use in uses), filter_parameters(uses).failure_sum)]
     if delta:
@@ -89,11 +89,11 @@ def sum_of_charges(
 
     - `terms` has the account's promise and budget.
     - `charges` has, for each charge, its privacy guarantees with counts, and the delta of its question (None if not
-      stated). If the charge has no finite epsilon at that delta, its epsilon is taken at another delta: 1% of
-      `charge_sum_delta(terms)`, the largest sum of deltas that is of use.
+      stated). If the charge has no finite epsilon with this delta, its epsilon is taken at another delta: 1% of
+      `charge_sum_delta(terms)`, the part of the account's delta that is kept for these sums.
 
     The sums are not known if some charge has no finite epsilon at either delta, or if there are over 500 different
-    charges.
+    charges, which would take too long.
     """
     # A charge without a stated delta, such as that of a live series, takes a share that depends on the account's terms
     # alone, so that it cannot depend on answers.
@@ -135,10 +135,11 @@ def stopping_odometer(
 
 @lru_cache(maxsize=4096)
 def pathwise_odometer(terms: Terms, drawn: tuple[Use, ...] | None, worth: Spent, largest: float) -> CertifiedBound:
-    """Return bounds on an account's epsilon; its privacy loss ever exceeds the upper one with probability <= delta.
+    """Return bounds on the epsilon of all answers that an account has paid for; the upper bound holds at all times.
 
-    The privacy loss is that of all answers so far, and delta is the delta of the account's `terms`. The lower bound
-    shows how tight the upper one is. The result is cached.
+    With probability at least 1 - delta, the privacy loss of the answers never exceeds the upper bound of its time,
+    where delta is the delta of the account's `terms`. The lower bound shows how tight the upper bound is. The result is
+    cached.
     - `drawn` are the guarantees, with counts, that were paid for; None if the ledger has only `worth` and `largest`.
     - `worth` is the sum of their zCDP, and `largest` the sum of their largest losses.
     """
@@ -153,9 +154,9 @@ _NOTHING_DRAWN = CertifiedBound(0.0, 0.0, Interaction.ADAPTIVE, "nothing-drawn",
 def _with_lower_end(terms: Terms, drawn: tuple[Use, ...] | None, best: CertifiedBound) -> CertifiedBound:
     """Return `best`, bounds on the epsilon that an account has spent, with a better lower bound.
 
-    `drawn` are the guarantees, with counts, that were paid for. Some mechanisms with these guarantees need at least the
-    new lower bound as epsilon, at the delta of the account's `terms`; so no smaller epsilon can be proved, and people
-    see how tight the upper bound is. If `drawn` is None, the guarantees are unknown, and `best` is returned unchanged.
+    `drawn` are the guarantees, with counts, that were paid for. No epsilon below the new lower bound can be proved from
+    them at the delta of the account's `terms`, because there are mechanisms with these guarantees that do not keep it.
+    It shows people how tight the upper bound is. If `drawn` is None (unknown), `best` is returned unchanged.
     """
     if drawn is None:
         return best
@@ -172,7 +173,7 @@ def stopping_bound(terms: Terms, worth: Spent, largest: float, charged: tuple[fl
     - `largest`, the sum of the largest losses.
     - the sum of the epsilons of single charges. `charged` is (this sum, the sum of their deltas), or None if unknown.
       This bound is used only if the sum of the deltas is at most `charge_sum_delta(terms)`, the part of delta that is
-      kept for it.
+      kept for this bound.
 
     Theorem: docs/optimal-composition.md, "Odometers".
     """

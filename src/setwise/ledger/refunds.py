@@ -21,8 +21,8 @@ def lacking_draws(
 
     - `uses` are the registered guarantees, with counts, that a charge needs.
     - `lines` maps each guarantee in its written form, such as "pure:0.1", to the count that was registered, and `spent`
-      to the count that was drawn before this charge. The account can pay if their difference is at least the count in
-      `uses`, for each guarantee.
+      to the count that was drawn before this charge. The account can pay if, for each guarantee, the registered count
+      less the drawn count is at least the count in `uses`.
     - `remaining_uses` are only printed: all that the account has left, as guarantees with counts.
     """
     lacking = [format_use(use) for use in uses if use.count > lines[line_of(use)] - spent.get(line_of(use), 0)]

@@ -238,8 +238,8 @@ class _KnownSources(NamedTuple):
 
     - `holder` is the number of the last record of the ledger that was read, and `hash` is that record's hash.
     - `sources` has a triple for each registration: the dataset's name, digests that identify the dataset's data, and
-      digests of the folders that contain the data. A steward may set a registration apart, so that this name shares no
-      budget with other names of the same data; such registrations are left out.
+      digests of the folders that contain the data. Left out are registrations that a steward has set apart: their
+      dataset names share no budget with other names of the same data.
     """
 
     holder: int
@@ -261,8 +261,8 @@ _REGISTRATIONS = (
 def _registered_sources(connection: Connection) -> tuple[tuple[str, set[str], set[str]], ...]:
     """Return what each registered dataset reads: triples (dataset name, digests of its data, digests of its folders).
 
-    The folders are those that contain the data. The result tells which names read the same data. A steward may set a
-    registration apart, so that this name shares no budget with other names of the same data; it is then left out.
+    The folders are those that contain the data. The result tells which names read the same data. Left out are
+    registrations that a steward has set apart: their dataset names share no budget with other names of the same data.
     """
     last = connection.execute(_LAST_RECORD).one_or_none()
     if last is None:

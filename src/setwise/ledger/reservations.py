@@ -19,7 +19,7 @@ def uses_without_fixed_price(uses: Sequence[Use]) -> list[Use]:
     """Return those of the `uses` (privacy guarantees with counts) whose price depends on the remaining balance.
 
     The balance is a Gaussian wallet (a budget in mu squared), from which most uses cost more the less remains after the
-    payment. Such a price is right only for a question that is fixed when it is charged.
+    payment. A price that depends on the balance is right only for a question that is chosen before the charge.
     """
     # A Gaussian use costs its own mu squared at every balance. A use that is (0, delta)-DP, such as a threshold, is
     # paid from another balance.
@@ -34,9 +34,9 @@ def reserved_uses(uses: Sequence[Use]) -> list[Use]:
     """Return the guarantees to charge now for `uses` whose questions are chosen later.
 
     In a Gaussian wallet (a budget in mu squared), a use (a privacy guarantee with a count) costs the more the less
-    remains after it. The question may be asked last, so the use is replaced by a Gaussian guarantee whose mu squared is
-    the highest price of the use, that of emptying the wallet. Its probability of outright failure (which may reveal
-    everything) becomes a second guarantee.
+    remains after it. The question may be asked last, so the use is charged at its highest price, which it has if
+    nothing remains in the wallet after it: it is replaced by a Gaussian guarantee with this price as its mu squared.
+    The use's probability of outright failure (which may reveal everything) becomes a second guarantee.
 
     Raises `InvalidParameter` for a use that has no price in a Gaussian wallet, such as a zCDP use.
     """

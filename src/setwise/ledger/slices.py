@@ -86,7 +86,7 @@ _REFILL_SHARE = 16
 
 @dataclass(frozen=True, slots=True)
 class CapTotals:
-    """The amounts of a cap, the joint budget of all accounts of a dataset; its limits are exactly these floats.
+    """The budget of a cap, the joint budget of all accounts of a dataset; the fields are limits in exact floats.
 
     - `wallet` is the mu^2 of the cap's Gaussian wallet.
     - `limit` is the epsilon that bounds the sum of the largest losses.
@@ -180,9 +180,9 @@ class CapTotals:
           balance has 2^60 units.
         - `rule` says which of the cap's balances pay: the wallet, the sum of epsilons, or both.
 
-        From the wallet (mu squared), a use costs the more the less remains in the slice after it. So there is a list of
-        amounts that may remain, each with a price. A payment is valid if it is a price in this list, up to the rounding
-        of another platform, and if at least that price's amount remains in the slice.
+        The price of a use in the wallet (mu squared) depends on how much is left in the slice after it. Prices are
+        computed only for certain amounts left. A payment from the wallet is valid if it is the price for one of these
+        amounts, up to the rounding of another platform, and if at least this amount is left in the slice.
         """
         costs, wallet = self._costs(uses), price.get(WALLET, 0)
         if any(
@@ -218,9 +218,10 @@ class CapTotals:
           slice. A full balance has 2^60 units.
         - `rule` says which of the cap's balances pay: the wallet (mu squared), the sum of epsilons, or both.
 
-        For each balance of which the slice has too little, the result has what it lacks to pay at most 2% more than the
-        lowest price, and a 16th of the free units on top, so that not every charge needs a refill. If fewer units are
-        free, it has all free units. The slice may then still be too small; the caller finds out with `pay`.
+        A use costs more from a smaller slice. A balance is refilled if its units in the slice cannot pay for `uses` at
+        a price at most 2% above the lowest. It gets the units that it lacks for this, and a 16th of the free units on
+        top, so that not every charge needs a refill; if fewer units are free, it gets all of these. The slice may then
+        still be too small; the caller finds out with `pay`.
         """
         wanted = self.needs(uses, rule)
         if WALLET in wanted:
@@ -241,7 +242,7 @@ class CapTotals:
 
         A slice is the part of the cap (a dataset's joint budget) that is reserved for one account. `uses` are privacy
         guarantees with counts. `rule` says which of the cap's balances pay: the wallet (mu squared), the sum of
-        epsilons, or both. A full balance has 2^60 units, so with a larger amount no slice can pay.
+        epsilons, or both. A full balance has 2^60 units, so a result above 2^60 means that no slice can pay for `uses`.
         """
         costs = self._costs(uses)
         wanted = costs.fixed_costs(rule)
@@ -453,7 +454,8 @@ def _platform_dependent_price(use: Use) -> Fraction:
     """Return the highest price (in mu^2) of `use` in a Gaussian wallet, or 0 if its price is fixed or infinite.
 
     Prices that depend on the balance are computed with functions that platforms round differently. So verification
-    accepts a price that differs by up to 2^-48 of this highest price, which is that of a use that empties the wallet.
+    accepts a price that differs by up to 2^-48 of this highest price, which the use has if nothing remains in the
+    wallet after it.
     """
     # Other prices are computed with functions that platforms round differently; the accepted difference is a share of
     # this price.

@@ -45,13 +45,13 @@ class AccountStatus:
     - `left` and `spent` are the remaining and the spent budget as privacy guarantees, with counts. Registered
       guarantees are listed with their remaining and spent counts. For any other budget, `left` has the largest
       guarantees that can still be paid, and the composition of `spent` bounds the privacy loss of all charges. (`spent`
-      is empty if an account that pays for a fixed list of uses has spent more than it records.)
+      is empty if an account that pays for a fixed list of uses has an unknown zCDP rho.)
     - `share_left` is the remaining share of the budget, from 0 to 1: of all registered uses or, for any other budget,
       of the balance of which most remains.
     - `charges` is the number of charges since the opening, in all periods.
     - `state` is "open", "frozen" or "closed".
     - `drawn` are the guarantees that were paid for, with counts. It is None if only the sums `worth` and `largest` are
-      known: an account with a budget knows more only once its entries were read.
+      known, as for an account with a budget whose entries were not read.
     - `worth` are the zCDP rho and the failure probability of everything paid for, and `largest` is the sum of its
       largest losses (infinite if unknown).
     - `amounts` maps each balance to the units spent from it in the period; a full balance has 2^60 units.
@@ -107,8 +107,8 @@ class AccountStatus:
         """The account's promise (its epsilon and delta) in words, for one whole budget period.
 
         If the account protects less than a whole user, the text says what it protects. For an account on a dataset, it
-        adds that the promise is about this account's answers: it does not cover a table that was changed because of
-        answers to other accounts.
+        adds that the promise holds only if the rows of the table do not depend on answers that other accounts have
+        received.
         """
         words = (
             promise_in_words(self.epsilon.upper, self.delta)
@@ -141,7 +141,7 @@ class AccountStatus:
         the result is cached.
 
         In a status from `Account.status_by_entries`, the epsilons of single charges are also added up, and the upper
-        bound is at most this sum. That is possible while the deltas of the charges add up to at most (delta - f) / 2,
+        bound is at most this sum. The sum is used while the deltas of the charges add up to at most (delta - f) / 2,
         where f is the part of delta for outright failures (which may reveal everything).
 
         Theorem: docs/optimal-composition.md, "Odometers".
@@ -152,18 +152,19 @@ class AccountStatus:
     def charged(self) -> tuple[float, float] | None:
         """A pair, rounded up: the sum of the epsilons, and of the deltas, of the account's charges in the period.
 
-        A charge counts with an epsilon and a delta at which its own answer is (epsilon, delta)-DP. The pair is None if
-        the entries were not read, if one of the charges has no finite epsilon, or if over 500 charges are different.
+        The epsilon and delta of a charge are those of its own answer, which is (epsilon, delta)-DP. The pair is None if
+        the account's entries were not read, if a charge has no finite epsilon, or if there are over 500 different
+        charges, which would take too long.
         """
         return None if self.charge_uses is None else sum_of_charges(self.terms, self.charge_uses)
 
     @property
     def path_odometer(self) -> CertifiedBound:
-        """Bounds on the epsilon of everything paid for in the period; the upper one holds at all times at once.
+        """Bounds on the epsilon of everything paid for in the period; the upper bound holds at all times at once.
 
-        The privacy loss of the answers ever exceeds the upper bound with probability at most delta. The upper bound of
-        `odometer` can be smaller, because it promises less: answers are (epsilon, delta)-DP if questions stop before
-        that bound exceeds an epsilon that was fixed in advance.
+        With probability at least 1 - delta, the privacy loss of the answers never exceeds the upper bound of its time.
+        The upper bound of `odometer` can be smaller, because it promises less: all answers are (epsilon, delta)-DP if
+        questions stop before that bound exceeds an epsilon that was fixed in advance.
         """
         return pathwise_odometer(self.terms, self.drawn, self.worth, self.largest)
 
@@ -171,11 +172,11 @@ class AccountStatus:
     def epsilon_left(self) -> float | None:
         """The largest epsilon of one further question that the account can pay for, rounded down.
 
-        It is the epsilon of the largest mechanism in `left`, at the account's delta less the part for outright failures
-        (which may reveal everything). An account with a wallet (a budget in mu squared) may also pay from a sum of
-        epsilons: the result is then the epsilon that remains of the sum, if that is larger. The dataset's joint budget
-        (cap) may still refuse the question. None for an account of guarantees that were registered at its opening,
-        because `left` lists what it can pay for.
+        It is the epsilon of the largest guarantee that the account can still pay for (in `left`), at the account's
+        delta less the part of delta for outright failures (which may reveal everything). An account with a wallet (a
+        budget in mu squared) may also pay from a sum of epsilons: the result is then the epsilon that remains of the
+        sum, if that is larger. The dataset's joint budget (cap) may still refuse the question. None for an account of
+        guarantees that were registered at its opening, because `left` lists their remaining counts.
         """
         if self.terms.uses:
             return None
@@ -237,7 +238,7 @@ class AccountStatus:
     def loss_so_far(self) -> float:
         """An upper bound, as one number, on the epsilon at `delta` of everything that was paid for in the period.
 
-        It is the upper bound of `odometer`, or that of the promised epsilon if this is less.
+        It is the smaller of two numbers: the upper bound of `odometer`, and the upper bound of the promised `epsilon`.
         """
         return min(self.odometer.upper, self.epsilon.upper)
 
@@ -337,8 +338,9 @@ def _epsilon_left(terms: Terms, remaining_uses: tuple[Use, ...], share_left: flo
 
     It is at most the promised epsilon, and 0 if nothing remains.
     - `terms` has the account's promise.
-    - `remaining_uses` are the remaining budget as privacy guarantees. The question is assumed to use the first of them
-      that is not (epsilon, delta)-DP, which here stands for the remaining failure probability.
+    - `remaining_uses` are the remaining budget as privacy guarantees. The question is assumed to use the first
+      guarantee in it that is not (epsilon, delta)-DP; a guarantee of this kind only stands for the remaining failure
+      probability.
     - `share_left` is the remaining share of the budget, from 0 to 1. If it is 1, because nothing was spent, the result
       is the whole promised epsilon.
     """
@@ -409,14 +411,15 @@ def joint_of(
     If the cap promises a smaller epsilon at no larger delta, the result has the epsilon of the cap.
     - `dataset` is the name of their dataset, and `cap` the status of its cap (a joint budget), or None.
     - `periods` is the number of budget periods that the promise covers, for each account whose budget starts afresh.
-    - If `delta` is None, the deltas of all accounts, for each of their periods, are added up; it is at most 0.5.
+    - `delta` is the delta of the joint promise; if None, the sum of the deltas of all accounts, for each of their
+      periods, is taken, or 0.5 if the sum is larger.
 
     Requires: the number of rounds of question and answer is finite; the two neighbouring datasets that the promise
     compares are the same two for all accounts; and the question of every use is fixed when it is charged, or the use
     was reserved.
 
-    Theorem: docs/optimal-composition.md, "Colluding analysts"; WhitehouseRaRoWu23 for filters, Lyu22 for interactions
-    side by side.
+    Theorem: docs/optimal-composition.md, "Colluding analysts"; WhitehouseRaRoWu23 for filters, Lyu22 for several
+    analysts at the same time.
 
     Raises `InvalidParameter` if `terms` is empty or the accounts protect several units of privacy, and `Unattainable`
     if no epsilon can be certified.

@@ -279,10 +279,10 @@ def refund_movements(holder: int, uses: Sequence[Use], period: str) -> list[Move
 
 
 def slice_balances(spent: Mapping[str, int]) -> dict[str, int]:
-    """Return how many units of each balance of its cap an account has reserved; a full balance has 2^60.
+    """Return how many units of the cap are reserved for an account, by the balance's name; a full balance has 2^60.
 
-    The cap is a dataset's joint budget. `spent` maps the account's balances to units; there, "slice:wallet" stands for
-    the units reserved of the cap's balance "wallet".
+    The cap is a dataset's joint budget. `spent` maps the names of the account's balances to units: those under
+    "slice:wallet" are reserved units of the cap's balance "wallet".
     """
     return {balance_name: spent.get(slice_name, 0) for balance_name, slice_name in SLICES.items()}
 
@@ -494,12 +494,12 @@ def filter_promise(rule: str, epsilon: float) -> CertifiedBound:
 
 
 def uses_priced_by_balance(uses: Sequence[Use], terms: Terms, *, has_slice: bool) -> list[Use]:
-    """Return those of the `uses` that `Account.charge` may pay only if their question is fixed when they are charged.
+    """Return those of the `uses` that `Account.charge` may pay only if their question is chosen before the charge.
 
-    Their price depends on the balance that remains after them, and is too low if the question is chosen after later
-    answers; `Account.reserve` then charges a higher price. `uses` are privacy guarantees with counts, and `terms` are
-    the account's terms. `has_slice` says whether the account pays a dataset's joint budget (cap) from a part that is
-    reserved for the account.
+    For a question that is chosen after later answers, a price from a wallet, a menu (fixed costs of listed guarantees)
+    or a slice (the account's reserved part of a dataset's joint budget) may be too low; `Account.reserve` charges a
+    higher one. Gaussian and (0, delta)-DP uses are left out, because their price is always valid. `uses` are privacy
+    guarantees with counts, `terms` are the account's terms, and `has_slice` says whether the account pays from a slice.
     """
     # A question paid from a wallet, a menu or a slice may not be chosen after later answers were seen. Gaussian and
     # (0, delta)-DP uses have a price that is always valid.

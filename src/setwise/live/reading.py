@@ -46,8 +46,8 @@ class UserGroups(Protocol):
 def public_cells(labels: Sequence[Label]) -> tuple[str | int, ...]:
     """Return the public groups in `labels` whose key is a single value, and drop those whose key is a tuple.
 
-    A live series groups by one column, so all its group keys are single values and nothing is dropped; the function
-    tells the type checker so.
+    A live series groups by one column, so all its group keys are single values and nothing is dropped; this function
+    only narrows the type for the type checker.
     """
     return tuple(label for label in labels if not isinstance(label, tuple))
 

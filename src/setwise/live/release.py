@@ -29,10 +29,10 @@ def release_texts(
     - `public` says whether the groups are public; if so, all are shown in the first period.
     - `earlier` are the texts of the first periods, which were released before.
 
-    A group is shown from some period on, because a private group with one user stays hidden. The text of a period has
-    the noisy value of this period for each group that was shown before, in the order in which they were first shown.
-    For a group that this period shows first, it has the noisy values of all periods so far. Equal histories give equal
-    texts, so that an update that is repeated releases the same numbers.
+    A private group is hidden until the estimate of its users exceeds a threshold, and then shown in all later periods.
+    The text of a period has one noisy value of this period for each group that was shown before, in the order in which
+    the groups were first shown. For each group that this period shows first, the text has the noisy values of all
+    periods so far. Equal histories give equal texts, so that an update that is repeated releases the same numbers.
 
     Raises `KeyError` if `earlier` shows a group that the history does not have.
     """

@@ -413,8 +413,8 @@ def open_live(
     - `epsilon` and `delta` calibrate the noise. Without `account`, they are the budget of a new account ``live:NAME``.
     - `account` is an existing account that pays, and protects the same unit of privacy.
     - `counts`, instead of `epsilon`, is a Gaussian guarantee registered with `account`, such as "gaussian:20" (noise of
-      20 times the sensitivity). `delta` is then the failure probability of the threshold that hides small private
-      groups; `account` must have registered a guarantee that pays for it, too.
+      20 times the sensitivity). `delta` is then the probability that the threshold for private groups shows a group
+      with only one user; `account` must have registered a guarantee that pays for it, too.
 
     The rest:
     - `state` is the address of the private state (counted users and noise); None takes the default.
@@ -508,7 +508,7 @@ def _plan_for_account(
 
     - `epsilon`: the noise makes the whole series (`epsilon`, `delta`)-DP.
     - `counts` is a Gaussian guarantee that is registered with the account, such as "gaussian:20". `delta` is then the
-      failure probability of the threshold that hides small private groups.
+      probability that the threshold for private groups shows a group with only one user.
 
     Raises `InvalidParameter` if neither or both are given.
     """

@@ -110,10 +110,10 @@ class SeriesTerms:
         return f"live:{self.name}"
 
     def shape(self) -> Shape:
-        """Return the weights of earlier periods in a release, which is a weighted sum of a group's counts plus noise.
+        """Return the weights with which each release adds up a group's counts of all periods so far, before noise.
 
-        Among several candidate weights (`Shape` objects), the result has the smallest error for the numbers that the
-        `purpose` of the series names, such as "totals".
+        Among several candidates, the result has the smallest error for the numbers that the `purpose` of the series
+        names, such as "totals".
         """
         return choose_shape(self.periods, Purpose(self.purpose), self.window)
 
@@ -156,10 +156,11 @@ def plan_within(
 
     `terms` say what the series counts. The noise is about the smallest that the budget allows.
 
-    If the groups are private, a threshold hides those with only one user, and fails with some probability, which is a
-    part of delta. An account may reserve only a small part of its own delta for failures. So three parts are tried, 0.3
-    of delta first and then smaller ones. `pays(uses)` says whether the account can pay for the guarantees `uses` of the
-    mechanism. The result has the first part that the account can pay for, or else the smallest.
+    If the groups are private, a threshold hides groups with only one user. A part of delta is the probability that the
+    threshold fails to hide one, and an account may keep only a small part of its own delta for such failures. So
+    several parts are tried, from 0.3 of delta down. `pays(uses)` says whether the account can pay for `uses`, the
+    guarantees of the mechanism. The result has the first part that the account can pay for or, if there is none, the
+    smallest part.
     """
     exact_epsilon = rational("epsilon", epsilon, Fraction(1, 10**6), Fraction(100))
     whole_delta = float(probability("delta", delta))

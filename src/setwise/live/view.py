@@ -68,8 +68,8 @@ class SeriesView:
     - `lines` has one `Line` of estimates with intervals per group.
     - `epsilon` and `delta` are the privacy promise.
     - `spent` are the privacy guarantees, with counts, that the series was charged.
-    - `matrix` names the weights with which each released value adds up the counts of earlier periods, in words such as
-      "the square root of the prefix sums".
+    - `matrix` names, for readers, how a released value is made: a weighted sum of the counts of all periods so far,
+      whose weights are, for example, "the square root of the prefix sums".
     """
 
     name: str

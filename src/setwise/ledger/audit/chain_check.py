@@ -79,10 +79,10 @@ class ChainCheck:
     - `record` is the account's opening, and `cap` the joint budget of the dataset's accounts, or None.
     - `tally` sums up the units spent from each balance, of all accounts. The verifier adds to it the units that each
       entry should have spent, so that the sums can be compared with the stored balances.
-    - `witnesses` has the hashes that entries must have, because they were signed or stored outside the database.
+    - `witnesses` has hashes that certain entries must have: these hashes were signed, or stored outside the database.
     - `shut` are the ranges of positions at which the account was frozen or closed.
-    - `sealed` has the number of early entries, whose hashes do not cover balance changes, and the digest of these
-      changes. It is (0, "") for a ledger without such entries.
+    - `sealed` is (number, digest): how many entries at the start have hashes that do not cover their balance changes,
+      because an early version wrote them, and a digest of these changes. It is (0, "") if there are none.
     """
 
     def __init__(
@@ -371,7 +371,7 @@ The payment must still be enough at the prices of this platform.
 def _place(movement: Movement) -> tuple[int, str, str]:
     """Return the key of the balance that `movement` changes: (number, period, balance name).
 
-    The number is that of the record that opened the account or the cap (a dataset's joint budget) to which the balance
-    belongs.
+    The balance belongs to an account or to a cap (a dataset's joint budget). Its number is the number of the record in
+    the ledger that opened this account or cap.
     """
     return movement.holder, movement.period, movement.balance_name

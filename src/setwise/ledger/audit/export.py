@@ -117,8 +117,8 @@ class _Account:
     """An account while it is restored from an export; `record` is the record that opens the account.
 
     The attribute `row` is the account's row for the database, and is updated with each restored entry. `cap` is the
-    joint budget of all accounts on the dataset, from which every charge is paid too, if it adds up zCDP. It is None if
-    there is no joint budget, or one of which accounts reserve parts.
+    joint budget of all accounts on the dataset if it adds up zCDP, because it then pays each charge directly. It is
+    None if there is no joint budget, or if accounts reserve parts of it and pay from these parts.
     """
 
     def __init__(self, record: Record, cap: Totals | None) -> None:
@@ -194,8 +194,8 @@ class Restoration:
 
     - `tables` are tables of the service that are restored too.
     - `address` names the ledger in messages.
-    - `at` is the timestamp, in microseconds since 1970, of the seal: a record with digests of balance changes, which is
-      added for an export of an early format, whose hashes do not cover the changes.
+    - `at` is a timestamp in microseconds since 1970. In an export of an early format, hashes do not cover the balance
+      changes of entries. So a record with digests of these changes (the seal) is added, with this timestamp.
 
     Raises `InvalidParameter` if the ledger is not empty.
     """
@@ -416,7 +416,8 @@ class Restoration:
     def _finish(self) -> None:
         """Finish the restoration: insert queued rows and balances, create the triggers, and verify the whole ledger.
 
-        Raises `InvalidParameter` if the rows do not fit together, or if verification finds a fault.
+        Raises `InvalidParameter` if the database refuses the rows, because they contradict each other, or if
+        verification finds a fault.
         """
         rows = [
             {

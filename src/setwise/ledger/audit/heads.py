@@ -90,10 +90,10 @@ class HeadFile:
     def read(self) -> KeptHead | None:
         """Return the number, time and hash of the last signed head, which this file keeps; None if there is no file.
 
-        A signed head is a signed record of where every account's chain ended. The file itself has no signature, so none
-        is checked.
+        A signed head is a signed record of where every account's chain of entries ended. The file does not contain the
+        signature, which is therefore not checked here.
 
-        Raises `InvalidParameter` if the file cannot be read or does not contain these values.
+        Raises `InvalidParameter` if the file cannot be read, or lacks the number, the time or the hash.
         """
         try:
             record = json.loads(self.path.read_text(encoding="utf-8"))
@@ -269,8 +269,8 @@ def check_signatures(
     """Yield a fault for each of the `heads` that was not signed with `key`, and a fault if no head is recent.
 
     A head is a signed record of where every account's chain ended. If `oldest` is not None, some head must have a
-    timestamp from `oldest` to `latest` (microseconds since 1970), or of at least `oldest` if `latest` is None. Without
-    it, recent heads may have been cut off the ledger.
+    timestamp from `oldest` to `latest` (microseconds since 1970), or of at least `oldest` if `latest` is None. If no
+    head is recent, the latest heads may have been cut off the ledger.
     """
     stamps: list[int] = []
     for record in heads:

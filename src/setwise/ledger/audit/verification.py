@@ -172,8 +172,9 @@ def _store_faults(connection: Connection) -> list[str]:
 def _witnesses(heads: list[Record], since: Anchor | None) -> dict[str, dict[int, list[tuple[str, str]]]]:
     """Return the hashes that certain entries must have: {account name: {position: [(hash, source)]}}.
 
-    The hashes are taken from the signed `heads` and the anchor `since` (None for none), which recorded where the chains
-    of accounts ended. `source` is the name of a head or the anchor in messages, as in "the anchor".
+    The hashes are taken from the signed `heads` and from the anchor `since` (None for none). Both are records of where
+    the chains of accounts ended at some time. `source` is the text by which messages name the head or anchor with the
+    hash.
     """
     hashes: dict[str, dict[int, list[tuple[str, str]]]] = {}
     for record in heads:
@@ -190,8 +191,9 @@ def _witnesses(heads: list[Record], since: Anchor | None) -> dict[str, dict[int,
 def _read_seal(records: list[Record]) -> tuple[dict[str, tuple[int, str]], list[Fault]]:
     """Return the contents of the ledger's seal, {account name: (number of early entries, digest)}, and its faults.
 
-    The hashes of early entries do not cover the entries' balance changes. The seal is a record with a digest of these
-    changes. `records` are all openings and audit events of the ledger. Without a seal, both results are empty.
+    Early versions wrote entries whose hashes do not cover their balance changes. The seal is a record, added later,
+    with a digest of these changes for each account. Without a seal, both results are empty. `records` are all openings
+    and audit events of the ledger.
     """
     seals = [event for record in records if record.kind == "seal" and (event := _event(record)) is not None]
     if not seals:
@@ -206,10 +208,11 @@ def _read_seal(records: list[Record]) -> tuple[dict[str, tuple[int, str]], list[
 
 
 class _States:
-    """The state of each account (open, frozen or closed), and the positions in its chain at which it was not open.
+    """The state of each account (open, frozen or closed), and the positions of entries when it was not open.
 
-    Both follow from `records`, which has all openings and audit events of the ledger. `faults` lists events that were
-    impossible in the account's state at that time, such as thawing an open account.
+    A position is an entry's number in the hash chain of the account's entries. All follows from `records`, which has
+    all openings and audit events of the ledger. `faults` lists events that were impossible in the account's state at
+    that time, such as thawing an open account.
     """
 
     def __init__(self, records: list[Record]) -> None:
@@ -242,9 +245,9 @@ class _States:
         return self._states.get(name, "open")
 
     def shut(self, name: str) -> list[range]:
-        """Return the ranges of positions in the chain of the account `name` at which it was frozen or closed.
+        """Return the ranges of entry numbers during which the account `name` was frozen or closed.
 
-        A charge or a release (the answer to one part of a question) at such a position is a fault.
+        A charge or a release (the answer to one part of a question) with a number in these ranges is a fault.
         """
         return self._shut.get(name, [])
 
@@ -396,8 +399,8 @@ def _check_balances(connection: Connection, tally: Tally, terms: dict[int, Terms
     """Yield a fault for every stored balance that is not the sum of its changes by entries, or is overdrawn.
 
     `tally` has these sums, in units spent. `terms` has the terms of accounts and caps (joint budgets of accounts),
-    keyed by the number of the record that opened them; they say how many units each balance has. A balance whose stored
-    size differs from that, or of which less than nothing was spent, is a fault too.
+    keyed by the number of the record that opened them; they say how many units each balance has. A balance is also a
+    fault if its stored size is another number of units, or if a negative number was spent from it.
     """
     rows = {(row.holder, row.period, row.what): row for row in connection.execute(select(balances))}
     last = and_(balances.c.movement == movements.c.number, *(balances.c[x] == movements.c[x] for x in _PLACE))

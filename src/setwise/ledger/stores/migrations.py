@@ -168,10 +168,10 @@ def _write_moves(connection: Connection, holder: int, moves: list[str]) -> None:
 
 
 def _rewrite_checks(connection: Connection, *changed: Table) -> None:
-    """Replace the stored CREATE TABLE text of the SQLite tables `changed` by the present one.
+    """Replace the CREATE TABLE text that SQLite has stored for the tables `changed` by the text of this version.
 
-    The two texts may differ only in CHECK constraints. SQLite has no statement that changes these; the procedure here
-    is the one that https://sqlite.org/lang_altertable.html describes.
+    The two texts may differ only in CHECK constraints. SQLite has no statement that changes such constraints;
+    https://sqlite.org/lang_altertable.html describes this procedure instead.
     """
     version = connection.exec_driver_sql("PRAGMA schema_version").scalar_one()
     connection.exec_driver_sql("PRAGMA writable_schema = ON")

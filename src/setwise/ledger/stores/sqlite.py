@@ -309,8 +309,8 @@ def _make_private(path: Path) -> None:
 def _mode_to_read(path: Path) -> str:
     """Return the URI option with which SQLite opens the file at `path` for reading only.
 
-    It is "mode=ro" in general. For this option SQLite may have to create a write-ahead log beside the file. So it is
-    "immutable=1" if no such log exists and the folder cannot be written.
+    It is "mode=ro" in general. With this option, SQLite may have to create a write-ahead log beside the file. If there
+    is no log and the folder cannot be written, the option is "immutable=1", with which SQLite needs no log.
     """
     log = path.with_name(f"{path.name}-wal")
     alone = not log.exists() or log.stat().st_size == 0

@@ -148,7 +148,7 @@ def counted_batch(
 
     - `before` has the counts and noise of the earlier periods.
     - `pair_counts` lists (group, period, number of new users).
-    - `draw(n)` returns n noise values.
+    - `draw(n)` returns n noise values as integers, in the unit of the series' noise mechanism.
     - `public` are the public groups, all of which are shown. If `before` has no groups yet, they become the first
       groups of the result, also those without users.
     """

@@ -40,7 +40,7 @@ def is_file(address: str) -> bool:
 def open_state(address: str, name: str) -> SeriesState:
     """Return the private state (counted users and noise) of the live series `name` at `address`; creates nothing.
 
-    Raises `InvalidParameter` for an address that is neither a file, a server with the data, nor Spark, and
+    Raises `InvalidParameter` for an address that is neither a file, a PostgreSQL or ClickHouse database, nor Spark, and
     `MissingExtra` if the driver of the database is not installed.
     """
     if _SPARK.fullmatch(address):
