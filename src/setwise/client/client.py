@@ -292,8 +292,8 @@ class SeriesWords(TypedDict, total=False):
 class RemoteDataset(Askable):
     """A dataset of a service, and the account that pays for questions to it; `Client.dataset` returns one.
 
-    It has the same methods for asking as a local `Session` that an account pays for. If a call leaves out a
-    contribution bound, the bound that the steward registered for the dataset applies.
+    Its methods for asking are those of a local `Session` that has an account. If a call leaves out a contribution
+    bound, the bound that the steward registered for the dataset applies.
     """
 
     def __init__(self, client: Client, name: str, account: str) -> None:
@@ -337,7 +337,8 @@ class RemoteDataset(Askable):
     def preview_record(self, query: Query, budget: AskedBudget) -> PreviewRecord:
         """Return the service's JSON preview of `query` under `budget`.
 
-        It has the plan (cost and expected error), and says whether the account can pay for it now. Nothing is charged.
+        The preview has the plan (cost and expected error), and says whether the account can pay for the plan now.
+        Nothing is charged.
         """
         record: PreviewRecord = self._client.request("POST", "/preview", self._body(query.to_dict(), budget))
         return record

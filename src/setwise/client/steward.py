@@ -182,8 +182,8 @@ class Steward:
         A cap is set once, before the first account is opened, and cannot be changed.
 
         - `rule`: how charges add up: "zcdp" adds their zCDP parameters, and "wallet" adds what `keep` says
-        - `failure_share`: the share of delta for the failure probabilities of mechanism uses; None is the rule's
-          default
+        - `failure_share`: the share of delta for outright failures of mechanisms, which may reveal everything; None is
+          the rule's default
         - `keep`: what the rule "wallet" adds. With "wallet", the mu squared of charges must fit into a Gaussian budget.
           With "sum", their epsilons must add up to at most `epsilon`. With "either", both sums are kept until a charge
           fits only one of them; the other one is then dropped for all accounts
@@ -227,7 +227,8 @@ class Steward:
         - `every`: the calendar period after which the account has all its uses again; None means never
         - `wallet`: the mu of a Gaussian wallet, which pays for uses that are not registered: together they reveal at
           most as much as one Gaussian mechanism of this mu. 0 for none
-        - `failure`: the most that the failure probabilities of the wallet's uses may add up to
+        - `failure`: limits the sum of the probabilities that uses paid from the wallet fail outright, which may reveal
+          everything
         """
         body: dict[str, object] = {"kind": "setwise", "name": name, "uses": list(uses)}
         body |= {"wallet": wallet, "failure": failure}
@@ -251,8 +252,8 @@ class Steward:
         - `every`: the calendar period after which the account has its whole budget again; None means never
         - `rule`: how charges add up: in mu squared ("wallet"), by their zCDP parameters ("zcdp"), or by fixed prices of
           a few kinds of uses that `menu` lists ("menu")
-        - `failure_share`: the share of delta for the failure probabilities of mechanism uses; None is the rule's
-          default
+        - `failure_share`: the share of delta for outright failures of mechanisms, which may reveal everything; None is
+          the rule's default
         - `menu`: only for the rule "menu": pure and bounded-range uses, such as "pure:0.1". The account accepts only
           uses that lose no more privacy than a listed use. In return, it can pay for more uses than under "wallet"
         """

@@ -82,8 +82,8 @@ class _Balances:
     - `state` is "open", "frozen" or "closed".
     - `spent` maps each balance of the account to the units spent from it in the budget period `period`. Most balances
       are divided into 2^60 units.
-    - `cap` is what remains of the cap, the joint budget of the dataset's accounts. If that budget adds up zCDP, it is
-      the units spent from each balance of the cap instead. It is None if the dataset has no cap.
+    - `cap` is what remains of the cap, the joint budget of the dataset's accounts. For a cap that adds up zCDP, `cap`
+      instead maps each balance of the cap to the units spent from it. `cap` is None if the dataset has no cap.
     """
 
     state: str
@@ -540,7 +540,7 @@ class Account:
         return stopping_bound(self._terms, filter_parameters(merged_uses), largest, None).upper if merged_uses else 0.0
 
     def _contents(self, kind: EntryKind, key: str, period: str, uses: Sequence[Use], text: str) -> Contents:
-        """Return the contents of a new entry of this account; the store assigns its position in the chain later.
+        """Return the contents of a new entry of this account; the store assigns its position later.
 
         `kind` is "charge", for example, and `key` its idempotency key. `uses` are the guarantees, with counts, that the
         entry pays for or gives back in the budget `period`. `text` is its request or answer.

@@ -45,7 +45,7 @@ class BudgetTotals(Protocol):
     """The budget of an account, or of a cap (the joint budget of a dataset's accounts): a limit for each named balance.
 
     A balance, such as "wallet" (mu squared), counts one kind of privacy loss; most are divided into 2^60 units. The
-    argument `amounts` maps each balance to units: in the method `largest` to those that remain, else to those spent.
+    argument `amounts` maps each balance to units: to the spent ones, but in `largest` to those that remain.
     """
 
     # Implemented by `Totals` (sums of zCDP), `WalletTotals` (a Gaussian wallet), `MenuTotals` (a fixed list of uses
@@ -85,7 +85,7 @@ class BudgetTotals(Protocol):
         ...
 
     def worth(self, amounts: Mapping[str, int]) -> Spent:
-        """Return the zCDP rho and the failure probability of all charges so far, each rounded up.
+        """Return the zCDP rho and the probability of outright failure of all charges so far, each rounded up.
 
         `amounts` maps each balance, such as "wallet", to the units spent from it; most full balances have 2^60 units.
         """
@@ -103,28 +103,28 @@ class BudgetTotals(Protocol):
     def spent_as(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
         """Return privacy guarantees, with counts, whose composition bounds the privacy loss of all charges so far.
 
-        People are shown these instead of units. The tuple is empty if nothing was spent, or if the zCDP of an account
-        that pays for a fixed list of uses is unknown. `amounts` maps each balance to the units spent from it.
+        People are shown these guarantees instead of units. The tuple is empty if nothing was spent, or if the zCDP of
+        an account that pays for a fixed list of uses is unknown. `amounts` maps balances to units spent.
         """
         ...
 
     def largest(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
         """Return the largest privacy guarantees, with counts, that the remaining budget can pay together; () if none.
 
-        `amounts` maps each balance, such as "wallet", to the units that remain in it.
+        `amounts` maps each balance, such as "wallet", to the units that remain in it; most full balances have 2^60.
         """
         ...
 
     def as_uses(self) -> tuple[Use, ...]:
         """Return privacy guarantees, with counts, whose composition bounds the loss of all that the budget can pay for.
 
-        They stand for the budget when it is composed with other budgets.
+        The guarantees stand for the budget when it is composed with other budgets.
         """
         ...
 
 
 class AccountTotals(BudgetTotals, Protocol):
-    """A budget from which one account pays directly; unlike a `BudgetTotals`, it can compute prices."""
+    """A budget from which one account pays for mechanism uses directly, so that it also computes their prices."""
 
     def price(self, uses: Sequence[Use], spent: Mapping[str, int]) -> dict[str, int]:
         """Return the units that `uses` (privacy guarantees with counts) take from each balance, by the balance's name.
@@ -173,7 +173,7 @@ class Totals:
     def shortage(self, uses: Sequence[Use], spent: Mapping[str, int]) -> str | None:
         """Return a sentence about the rho or failure probability that `uses` lack, or None if nothing is missing.
 
-        `uses` are privacy guarantees with counts. `spent` maps "rho" and "failure" to the units spent before.
+        `uses` are privacy guarantees with counts. `spent` maps "rho" and "failure" to the units spent, of 2^60.
         """
         remaining = {balance_name: total - spent.get(balance_name, 0) for balance_name, total in self.lines().items()}
         price, (rho, failure), available_uses = (
@@ -192,7 +192,7 @@ class Totals:
         return "; ".join(sentences) or None
 
     def worth(self, amounts: Mapping[str, int]) -> Spent:
-        """Return the zCDP rho and the failure probability of all charges so far, each rounded up.
+        """Return the zCDP rho and the probability of outright failure of all charges so far, each rounded up.
 
         `amounts` maps the balances "rho" and "failure" to the units spent from them; a full balance has 2^60 units.
         """
@@ -269,7 +269,7 @@ class WalletTotals:
     def as_uses(self) -> tuple[Use, ...]:
         """Return the whole budget as two guarantees: Gaussian noise of the wallet's mu^2, and (0, `failure`)-DP.
 
-        The second is left out if the failure probability of the budget is 0.
+        The second guarantee is left out if `failure` is 0.
         """
         return wallet_as_uses(self.wallet, self.failure)
 
@@ -279,7 +279,7 @@ class WalletTotals:
         The balances "wallet" (of mu squared) and "sum" (of largest losses) both pay for each charge, as long as both
         can. If only one of the two can pay for `uses`, the other is emptied, because it no longer bounds all charges.
         If neither can, the returned price exceeds the wallet, so that the database refuses the charge. `spent` maps
-        each balance to the units spent from it before.
+        each balance to the units spent from it before; a full one has 2^60.
         Theorem: docs/optimal-composition.md, Theorem 7, and "The sum of epsilons counts too".
         """
         remaining = {balance_name: total - spent.get(balance_name, 0) for balance_name, total in self.lines().items()}
@@ -316,8 +316,8 @@ class WalletTotals:
     def _after_paying(self, uses: Sequence[Use], remaining: int) -> int | None:
         """Return the units of the wallet (mu squared) that remain after it pays for `uses`; None if it cannot pay.
 
-        `uses` are privacy guarantees with counts, which may be asked in any order. `remaining` are the wallet's units
-        before the payment; a full wallet has 2^60.
+        `uses` are privacy guarantees with counts; the result is valid for any order of them. `remaining` are the
+        wallet's units before the payment; a full wallet has 2^60.
         """
         fixed = [use for use in uses if isinstance(use.guarantee, Gaussian)]
         varied = [use for use in uses if not isinstance(use.guarantee, Gaussian)]
@@ -344,10 +344,10 @@ class WalletTotals:
         return None if total is None else whole_units(total, self.limit)
 
     def worth(self, amounts: Mapping[str, int]) -> Spent:
-        """Return the zCDP rho and the failure probability of all charges so far, each rounded up.
+        """Return the zCDP rho and the probability of outright failure of all charges so far, each rounded up.
 
-        `amounts` maps each balance to the units spent from it. Rho is infinite if it is unknown, because a charge was
-        larger than what remained of the balance "rho", which records it.
+        `amounts` maps each balance to the units spent from it; a full one has 2^60. The balance "rho" records the rho
+        of the charges and refuses none. If it is used up, rho is unknown, and the result has infinity.
         """
         return Spent(recorded_sum(amounts[RHO], self.rho), worth_above(amounts[FAILURE], self.failure))
 
@@ -371,8 +371,8 @@ class WalletTotals:
     def loss_sum(self, amounts: Mapping[str, int]) -> float:
         """Return the sum of the largest privacy losses (epsilons) of all charges so far, rounded up.
 
-        `amounts` maps each balance to the units spent from it. The sum is infinite if it is unknown, because a charge
-        was larger than what remained of the balance "sum", which records it.
+        `amounts` maps each balance to the units spent from it; a full one has 2^60. If the balance "sum", which records
+        this sum, is used up by a charge that did not fit into it, the sum is unknown, and the result is infinity.
         """
         # A charge larger than the balance "sum" takes all of it, so an empty balance says nothing about the sum.
         # Without a `limit` there is no such balance.
@@ -408,8 +408,8 @@ class WalletTotals:
     def shortage(self, uses: Sequence[Use], spent: Mapping[str, int]) -> str | None:
         """Return a sentence about what the account lacks to pay for `uses`; None if it can pay.
 
-        The failure probability may be missing, or mu squared in the wallet, or epsilon. The sentence also says how much
-        is left. `uses` are privacy guarantees with counts, and `spent` maps each balance to the units spent from it.
+        It lacks failure probability, mu squared in the wallet, or epsilon. The sentence also says how much is left.
+        `uses` are privacy guarantees with counts, and `spent` maps each balance to the units spent from it.
         """
         remaining = {balance_name: total - spent.get(balance_name, 0) for balance_name, total in self.lines().items()}
         price = self.price(uses, spent)
@@ -434,8 +434,7 @@ def wallet_as_uses(wallet: float, failure: float) -> tuple[Use, ...]:
 def spent_of_wallet(wallet: float, failed: float) -> tuple[Use, ...]:
     """Return what was spent of a Gaussian wallet as two guarantees: Gaussian noise, and (0, `failed`)-DP.
 
-    `wallet` is the spent mu^2. The noise is left out if `wallet` is below 1e-12, and the second guarantee if `failed`
-    is 0.
+    `wallet` is the spent mu^2. Gaussian noise is left out if it is below 1e-12, and (0, `failed`)-DP if `failed` is 0.
     """
     guarantees: list[Guarantee] = [gaussian_of(wallet)] if wallet >= SMALLEST_WALLET else []
     if failed:

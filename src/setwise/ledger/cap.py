@@ -52,8 +52,8 @@ class CapBalance:
 class SharedCap:
     """The cap of a dataset: one joint budget that limits all accounts on the dataset together.
 
-    Each account reserves a part of the cap, its slice, and pays from this slice, so that charges need not wait for each
-    other. `holder` is the number of the record that opened the cap, and `totals` is the cap's budget.
+    Each account reserves a part of the cap, which is called its slice, and pays from it, so that charges need not wait
+    for each other. `holder` is the number of the record that opened the cap, and `totals` is the cap's budget.
     """
 
     def __init__(self, store: Store, holder: int, totals: CapTotals) -> None:
@@ -105,7 +105,8 @@ class SharedCap:
         - `account` is the number of the record that opened the account, and `name` the account's name.
         - `amounts` maps each balance to the units to move (of 2^60 in a full balance). A positive number moves units
           into the slice, a negative one back to the cap.
-        - `at` is the timestamp in microseconds since 1970, and `position` the entry's place in the account's chain.
+        - `at` is the timestamp in microseconds since 1970, and `position` the entry's number among the account's
+          entries.
         """
         contents = Contents(
             account=name,
@@ -182,8 +183,8 @@ class SharedCap:
     def keep_rule(self, account: int, name: str, rule: Rule, at: int) -> bool:
         """Let only one of the two balances of the cap pay from now on; return False, changing nothing, if it cannot.
 
-        The cap is the joint budget of a dataset's accounts. This fails if one of the two balances was dropped before,
-        if the cap was set up to pay from one only, or if the account is not open.
+        The cap is the joint budget of a dataset's accounts. The result is False if one of the two balances was dropped
+        before, if the cap was set up to pay from one only, or if the account is not open.
         - `rule` is the balance that still pays: the Gaussian wallet (mu squared) or the sum of epsilons.
         - `account` is the number of the record that opened an account under the cap, and `name` the account's name. The
           decision is recorded as an entry of this account.
@@ -197,7 +198,7 @@ class SharedCap:
         return self._try_append(account, drafts)
 
     def _try_append(self, account: int, drafts: Callable[[Connection], list[Draft]]) -> bool:
-        """Append entries to an account's chain in one transaction; return False if the database refuses them.
+        """Append entries to an account in one transaction; return False if the database refuses them.
 
         `account` is the number of the record that opened the account. `drafts(connection)` returns the entries to
         append. The database refuses entries that overdraw a balance, or that take units of the cap (joint budget) for

@@ -501,7 +501,7 @@ class Ledger:
         """Let the cap (joint budget) of `dataset` pay only from "wallet" (mu squared) or "sum" (epsilons) from now on.
 
         `keep` is "wallet" or "sum", and `by` is the steward who decides. Raises `InvalidParameter` if the cap does not
-        pay in both ways now, or if none of its accounts is open, because the decision is an entry of such an account.
+        pay in both ways now, or if none of its accounts is open, because the decision becomes an entry of one of them.
         """
         if keep not in ("wallet", "sum"):
             raise InvalidParameter(f"keep must be wallet or sum, not {keep!r}")

@@ -141,7 +141,7 @@ class MenuTotals:
     def _cost(self, uses: Sequence[Use]) -> int:
         """Return how many units of the balance "menu" the `uses` (guarantees with counts) cost together.
 
-        The balance "menu" pays for the account's fixed list (menu) of guarantees, each of which has a fixed cost.
+        The account's menu is a fixed list of guarantees, each with a fixed cost in units of the balance "menu".
         """
         menu, cost = self.menu, 0
         for use in uses:
@@ -154,8 +154,8 @@ class MenuTotals:
         """Return a sentence that says why the account cannot pay for `uses` any more; None if it can.
 
         `uses` are privacy guarantees with counts. `spent` maps each balance, such as "menu", to the units spent from it
-        before. Raises `InvalidParameter` for a use that satisfies no guarantee on the account's menu (its fixed list of
-        guarantees), because the account never pays for it.
+        before (a full "menu" has `budget` units). Raises `InvalidParameter` for a use that satisfies no guarantee on
+        the account's menu (its fixed list of guarantees), because the account never pays for it.
         """
         remaining = {balance_name: total - spent.get(balance_name, 0) for balance_name, total in self.lines().items()}
         price = self.price(uses, spent)
@@ -167,7 +167,7 @@ class MenuTotals:
         return f"it costs {price[MENU]:,} units of the menu, and {remaining[MENU]:,} are left: enough for {offers}"
 
     def worth(self, amounts: Mapping[str, int]) -> Spent:
-        """Return the zCDP rho and the failure probability of all charges so far, rounded up.
+        """Return the zCDP rho and the probability of outright failure of all charges so far, rounded up.
 
         `amounts` maps each balance to the units spent from it; a full balance "rho" or "failure" has 2^60 units. The
         balance "rho" records charges and refuses none: a charge that is larger than what remains of it takes the rest.
@@ -182,7 +182,7 @@ class MenuTotals:
 
     @property
     def price_depends_on_balance(self) -> bool:
-        """Whether the price of a use depends on earlier charges: False, because the costs of a menu are fixed."""
+        """Whether the price of a use depends on earlier charges: False, because a menu lists fixed costs."""
         return False
 
     def paying(self, amounts: Mapping[str, int]) -> tuple[str, ...]:  # noqa: ARG002 - part of BudgetTotals

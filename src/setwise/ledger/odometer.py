@@ -220,5 +220,8 @@ def pathwise_bound(terms: Terms, worth: Spent, largest: float, *, delta: float |
 
 
 def _share(failed: float, delta: float) -> float:
-    """Return `failed` / `delta`, rounded up: the share of `delta` that the failure probability `failed` takes."""
+    """Return `failed` / `delta`, rounded up: the share of `delta` that is taken by outright failures.
+
+    An outright failure is an event in which everything may be revealed, and `failed` is its probability.
+    """
     return up(failed / delta * (1 + 1e-15)) if failed else 0.0

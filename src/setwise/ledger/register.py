@@ -91,7 +91,7 @@ class Record:
 
     @property
     def event(self) -> AuditEvent:
-        """The audit event in this record, which must not be the record of an opened account or cap."""
+        """The audit event in this record, which must not be the record of an opened account or cap (joint budget)."""
         return AuditEvent.read(self.body)
 
     def to_dict(self) -> "ActRecord":
@@ -114,7 +114,7 @@ _INSERT_RECORD, _INSERT_LINES, _INSERT_ACCOUNT = insert(openings), insert(lines)
 
 
 def _append(connection: Connection, kind: str, name: str, body: str, at: int, totals: Mapping[str, int]) -> Record:
-    """Append a record to the ledger's chain of openings and audit events, and return the record.
+    """Append a record to the ledger's openings and audit events, and return the record.
 
     - `kind`, `name`, `body` and `at` (microseconds since 1970) are fields of the record.
     - `totals` has the size of each balance of the opened account or joint budget, in units, by balance name. Most
@@ -346,7 +346,8 @@ def units_on(connection: Connection, dataset: str) -> set[str]:
     """Return the units of privacy that are protected for the data of `dataset`, such as {"user"}; empty if unknown.
 
     A unit of privacy is what neighbouring tables differ in: a user, or a part of a user such as "user,day". The result
-    has the units of all registrations, joint budgets and accounts on the data, under any name of the data.
+    has the units of privacy that registrations, joint budgets and accounts on the data state, under any name of the
+    data.
     """
     # Closed accounts are included, because their answers stay in the joint promise.
     names = same_data(connection, dataset)

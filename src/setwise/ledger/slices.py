@@ -52,8 +52,8 @@ class Rule(IntEnum):
     The balances are the Gaussian wallet (an amount of mu squared) and the sum of epsilons.
 
     - `BOTH`: every charge takes units from both balances.
-    - `WALLET` or `SUM`: a charge takes units from this balance only. The other one could not pay for some charge and
-      was dropped for good, or the cap was set up without it.
+    - `WALLET` or `SUM`: a charge takes units from this balance only. The other balance could not pay for some charge
+      and was dropped for good, or the cap was set up without it.
     """
 
     # The values are the units spent of the balance "rule", which has 3. If two concurrent transactions each drop a
@@ -258,8 +258,8 @@ class CapTotals:
         - `rule` says which balances pay now: "wallet" (mu squared), "sum" (of epsilons) or both.
 
         A balance that cannot pay for `uses` is dropped for good. So the result is `rule` if every balance that pays now
-        can pay for `uses`. It is the single balance that can pay if there is only one, and None if there is none, or if
-        too little failure probability remains.
+        can pay for `uses`. If only one balance can pay, the result is this balance. If none can, or too little remains
+        for the probability of outright failure (which may reveal everything), it is None.
         """
         within = {
             balance_name: units <= remaining[balance_name] for balance_name, units in self.needs(uses, rule).items()
@@ -304,11 +304,12 @@ class CapTotals:
         return _costs_of(self, tuple(uses))
 
     def worth(self, amounts: Mapping[str, int]) -> Spent:
-        """Return the failure probability of all that the cap (joint budget) has paid for, rounded up, as a `Spent`.
+        """Return the probability of outright failure of all that the cap (joint budget) has paid for, as a `Spent`.
 
-        A cap does not record the zCDP rho of its charges (`rho_drawn` in status.py computes it). The rho of the result
-        is therefore infinite, or 0 if the cap's Gaussian wallet has paid nothing. `amounts` maps each balance to the
-        units spent from it; a full balance has 2^60 units.
+        An outright failure may reveal everything; its probability is rounded up. A cap does not record the zCDP rho of
+        its charges (`rho_drawn` in status.py computes it). The rho of the result is therefore infinite, or 0 if the
+        cap's Gaussian wallet (a budget in mu squared) has paid nothing. `amounts` maps each balance to the units spent
+        from it; a full balance has 2^60 units.
         """
         return Spent(math.inf if amounts[WALLET] else 0.0, worth_above(amounts[FAILURE], self.failure))
 
@@ -326,7 +327,8 @@ class CapTotals:
     def as_uses(self) -> tuple[Use, ...]:
         """Return the whole budget of the cap (a dataset's joint budget) as Gaussian noise and (0, `failure`)-DP.
 
-        The noise has the cap's mu^2. The second guarantee is left out if the failure probability of the cap is 0.
+        The noise has the cap's mu^2. The second guarantee is left out if `failure`, the cap's limit on the probability
+        of outright failures, is 0.
         """
         return wallet_as_uses(self.wallet, self.failure)
 
@@ -353,8 +355,9 @@ class CapTotals:
         """Return at most two guarantees whose composition bounds the privacy loss of all that the cap has paid for.
 
         The cap is a dataset's joint budget. One guarantee is Gaussian noise with the spent mu^2, or pure DP with the
-        spent sum of epsilons if only this sum still pays. The other is (0, delta)-DP with the spent failure
-        probability. `amounts` maps each balance to the units spent from it; a full balance has 2^60 units.
+        spent sum of epsilons if only this sum still pays. The other is (0, delta)-DP, with the probability of the
+        outright failures paid for as delta. `amounts` maps each balance to the units spent from it; a full balance has
+        2^60 units.
         """
         failed = worth_above(amounts[FAILURE], self.failure)
         if self.rule_of(amounts[RULE]) is Rule.SUM:
@@ -365,9 +368,9 @@ class CapTotals:
         """Return at most two guarantees: the largest privacy losses that the cap can still pay for together.
 
         The cap is a dataset's joint budget. One guarantee is Gaussian noise, or pure DP if only the sum of epsilons
-        still pays. The other is (0, delta)-DP with the remaining failure probability as delta. A guarantee for which
-        nothing remains is left out. `amounts` maps each balance to the units that remain in it; a full balance has 2^60
-        units.
+        still pays. The other is (0, delta)-DP, whose delta is what remains for the probability of outright failures. A
+        guarantee for which nothing remains is left out. `amounts` maps each balance to the units that remain in it; a
+        full balance has 2^60 units.
         """
         by_sum = self.rule_of(self.lines()[RULE] - amounts[RULE]) is Rule.SUM
         return largest_of_wallet(
@@ -381,11 +384,11 @@ class CapTotals:
 class _Costs:
     """The cost of some privacy guarantees to a cap (a dataset's joint budget), in units; a full balance has 2^60.
 
-    - `failure` is the failure probability of the guarantees.
+    - `failure` is the probability that the guarantees fail outright (which may reveal everything).
     - `summed` is the sum of their largest losses; it is above 2^60 if a loss is unbounded.
-    - `prices` lists what the guarantees cost of the wallet (mu squared). This depends on what the payment leaves in the
-      slice, the part of the cap that is reserved for an account. So `prices` has pairs (units left, price in units),
-      from the most units left down to 0. It is empty if a guarantee has no finite price.
+    - `prices` lists what the guarantees cost of the wallet (mu squared). This cost depends on what the payment leaves
+      in the slice, the part of the cap that is reserved for an account. So `prices` has pairs (units left, price in
+      units), from the most units left down to 0. It is empty if a guarantee has no finite price.
     - `well` is 102% of the lowest price in the wallet, which a full wallet pays. A slice that would pay more than this
       is refilled first.
     - `rounding` is the largest difference, in units, between the prices that two platforms compute.
@@ -400,8 +403,9 @@ class _Costs:
     def fixed_costs(self, rule: Rule) -> dict[str, int]:
         """Return the costs that are the same whatever remains in the wallet (mu squared), in units of each balance.
 
-        These are the failure probability and the sum of largest losses; a full balance has 2^60 units. The sum is left
-        out if `rule` says that only the wallet pays.
+        The result has the costs "failure" (the probability of outright failure, which may reveal everything) and "sum"
+        (the sum of largest losses); a full balance has 2^60 units. "sum" is left out if `rule` says that only the
+        wallet pays.
         """
         return {FAILURE: self.failure} if rule is Rule.WALLET else {FAILURE: self.failure, SUM: self.summed}
 

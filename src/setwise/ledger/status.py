@@ -50,8 +50,8 @@ class AccountStatus:
       of the balance of which most remains.
     - `charges` is the number of charges since the opening, in all periods.
     - `state` is "open", "frozen" or "closed".
-    - `drawn` are the guarantees that were paid for, with counts. It is None if only the sums `worth` and `largest` are
-      known, as for an account with a budget whose entries were not read.
+    - `drawn` are the guarantees that were paid for, with counts. `drawn` is None if only the sums `worth` and `largest`
+      are known, as for an account with a budget whose entries were not read.
     - `worth` are the zCDP rho and the failure probability of everything paid for, and `largest` is the sum of its
       largest losses (infinite if unknown).
     - `amounts` maps each balance to the units spent from it in the period; a full balance has 2^60 units.
@@ -163,8 +163,8 @@ class AccountStatus:
         """Bounds on the epsilon of everything paid for in the period; the upper bound holds at all times at once.
 
         With probability at least 1 - delta, the privacy loss of the answers never exceeds the upper bound of its time.
-        The upper bound of `odometer` can be smaller, because it promises less: all answers are (epsilon, delta)-DP if
-        questions stop before that bound exceeds an epsilon that was fixed in advance.
+        The upper bound of the property `odometer` can be smaller, because it promises less: all answers are (epsilon,
+        delta)-DP if questions stop before that bound exceeds an epsilon that was fixed in advance.
         """
         return pathwise_odometer(self.terms, self.drawn, self.worth, self.largest)
 
@@ -238,7 +238,8 @@ class AccountStatus:
     def loss_so_far(self) -> float:
         """An upper bound, as one number, on the epsilon at `delta` of everything that was paid for in the period.
 
-        It is the smaller of two numbers: the upper bound of `odometer`, and the upper bound of the promised `epsilon`.
+        It is the smaller of two numbers: the upper bound of `odometer` (the bounds on what was spent), and the upper
+        bound of the promised `epsilon`.
         """
         return min(self.odometer.upper, self.epsilon.upper)
 

@@ -91,12 +91,12 @@ class Terms:
     - `period` is the kind of calendar period after which the budget starts afresh, or None if it never does.
     - `epsilon` and `delta` are the promise, and `unit` is the unit of privacy that is protected, such as "user".
     - `failure_share` is the share of delta for outright failures, which may reveal everything.
-    - `uses` are the guarantees, with counts, that a "setwise" account registered at its opening and draws from. They
-      are empty for "filter" and "cap".
+    - `uses` are the guarantees, with counts, that a "setwise" account registered at its opening and draws from. `uses`
+      is empty for "filter" and "cap".
     - `totals` is the budget of a "filter" or a "cap". A "setwise" account may have a budget, too, for guarantees that
       it has not registered; None if it has none.
     - `cap` is the number of the record that opened the cap from which charges are also paid, or None.
-    - `slices` is True if the account pays its cap from a part of the cap that is reserved for the account.
+    - `slices` says how a charge is paid from the cap: from a part that is reserved for the account (True), or directly.
     """
 
     kind: Kind
@@ -365,7 +365,7 @@ def setwise_terms(
     - `failure` bounds the probability that any unregistered use fails outright, which may reveal everything.
     - `unit` is the unit of privacy that is protected: "user", or a part of a user such as "user,day".
 
-    This can take seconds and hundreds of megabytes.
+    Certifying the epsilon can take seconds and hundreds of megabytes.
     """
     registered = merged(as_uses(uses))
     wallet_totals_beside = _wallet_beside(wallet, failure)
@@ -485,9 +485,9 @@ def failure_share_of(rule: str, share: float | None) -> float:
 def filter_promise(rule: str, epsilon: float) -> CertifiedBound:
     """Return the promised `epsilon` of a filter account or cap (joint budget) as a `CertifiedBound`.
 
-    Its lower and upper bound are both `epsilon`, because the budget is chosen to keep exactly this promise. The result
-    names the method and the theorem of `rule`, which says how charges add up: "wallet" (mu squared), "menu" (fixed
-    costs of listed guarantees) or "zcdp".
+    The lower and the upper bound of the result are both `epsilon`, because the budget is chosen to keep exactly this
+    promise. The result also names the method and the theorem of `rule`, which says how charges add up: "wallet" (mu
+    squared), "menu" (fixed costs of listed guarantees) or "zcdp".
     """
     _, method, statement = _RULES[rule]
     return CertifiedBound(float(epsilon), float(epsilon), Interaction.ADAPTIVE, method, statement)

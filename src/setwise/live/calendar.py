@@ -25,9 +25,10 @@ class PeriodLength(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calendar:
-    """The periods of a live series: their number `periods`, their length `every`, and the first day `start` (UTC).
+    """The periods of a series: their number `periods`, their length `every`, and the first day `start` (UTC).
 
-    Raises `InvalidParameter` if months begin on a day after the 28th, or if a period lies beyond the year 9999.
+    A live series releases noisy user counts at the end of each period. Raises `InvalidParameter` if months begin on a
+    day after the 28th, or if a period lies beyond the year 9999.
 
     >>> months = Calendar(every=PeriodLength.MONTH, start=date(2026, 1, 1), periods=12)
     >>> months.begins(1), months.end

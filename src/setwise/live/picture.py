@@ -30,8 +30,8 @@ _NOTE_WIDTH = 130
 def draw_series(view: "SeriesView") -> Picture:
     """Return a chart of the estimated counts in `view`: a line for each group, with a band for its 95% intervals.
 
-    If there are more than `MOST_LINES` groups, only the largest are drawn. Raises `MissingExtra` without matplotlib and
-    `InvalidParameter` if no group is shown yet.
+    If there are more than 60 groups (`MOST_LINES`), only the largest in the last period are drawn. Raises
+    `MissingExtra` without matplotlib and `InvalidParameter` if no group is shown yet.
     """
     try:
         from matplotlib.figure import Figure

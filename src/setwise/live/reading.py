@@ -46,8 +46,8 @@ class UserGroups(Protocol):
 def public_cells(labels: Sequence[Label]) -> tuple[str | int, ...]:
     """Return the public groups in `labels` whose key is a single value, and drop those whose key is a tuple.
 
-    A live series groups by one column, so all its group keys are single values and nothing is dropped; this function
-    only narrows the type for the type checker.
+    A live series (noisy user counts of periods) groups by one column, so all its group keys are single values and
+    nothing is dropped; this function only narrows the type for the type checker.
     """
     return tuple(label for label in labels if not isinstance(label, tuple))
 
@@ -83,8 +83,8 @@ def aggregation_of(terms: SeriesTerms, schema: Schema, first: int, until: int) -
     The periods have the numbers `first` to `until` - 1.
 
     Days shortly before these periods are included (`terms.late_days` of them), for rows that arrived late. `terms` say
-    what the live series counts, and `schema` has the columns of the table. Raises an error if the columns or the filter
-    do not fit the schema.
+    what the live series (noisy user counts of periods) counts, and `schema` has the columns of the table. Raises an
+    error if the columns or the filter do not fit the schema.
     """
     calendar = terms.calendar
     low = first_day_read(terms, first)
@@ -114,8 +114,8 @@ def read_candidates(terms: SeriesTerms, reader: UserGroups, first: int, until: i
     - u: the user as text; if `terms.unit` is "user,day", the user and the day, because each day counts by itself.
     - g: the group.
     - day: the day of the event.
-    - period: the number of the period in which the pair would be counted. It is `first` for a row of an earlier period
-      that arrived late, because the earlier period was released already.
+    - period: the number of the period in which the pair would be counted. A row of an earlier period that arrived late
+      has `first`, because the earlier period was released already.
 
     If `terms` list public groups, the table has only these groups.
     """
@@ -144,9 +144,9 @@ def read_candidates(terms: SeriesTerms, reader: UserGroups, first: int, until: i
 def user_type_of(column: Column) -> str:
     """Return a text for the type of a user `column`, such as "integer"; columns with equal texts write users equally.
 
-    The private state of a series stores users as text. If the type of the column changed later, a user could have
-    another text and be counted twice, so the text of the type is recorded and compared. It includes all that decides
-    how a value is written, such as the number of digits of a decimal.
+    The private state of a series (counted users and noise) stores users as text. If the type of the column changed
+    later, a user could have another text and be counted twice, so the result is recorded and compared. It includes all
+    that decides how a user is written as text, such as the number of digits of a decimal.
     """
     # So decimals need the number of digits after the point, and times the engine's own name of the type, which tells
     # how fine they are.

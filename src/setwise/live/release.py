@@ -67,8 +67,8 @@ def release_texts(
 def is_same_release(one: str, other: str) -> bool:
     """Return whether the released texts `one` and `other` of one period are equal, apart from the order of new groups.
 
-    New groups are those that the period shows first. Their order is ignored because earlier versions listed them in
-    another order.
+    New groups are those that the period shows first. The order of new groups is ignored, because earlier versions of
+    Setwise listed them in another order.
     """
     bodies: list[dict[str, Any]] = [json.loads(text) for text in (one, other)]
     # Earlier versions listed new groups in the order of the data, and their series are still updated.

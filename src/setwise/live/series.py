@@ -236,8 +236,8 @@ class LiveSeries:
     def promise(self) -> tuple[CertifiedBound, float]:
         """Return the promise that covers the series: certified bounds on its epsilon, and a delta.
 
-        If the series has an account of its own, the promise is about the series alone. Otherwise it is the promise of
-        the account that pays, which covers all questions of that account together.
+        If the series has an account of its own, the promise is about the series alone. Otherwise the result is the
+        promise of the account that pays, which covers all answers that this account pays for.
         """
         if self._opening.own_account:
             return certified_price(self.totals.uses(), self._opening.delta), self._opening.delta
@@ -492,7 +492,7 @@ def open_live(
 def _absolute_address(address: str) -> str:
     """Return the address of a private state (counted users and noise) with an absolute path instead of a relative one.
 
-    Such an address is valid in any working directory. An address that is not a file is returned unchanged.
+    An absolute path is valid in any working directory. An address that is not a file is returned unchanged.
     """
     from pathlib import Path
 

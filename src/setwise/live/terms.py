@@ -154,7 +154,8 @@ def plan_within(
 ) -> RunningTotals:
     """Return a noise mechanism for a live series, all of whose releases together are then (epsilon, delta)-DP.
 
-    `terms` say what the series counts. The noise is about the smallest that the budget allows.
+    A live series is a set of noisy user counts, and `terms` say what it counts. The noise is about the smallest with
+    which the releases are (epsilon, delta)-DP.
 
     If the groups are private, a threshold hides groups with only one user. A part of delta is the probability that the
     threshold fails to hide one, and an account may keep only a small part of its own delta for such failures. So
@@ -180,7 +181,7 @@ def plan_drawn(terms: SeriesTerms, *, sigma: float, failure: float | None = None
     - `sigma` is the noise scale divided by the sensitivity. All releases of the series together cost as much as one
       Gaussian mechanism of this sigma.
     - `failure`, for private groups, bounds the probability that the threshold shows a group with only one user; the
-      account pays it too. It is None for public groups.
+      account pays for this probability too. It is None for public groups.
 
     Raises `InvalidParameter` if private groups have no `failure`, or public groups have one.
     """
@@ -202,8 +203,9 @@ def plan_drawn(terms: SeriesTerms, *, sigma: float, failure: float | None = None
 def _calibrate_sigma(epsilon: float, delta: float, failure: float | None) -> float:
     """Return about the smallest sigma for which Gaussian noise is certified to be (epsilon, delta)-DP.
 
-    The noise has a standard deviation of sigma times the sensitivity. If `failure` is not None, the noise is
-    (epsilon, delta)-DP together with a threshold that may reveal everything with the probability `failure`.
+    The noise has a standard deviation of sigma times the sensitivity. If `failure` is not None, the noise and a
+    threshold are together (epsilon, delta)-DP, where the threshold may reveal everything with the probability
+    `failure`.
     """
     fixed = () if failure is None else (Use(ApproxDP(epsilon=0.0, delta=failure)),)
     noise = smallest_noise(lambda sigma: [Use(Gaussian(sigma=sigma)), *fixed], epsilon=epsilon, delta=delta)

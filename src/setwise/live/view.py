@@ -97,7 +97,7 @@ class SeriesView:
     def left_out(self) -> str:
         """A sentence for readers that says in how many groups a user (or a user's day) counts at most.
 
-        It adds that further groups of the user are left out.
+        The sentence adds that further groups of the user are left out.
         """
         counted = "user" if self.unit == Unit.USER else "day of a user"
         items = "1 item counts" if self.contributions == 1 else f"{self.contributions} items count"
@@ -234,8 +234,9 @@ def view_of(
 def accuracy_in_words(terms: SeriesTerms, totals: RunningTotals) -> str:
     """Return a phrase for people: how far the numbers of a live series may be from the truth, at 95% confidence.
 
-    `terms` say what the series counts, and `totals` is its noise mechanism. For private groups, the phrase also states
-    the threshold of the last period: about how many users a group needs to be shown.
+    A live series is a set of noisy user counts; `terms` say what it counts, and `totals` is its noise mechanism. For
+    private groups, the phrase also states the threshold of the last period: about how many users a group needs to be
+    shown.
     """
     radius, counted = math.ceil(totals.radii(CONFIDENCE)[-1]), "users" if terms.unit == Unit.USER else "user-days"
     words = f"totals within {radius:,} {counted} of the truth in every period, 95 times in 100"

@@ -29,7 +29,8 @@ from setwise.ledger.terms import (
 class Fault:
     """One fault that verification found: the text `message` says what is wrong with entry number `entry` of `account`.
 
-    `entry` is None if the account as a whole is at fault. `entry` and `account` are None if the whole ledger is.
+    `entry` is None if the account as a whole is at fault. Both `entry` and `account` are None if the whole ledger is at
+    fault.
     """
 
     account: str | None
@@ -77,8 +78,9 @@ class ChainCheck:
     """Verifier of one account: recomputes the hash chain of its entries, and the units that each entry should spend.
 
     - `record` is the account's opening, and `cap` the joint budget of the dataset's accounts, or None.
-    - `tally` sums up the units spent from each balance, of all accounts. The verifier adds to it the units that each
-      entry should have spent, so that the sums can be compared with the stored balances.
+    - `tally` sums up the units spent from each balance, of all accounts; most full balances have 2^60 units. The
+      verifier adds to it the units that each entry should have spent, so that the sums can be compared with the stored
+      balances.
     - `witnesses` has hashes that certain entries must have: these hashes were signed, or stored outside the database.
     - `shut` are the ranges of positions at which the account was frozen or closed.
     - `sealed` is (number, digest): how many entries at the start have hashes that do not cover their balance changes,
@@ -168,9 +170,9 @@ class ChainCheck:
         """Check that the contents of `entry` are allowed for its kind, and that its balance changes are right.
 
         The kinds are charges, settlements (answers of charges), releases (answers to one part of a question) and moves
-        of reserved budget. `movements` are the balance changes that the database has for the entry. They must equal the
-        changes that follow from the contents, such as the price of a charge. Faults are recorded. The units that the
-        entry should have spent are added to the tally, which has the sum of units spent per balance.
+        of reserved budget. `movements` are the balance changes that the database has for the entry. These changes must
+        equal those that follow from the contents of `entry`, such as the price of a charge. Faults are recorded. The
+        units that the entry should have spent are added to the tally, which has the sum of units spent per balance.
         """
         contents = entry.contents
         try:
@@ -258,9 +260,9 @@ class ChainCheck:
         """Record a fault unless the slice entry `entry` has the form in which the ledger writes such entries.
 
         A slice entry moves units between the cap (the joint budget of the dataset's accounts) and the account's slice
-        (the part of the cap that is reserved for the account). It may also drop one of the balances from which the cap
-        pays, the Gaussian wallet (an amount of mu squared) or the sum of epsilons. Whether the cap has enough units is
-        checked when its balances are compared with their limits.
+        (the part of the cap that is reserved for the account). A slice entry may also record that the cap has dropped
+        one of the balances from which it pays: the Gaussian wallet (an amount of mu squared) or the sum of epsilons.
+        Whether the cap has enough units is checked when its balances are compared with their limits.
         """
         amounts = read_amounts(entry.contents.text)
         rule = amounts.get(RULE, Rule.WALLET)
@@ -277,8 +279,9 @@ class ChainCheck:
     def _expected_movements(self, entry: Entry, movements: Sequence[Movement]) -> list[Movement]:
         """Return the balance changes that `entry` should have, given the entries before it.
 
-        `movements` are the changes that the database has. They matter only for a charge that was also paid from a slice
-        (the account's reserved part of the dataset's joint budget), because they show from which balances it was paid.
+        `movements` are the changes that the database has. These matter only for a charge that was also paid from a
+        slice (the account's reserved part of the dataset's joint budget): they show from which balances of the joint
+        budget the charge was paid.
         """
         contents = entry.contents
         if contents.kind == "charge" and isinstance(self._cap, CapTotals):
@@ -344,10 +347,10 @@ class ChainCheck:
     def _still_pays(self, entry: Entry, at: tuple[int, str, str], expected: int, amount: int) -> bool:
         """Return whether `amount` units from the account's Gaussian wallet are a valid price of the charge `entry`.
 
-        They are valid if they differ from `expected`, the units that this machine computes, only by rounding, and are
-        enough at this machine's prices. `at` identifies the balance that paid: (number of the account, period, balance
-        name). The result is False for any balance but the wallet (an amount of mu squared, 2^60 units when full),
-        because only prices in the wallet are rounded.
+        The amount is valid if it differs from `expected`, the units that this machine computes, only by rounding, and
+        if it is enough to pay at the prices that this machine computes. `at` identifies the balance that paid: (number
+        of the account, period, balance name). The result is False for any balance but the wallet (an amount of mu
+        squared, 2^60 units when full), because only prices in the wallet are rounded.
         """
         _, period, balance_name = at
         totals = self._terms.totals

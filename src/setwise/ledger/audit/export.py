@@ -81,7 +81,7 @@ def _records(connection: Connection, tables: Sequence[Table]) -> Iterator[dict[s
 def _is_priced(terms: Terms) -> bool:
     """Return whether an account with these `terms` is charged prices that depend on its remaining balance.
 
-    In any other account, equal charges have equal balance changes, which need to be computed only once.
+    In an account without such prices, equal charges have equal balance changes, so that these are computed only once.
     """
     return terms.slices or (terms.totals is not None and terms.totals.price_depends_on_balance)
 
@@ -130,10 +130,10 @@ class _Account:
     def moves(self, contents: Contents, spent: Mapping[str, int], moved: Mapping[str, int] | None) -> list[Movement]:
         """Return the balance changes of an entry, for an export that an early version of Setwise wrote.
 
-        Such an export lists only the changes of the account's own balances, or none.
+        An export of an early version lists only the changes of the account's own balances, or none.
 
         - `contents` says what the entry is: a charge, for example.
-        - `spent` maps each balance to the units spent from it before the entry.
+        - `spent` maps each balance to the units spent from it before the entry; most full balances have 2^60 units.
         - `moved` maps each of the account's own balances to its change in units, as the export lists it; None if it
           lists none. All other changes are computed from `contents` and `spent`.
         """
@@ -152,8 +152,8 @@ class _Account:
     def _account_changes(self, period: str, moved: Mapping[str, int]) -> list[Movement]:
         """Return the changes of the account's own balances as `Movement` objects; `moved` maps balances to units.
 
-        `period` is the budget period of the changes. Changes of the account's reserved part of a cap get no period,
-        because a cap (the joint budget of a dataset's accounts) has none.
+        `period` is the budget period of the changes. The account's balances include its reserved part of a cap (the
+        joint budget of a dataset's accounts); changes of this part get no period, because a cap has no periods.
         """
         # The account's reserved part of the dataset's cap has no periods.
         slices = set(SLICES.values())
@@ -352,9 +352,9 @@ class Restoration:
     def _priced_moves(self, account: _Account, contents: Contents, moved: dict[str, int] | None) -> list[Movement]:
         """Return the balance changes of an entry of `account`, for an export that an early version of Setwise wrote.
 
-        Such an export lists only the changes of the account's own balances, or none. `contents` says what the entry is:
-        a charge, for example. `moved` maps each of the account's own balances to its change in units, as the export
-        lists it; None if it lists none. The other changes are computed.
+        An export of an early version lists only the changes of the account's own balances, or none. `contents` says
+        what the entry is: a charge, for example. `moved` maps each of the account's own balances to its change in
+        units, as the export lists it; None if it lists none. The other changes are computed.
         """
         price_key = (contents.account, contents.kind, contents.uses, contents.period)
         if _is_priced(account.terms):
@@ -370,7 +370,7 @@ class Restoration:
         return self._priced[price_key]
 
     def _move(self, account: _Account, position: int, moves: Sequence[Movement]) -> None:
-        """Queue the balance changes `moves` for insertion; the entry of `account` at `position` in its chain made them.
+        """Queue the balance changes `moves` for insertion; entry number `position` of `account` made them.
 
         Raises `InvalidParameter` if a change overdraws its balance.
         """

@@ -73,7 +73,10 @@ class KeptHead:
 
 
 class HeadFile:
-    """The file at `path`, outside the database, that keeps the last signed head (where every account's chain ended)."""
+    """The file at `path`, outside the database, that keeps the last signed head.
+
+    A signed head is a signed record of where every account's chain of entries ended.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -82,8 +85,8 @@ class HeadFile:
     def beside(cls, key: Path) -> "HeadFile":
         """Return the default file that keeps the last signed head: the file beside the signing key's file.
 
-        A signed head is a signed record of where every account's chain ended. The file's path is `key`, the path of the
-        signing key, with `.head` added.
+        A signed head is a signed record of where every account's chain of entries ended. The file's path is `key`, the
+        path of the signing key, with `.head` added.
         """
         return cls(key.with_name(f"{key.name}.head"))
 
@@ -119,8 +122,8 @@ class HeadFile:
     def keep(self, head: KeptHead) -> None:
         """Replace the content of this file by `head`, the last signed head, unless the file has a later one.
 
-        A signed head is a signed record of where every account's chain ended. Only the file's owner can read the file.
-        Raises `InvalidParameter` if the file cannot be written.
+        A signed head is a signed record of where every account's chain of entries ended. Only the file's owner can read
+        the file. Raises `InvalidParameter` if the file cannot be written.
         """
         earlier_head = self.read()
         if earlier_head is not None and earlier_head.number > head.number:
@@ -154,11 +157,11 @@ def sign(connection: Connection, key: bytes, at: int) -> Record:
 
 
 def check_heads(connection: Connection, records: list[Record], key: bytes) -> dict[str, list[object]]:
-    """Check that the ledger still has what its signed heads say; return the last signed end of each account's chain.
+    """Check that the ledger has the entries that signed heads cover; return the last signed entry of each account.
 
-    A signed head is a signed record of where every account's chain ended. The result is {account name: [position,
-    hash]}. `records` are all openings and audit events of the ledger, and `key` is the signing key. Raises
-    `StoreFailed`, naming the first fault.
+    A signed head is a signed record of where every account's chain of entries ended. The result is {account name:
+    [position, hash]}, the number and the hash of the last entry that a head covers. `records` are all openings and
+    audit events of the ledger, and `key` is the signing key. Raises `StoreFailed`, naming the first fault.
     """
     # The chain of records, every signature, and the hashes of all entries since the last head are recomputed. Prices
     # and balances are not; `verify` recomputes them.
@@ -189,7 +192,7 @@ def check_heads(connection: Connection, records: list[Record], key: bytes) -> di
 
 
 def _check_continues(connection: Connection, account: Any, end: tuple[int, str], sealed: int) -> None:  # noqa: ANN401 - a row
-    """Raise `StoreFailed` unless an account's chain still has its last signed entry and continues from that entry.
+    """Raise `StoreFailed` unless an account's chain of entries has its last signed entry and continues from there.
 
     - `account` is the account's row in the database.
     - `end` is the position and hash of the last signed entry.
@@ -234,8 +237,8 @@ def adopt_head(
 ) -> KeptHead | None:
     """Check the ledger against `kept`, the signed head stored outside the database; return the head to store next.
 
-    A head is a signed record of where every account's chain ended. The result is the last head in the ledger, or None
-    if the ledger has no head.
+    A head is a signed record of where every account's chain of entries ended. The result is the last head in the
+    ledger, or None if the ledger has no head.
     - `key` is the signing key.
     - `kept` is None if no head is stored outside the database yet. If the ledger has heads, one of them must be recent
       in this case, because somebody may have put back an old copy of the database, which has only old heads.
@@ -268,9 +271,9 @@ def check_signatures(
 ) -> Iterator[Fault]:
     """Yield a fault for each of the `heads` that was not signed with `key`, and a fault if no head is recent.
 
-    A head is a signed record of where every account's chain ended. If `oldest` is not None, some head must have a
-    timestamp from `oldest` to `latest` (microseconds since 1970), or of at least `oldest` if `latest` is None. If no
-    head is recent, the latest heads may have been cut off the ledger.
+    A head is a signed record of where every account's chain of entries ended. If `oldest` is not None, some head must
+    have a timestamp from `oldest` to `latest` (microseconds since 1970), or of at least `oldest` if `latest` is None.
+    If no head is recent, the latest heads may have been cut off the ledger.
     """
     stamps: list[int] = []
     for record in heads:

@@ -105,7 +105,7 @@ def verify(
     latest_head: int | None = None,
     kept: KeptHead | None = None,
 ) -> Verification:
-    """Recompute every chain, price and balance of the ledger, and return the faults and the ends of all chains.
+    """Recompute every hash chain, price and balance of the ledger; return the faults and the ends of all chains.
 
     `connection` must see one consistent state of the database. Each other argument that is not None adds a check:
     - `head` is the digest of an earlier anchor (the ends of all chains): nothing may have been added or changed since.
@@ -173,8 +173,8 @@ def _witnesses(heads: list[Record], since: Anchor | None) -> dict[str, dict[int,
     """Return the hashes that certain entries must have: {account name: {position: [(hash, source)]}}.
 
     The hashes are taken from the signed `heads` and from the anchor `since` (None for none). Both are records of where
-    the chains of accounts ended at some time. `source` is the text by which messages name the head or anchor with the
-    hash.
+    the accounts' chains of entries ended at some time. `source` is the text by which messages name the head or anchor
+    with the hash.
     """
     hashes: dict[str, dict[int, list[tuple[str, str]]]] = {}
     for record in heads:
@@ -295,7 +295,8 @@ _ACCOUNT_OF = select(accounts).where(accounts.c.holder == bindparam("the_holder"
 def _check_register(connection: Connection, records: list[Record]) -> Iterator[Fault]:
     """Yield the faults of `records`, the ledger's openings of accounts and caps (joint budgets) and its audit events.
 
-    This checks the chain of their hashes, their texts, and the sizes of balances, which another table stores.
+    Three things are checked: that each record's hash covers the hash before, that its text can be read, and that the
+    sizes of balances, which another table stores, are those that the openings state.
     """
     previous, count = NOTHING_BEFORE, 0
     counted = {row.holder: row.lines for row in connection.execute(select(openings.c.holder, openings.c.lines))}
@@ -371,7 +372,7 @@ def _check_rules(terms: dict[int, Terms], tally: Tally, chains: dict[str, Chain]
     of mu squared) and the sum of epsilons. A charge may be paid from one of them alone only if the cap has dropped the
     other for good, or was set up without it.
     - `terms` has the terms of accounts and caps, keyed by the number of the record that opened them.
-    - `tally` has the units spent of each balance, among them those that say whether a cap has dropped a balance.
+    - `tally` has the units spent of each balance. Those of a cap's balance "rule" say whether the cap has dropped one.
     - `chains` has the recomputed chains of entries, by account name.
     """
     for account_terms in terms.values():

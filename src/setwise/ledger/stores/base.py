@@ -80,7 +80,7 @@ class Refused(Exception):
 
 
 class Overtaken(Exception):
-    """Raised if another entry took the position in the account's chain for which an entry was priced; nothing changed.
+    """Raised if another entry of the account took the position for which an entry was priced; nothing changed.
 
     The caller then computes the price again, from the balances that the other entry has left.
     """

@@ -268,7 +268,7 @@ def _in_sqlite(connection: Connection) -> Objects:
 
 @cache
 def _expected_in_sqlite() -> Objects:
-    """Return the tables, indexes and triggers that a new SQLite ledger has, read from one created in memory.
+    """Return the tables, indexes and triggers of a new SQLite ledger, which is created in memory to read them.
 
     The result is a dict from type and name to SQL text.
     """

@@ -63,8 +63,9 @@ def write_lock(path: Path) -> threading.Lock:
 class _Append:
     """An entry that a thread waits to append: its `draft`, and afterwards the appended `entry` or the `error`.
 
-    The waiting thread sleeps until `woken` is set. That happens in two cases: another thread has appended the entry or
-    got an error for it, or the entry is now the first in the queue, so that its own thread must append the queue.
+    The waiting thread sleeps until `woken` is set. `woken` is set once another thread has appended the entry or got an
+    error for it, or once the entry is the first in the queue, so that the waiting thread must append the entries of the
+    queue.
     """
 
     draft: Draft

@@ -42,8 +42,8 @@ class Batch:
     - `labels` are the groups that are new in this batch.
     - `counts` and `noise` have a row for each group known so far and a column for each period of the batch. The rows of
       the new groups come last.
-    - `earlier` has a row for each new group and a column for each period before the batch. It is the noise of these
-      periods: a group that is shown for the first time gets a noisy value for every earlier period too.
+    - `earlier` has a row for each new group and a column for each period before the batch. It has noise for the earlier
+      periods, because a group that is shown for the first time gets a noisy value for every earlier period too.
     - `mark` is a random text that every release from the batch repeats, so that the releases of two copies of a state
       differ. It is "" in states of earlier versions.
     """
@@ -114,7 +114,11 @@ class History:
 
 
 def join_batches(batches: Iterable[Batch]) -> History:
-    """Return the counts and noise that all updates of a live series stored, joined from their consecutive `batches`."""
+    """Return the counts and noise that all updates of a live series stored, joined from their `batches`.
+
+    A live series is a set of noisy user counts; each update counts some periods and stores one batch. `batches` are in
+    the order of the periods, without gaps.
+    """
     batch_list = list(batches)
     labels = tuple(label for batch in batch_list for label in batch.labels)
     periods = batch_list[-1].until if batch_list else 0
@@ -170,7 +174,7 @@ def counted_batch(
 class SeriesState(ABC):
     """The private state of one live series (counted pairs of user and group, and noise), stored in one database.
 
-    Every method that writes is one transaction.
+    A live series releases noisy user counts period by period. Every method that writes is one transaction.
     """
 
     def __enter__(self) -> Self:

@@ -80,10 +80,10 @@ class DuckDBState(SeriesState):
         self._hide()
 
     def _hide(self) -> None:
-        """Make the file of the private state readable by its owner alone; it may have been made with wider permissions.
+        """Make the state's file readable by its owner alone; the file may have been made with wider permissions.
 
-        Call this only once the file is known to be a private state, because the option `--state` may name another
-        database by mistake.
+        Call this only once the file is known to be a private state (counted users and noise), because the option
+        `--state` may name another database by mistake.
         """
         with suppress(OSError):
             self._path.chmod(0o600)

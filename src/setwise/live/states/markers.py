@@ -43,9 +43,9 @@ TOKEN = -1
 class MarkedState(SeriesState):
     """A private state in a database without transactions over several tables.
 
-    Such a state stores which users a live series has counted, and the noise. An update first stores its pairs of user
-    and group under a random attempt number. Then it writes one record, the marker, which names the attempt and makes
-    the pairs valid. Subclasses store pairs and markers.
+    A private state stores which users a live series has counted, and the noise. An update first stores its pairs of
+    user and group under a random attempt number. Then it writes one record, the marker, which names the attempt number
+    and makes the pairs valid. Without the marker, the pairs are ignored. Subclasses store pairs and markers.
     """
 
     def __init__(self, name: str) -> None:

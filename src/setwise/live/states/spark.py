@@ -51,20 +51,20 @@ class MarkerFiles(Protocol):
     """
 
     def create(self) -> None:
-        """Create the folder of the private state, readable for its owner alone, unless it exists."""
+        """Create the folder of the private state (counted users and noise), if it is missing, for its owner alone."""
         ...
 
     def read_all(self) -> dict[str, str]:
-        """Return the text of every marker file by its name; empty if the folder does not exist.
+        """Return a dict from the name of every marker file to its text; empty if the folder does not exist.
 
-        A marker is a small file that makes one update of a private state valid.
+        A marker is a small file that makes one update of a private state (counted users and noise) valid.
         """
         ...
 
     def write_new(self, name: str, text: str) -> bool:
         """Write `text` to the marker file `name` unless it exists; return whether this call has written it.
 
-        A marker is a small file that makes one update of a private state valid.
+        A marker is a small file that makes one update of a private state (counted users and noise) valid.
         """
         ...
 
@@ -91,7 +91,7 @@ class LocalFiles:
     def read_all(self) -> dict[str, str]:
         """Return the texts of the marker files in the local folder, by file name; empty if there is no folder.
 
-        A marker is a small file that makes one update of a private state valid.
+        A marker is a small file that makes one update of a private state (counted users and noise) valid.
         """
         if not self._markers.is_dir():
             return {}
@@ -100,8 +100,8 @@ class LocalFiles:
     def write_new(self, name: str, text: str) -> bool:
         """Write `text` to the local marker file `name` unless it exists; return whether this call has written it.
 
-        A marker is a small file that makes one update of a private state valid. A hard link gives the finished file its
-        name, and fails if the name is taken.
+        A marker is a small file that makes one update of a private state (counted users and noise) valid. The file is
+        written under another name first. A hard link then gives it the name `name`, and fails if this name is taken.
         """
         unfinished = self._markers / f"{uuid.uuid4().hex}.tmp"
         with unfinished.open("w", encoding="utf-8") as file:
@@ -147,7 +147,7 @@ class HadoopFiles:
     def read_all(self) -> dict[str, str]:
         """Return the texts of the marker files on Hadoop's storage, by file name; empty if there is no folder.
 
-        A marker is a small file that makes one update of a private state valid.
+        A marker is a small file that makes one update of a private state (counted users and noise) valid.
         """
         if not self._storage.exists(self._path("markers")):
             return {}
@@ -157,8 +157,9 @@ class HadoopFiles:
     def write_new(self, name: str, text: str) -> bool:
         """Write `text` to the marker file `name` on Hadoop's storage unless it exists; return whether this call did.
 
-        A marker is a small file that makes one update of a private state valid. HDFS renames a finished file in one
-        step, and refuses to if the new name is taken.
+        A marker is a small file that makes one update of a private state (counted users and noise) valid. The file is
+        written under another name first. HDFS then renames it to `name` in one step, and refuses to if this name is
+        taken.
         """
         unfinished, final = self._path(f"markers/{uuid.uuid4().hex}.tmp"), self._path(f"markers/{name}")
         stream = self._storage.create(unfinished, False)
