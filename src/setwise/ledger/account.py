@@ -111,7 +111,7 @@ hold slices of the cap that have to be collected first.
 
 
 class Account:
-    """An open account of the ledger, from which questions are paid. Get one from `Ledger.account`.
+    """An account of the ledger (open, frozen or closed), which pays for questions. Get one from `Ledger.account`.
 
     >>> from setwise.ledger.ledger import Ledger
     >>> import tempfile
@@ -270,7 +270,7 @@ class Account:
         """Return (refill, price): what an account's slice first gets from the cap, and what it then pays for `uses`.
 
         The cap is the joint budget of a dataset's accounts, and a slice the part of it reserved for one account.
-        - `refill` and `price` map each balance to units, 2^60 of which are a full balance; `refill` may be empty.
+        - `refill` and `price` map each balance to units (a full balance has 2^60); `refill` may be empty.
         - `slice_units` maps each balance to the units of it that are in the slice now.
         - `rule` says which balances pay: the Gaussian wallet (a sum of mu squared), the sum of epsilons, or both.
         Raises `Refused` if even the refilled slice cannot pay.
@@ -290,11 +290,11 @@ class Account:
     def settle(self, receipt: Receipt, *, answer: str, returned: Sequence[Use | Guarantee | str] = ()) -> str:
         """Store the answer of a charge and refund what was not needed, in one transaction; return the stored answer.
 
-        If the charge has a stored answer already, that one is kept and returned. Show people only the returned text,
-        because the charge pays for one answer. `returned` are the charged guarantees, with counts, that were not
+        If the charge has a stored answer already, the stored answer is kept and returned. Show people only the returned
+        text, because the charge pays for one answer. `returned` are the charged guarantees, with counts, that were not
         needed; only those that were registered at the account's opening are refunded. Raises `InvalidParameter` if the
-        receipt is of another account, if more is returned than was charged, if uses are returned although parts of the
-        answer were released, or if the account has no such charge.
+        receipt is of another account, if `returned` has more than was charged, or anything although parts of the answer
+        were released, or if the account has no such charge.
         """
         check_text(answer, "answer")
         if receipt.account != self.name:

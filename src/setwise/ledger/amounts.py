@@ -297,8 +297,8 @@ class WalletTotals:
         """Return whether `price` units of the wallet (mu squared) are enough to pay for `uses`.
 
         `uses` are privacy guarantees with counts, and `remaining` are the wallet's units before the payment; a full
-        wallet has 2^60. Verification calls this for the recorded price of a charge, which need not equal the price that
-        is computed here, because another machine may round otherwise.
+        wallet has 2^60. Verification calls this for the recorded price of a charge. It can differ from the price that
+        is computed here, because another machine may have rounded otherwise.
         """
         # Every price has a margin, which is larger than the difference between the math libraries of two platforms. So
         # a payment that another platform computed is enough here, too.
@@ -358,7 +358,7 @@ class WalletTotals:
 
     @property
     def price_depends_on_balance(self) -> bool:
-        """True: every guarantee but Gaussian noise costs more of the wallet (mu squared) the less remains after it."""
+        """True: most guarantees cost more of the wallet (mu squared) if less remains in it afterwards."""
         return True
 
     def paying(self, amounts: Mapping[str, int]) -> tuple[str, ...]:  # noqa: ARG002 - part of BudgetTotals
@@ -593,6 +593,6 @@ def recorded_sum(units: int, total: float) -> float:
     """Return the sum of charges that a balance has recorded, rounded up; infinity if the balance is used up.
 
     `units` are the units spent, and `total` is the amount of a full balance (2^60 units). The balance refuses no
-    charge: one that is larger than what remains uses it up, and the sum is then unknown.
+    charge: a charge that is larger than what remains uses it up, and the sum is then unknown.
     """
     return worth_above(units, total) if units < UNITS else math.inf

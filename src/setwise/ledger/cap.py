@@ -27,8 +27,8 @@ class CapBalance:
 
     - `free` maps each balance to the units that are reserved for no account.
     - `held` maps the number of each account with reserved units to a dict: balance name to units reserved for it.
-    - `names` maps these numbers to the accounts' names.
-    - `at` maps them to the timestamps of the accounts' last entries, in microseconds since 1970.
+    - `names` maps the number of each of these accounts to its name.
+    - `at` maps the number of each of these accounts to the timestamp of its last entry, in microseconds since 1970.
     - `rule` says which balances still pay: the Gaussian wallet (mu squared), the sum of epsilons, or both.
     """
 
@@ -156,8 +156,8 @@ class SharedCap:
         """Move units that other accounts have reserved back to the cap, so that one account can pay for `uses`.
 
         The cap is the joint budget of a dataset's accounts. It pays from two balances, a Gaussian wallet (mu squared)
-        and a sum of epsilons. If only one of these can pay for `uses`, the other is first dropped for good. Nothing
-        happens if the cap could not pay even with all reserved units.
+        and a sum of epsilons. If only one of these balances can pay for `uses`, the other balance is first dropped for
+        good. Nothing happens if the cap could not pay even with all reserved units.
         - `account` is the number of the record that opened the paying account, and `name` its name.
         - `uses` are privacy guarantees with counts.
         - `at` is the timestamp of the entries, in microseconds since 1970.

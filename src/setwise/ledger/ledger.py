@@ -448,7 +448,7 @@ class Ledger:
         """Check that the ledger has the signed head in the file `last_head`; write the ledger's last head to the file.
 
         A signed head is a record of where every account's chain ended, signed with `key`. If there is no file yet, but
-        the ledger has heads, one of them must have been signed at most the time `within` ago (None: this fails).
+        the ledger has heads, one of them must have been signed at most the time `within` ago (never if None).
         Raises `StoreFailed` if the ledger lacks the head in the file, or fails a check of its signatures and entries.
         """
         now = self._clock.now()
@@ -526,7 +526,7 @@ class Ledger:
 
         A cap is the joint budget of a dataset's accounts. An account is idle if it has no entry in the time `idle`
         before now. Calling this is never necessary: a cap that runs short collects reserved parts by itself. Raises
-        `InvalidParameter` if the dataset has no cap, or a zCDP cap, of which accounts reserve nothing.
+        `InvalidParameter` if the dataset has no cap, or a zCDP cap, in which nothing is reserved.
         """
         latest = microseconds(self._clock.now() - idle)
         with self._store.reading() as connection:
@@ -547,8 +547,8 @@ class Ledger:
         """Return the joint (epsilon, delta) promise of all accounts on a dataset, which holds even if analysts collude.
 
         `periods` is the number of budget periods that the promise covers, for accounts whose budget starts afresh each
-        period. If `delta` is None, it is the sum of the deltas of all accounts and periods, or 0.5 if that is less.
-        Raises `InvalidParameter` if the dataset has no account.
+        period. If `delta` is None, it is the sum of the deltas of all accounts and periods, but at most 0.5. Raises
+        `InvalidParameter` if the dataset has no account.
         """
         return joint_of(dataset, self.terms_on(dataset), self.cap(dataset), delta=delta, periods=periods)
 

@@ -196,8 +196,8 @@ class MenuTotals:
         """Return the sum of the largest privacy losses (epsilons) of all charges so far, rounded up.
 
         `amounts` maps each balance to the units spent from it; a full balance "sum" has 2^60 units. This balance only
-        records charges and refuses none: one that is larger than what remains takes the rest. The sum is then unknown,
-        and the result is infinity.
+        records charges and refuses none: a charge that is larger than what remains takes the rest. The sum is then
+        unknown, and the result is infinity.
         """
         return recorded_sum(amounts[SUM], self.limit)
 

@@ -283,7 +283,7 @@ def _registered_sources(connection: Connection) -> tuple[tuple[str, set[str], se
 
 
 def same_data(connection: Connection, dataset: str) -> frozenset[str]:
-    """Return the names of all datasets that share data with `dataset`, directly or through others, and `dataset`.
+    """Return `dataset` and the names of all datasets that share data with it, directly or through other names.
 
     Two names share data if they were ever registered to read the same file, folder or table, or if one reads a folder
     that contains the data of the other. A registration does not count if a steward gave a reason to keep it apart.
@@ -314,8 +314,8 @@ def check_pays(connection: Connection, *, account: str, dataset: str, known_as: 
     - `dataset` is the dataset that the account was opened for, or "" for none.
 
     An account opened for a dataset pays for that dataset only, under any name of the same data. An account opened for
-    none may not pay for data on which the ledger has accounts or a joint budget, because the joint promise of these
-    accounts would not include its charges.
+    no dataset may not pay for data on which the ledger has accounts or a joint budget, because the joint promise of
+    these accounts would not include its charges.
     """
     names = same_data(connection, known_as) if known_as else frozenset({known_as})
     if dataset and dataset not in names:

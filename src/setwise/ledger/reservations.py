@@ -18,8 +18,9 @@ from setwise.errors import InvalidParameter
 def uses_without_fixed_price(uses: Sequence[Use]) -> list[Use]:
     """Return those of the `uses` (privacy guarantees with counts) whose price depends on the remaining balance.
 
-    The balance is a Gaussian wallet (a budget in mu squared), from which most uses cost more the less remains after the
-    payment. A price that depends on the balance is right only for a question that is chosen before the charge.
+    The balance is a Gaussian wallet (a budget in mu squared). A Gaussian use costs the same from every balance, and any
+    other use costs more if less remains after the payment. A use that is (0, delta)-DP is paid from another balance. A
+    price that depends on the balance is right only for a question that is chosen before the charge.
     """
     # A Gaussian use costs its own mu squared at every balance. A use that is (0, delta)-DP, such as a threshold, is
     # paid from another balance.
@@ -33,10 +34,10 @@ def uses_without_fixed_price(uses: Sequence[Use]) -> list[Use]:
 def reserved_uses(uses: Sequence[Use]) -> list[Use]:
     """Return the guarantees to charge now for `uses` whose questions are chosen later.
 
-    In a Gaussian wallet (a budget in mu squared), a use (a privacy guarantee with a count) costs the more the less
-    remains after it. The question may be asked last, so the use is charged at its highest price, which it has if
-    nothing remains in the wallet after it: it is replaced by a Gaussian guarantee with this price as its mu squared.
-    The use's probability of outright failure (which may reveal everything) becomes a second guarantee.
+    In a Gaussian wallet (a budget in mu squared), a use (a privacy guarantee with a count) costs more if less remains
+    after it. The question may be asked last, so the use is charged at its highest price, which it has if nothing
+    remains in the wallet after it: it is replaced by a Gaussian guarantee with this price as its mu squared. The use's
+    probability of outright failure (which may reveal everything) becomes a second guarantee.
 
     Raises `InvalidParameter` for a use that has no price in a Gaussian wallet, such as a zCDP use.
     """

@@ -334,7 +334,7 @@ class CapTotals:
 
     @property
     def price_depends_on_balance(self) -> bool:
-        """True: every guarantee but Gaussian noise costs more of the wallet (mu squared) the less remains after it."""
+        """True: most guarantees cost more of the wallet (mu squared) if less remains in it afterwards."""
         return True
 
     @property
@@ -442,8 +442,8 @@ def _costs_of(cap: CapTotals, uses: tuple[Use, ...]) -> _Costs:
 def _cost(uses: tuple[Use, ...], level: float) -> Fraction | None:
     """Return the exact sum of the prices of `uses` in a Gaussian wallet, in mu^2; None if a price is infinite.
 
-    A Gaussian wallet is a budget in mu^2. A price is the higher the less remains in the wallet; `level` is the mu^2
-    that remains after all `uses` (privacy guarantees with counts) are paid.
+    A Gaussian wallet is a budget in mu^2. A price is higher if less remains in the wallet; `level` is the mu^2 that
+    remains after all `uses` (privacy guarantees with counts) are paid.
     """
     total = Fraction(0)
     for use in uses:

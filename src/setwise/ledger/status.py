@@ -47,7 +47,7 @@ class AccountStatus:
       guarantees that can still be paid, and the composition of `spent` bounds the privacy loss of all charges. (`spent`
       is empty if an account that pays for a fixed list of uses has an unknown zCDP rho.)
     - `share_left` is the remaining share of the budget, from 0 to 1: of all registered uses or, for any other budget,
-      of the balance of which most remains.
+      the largest such share among its paying balances.
     - `charges` is the number of charges since the opening, in all periods.
     - `state` is "open", "frozen" or "closed".
     - `drawn` are the guarantees that were paid for, with counts. `drawn` is None if only the sums `worth` and `largest`
@@ -412,8 +412,8 @@ def joint_of(
     If the cap promises a smaller epsilon at no larger delta, the result has the epsilon of the cap.
     - `dataset` is the name of their dataset, and `cap` the status of its cap (a joint budget), or None.
     - `periods` is the number of budget periods that the promise covers, for each account whose budget starts afresh.
-    - `delta` is the delta of the joint promise; if None, the sum of the deltas of all accounts, for each of their
-      periods, is taken, or 0.5 if the sum is larger.
+    - `delta` is the delta of the joint promise; if None, it is the sum of the deltas of all accounts, for each of their
+      periods, but at most 0.5.
 
     Requires: the number of rounds of question and answer is finite; the two neighbouring datasets that the promise
     compares are the same two for all accounts; and the question of every use is fixed when it is charged, or the use

@@ -167,9 +167,10 @@ class Terms:
         return self.totals
 
     def split(self, uses: Sequence[Use]) -> tuple[list[Use], list[Use]]:
-        """Return two lists: the guarantees in `uses` that were registered at the account's opening, and the others.
+        """Return two lists: the `uses` whose guarantees were registered at the account's opening, and all other `uses`.
 
-        A charge takes registered guarantees from their counts, and pays for all others from the account's budget.
+        A charge takes registered guarantees from their counts, and pays for all other guarantees from the account's
+        budget.
         """
         registered = {line_of(use) for use in self.uses}
         draws = [use for use in uses if line_of(use) in registered]

@@ -61,9 +61,9 @@ if TYPE_CHECKING:
 class LiveSeries:
     """An opened live series: noisy counts of users that are released period by period under one charge.
 
-    `ledger` stores the charge and the releases, `opening` is the record of the series in its audit log, and `closed`
-    says whether the series has ended. `update` releases the periods that have ended, `view` shows them, and `close`
-    ends the series.
+    `ledger` stores the charge and the releases, `opening` is the record of the series in the ledger's audit log, and
+    `closed` says whether the series has ended. `update` releases the periods that have ended, `view` shows them, and
+    `close` ends the series.
     """
 
     def __init__(self, ledger: Ledger, opening: Opening, *, closed: bool = False) -> None:

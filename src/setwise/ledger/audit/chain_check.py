@@ -204,9 +204,9 @@ class ChainCheck:
             self._fault(entry.position, "takes more of the account's slice of the cap than it held")
 
     def _check_charge(self, entry: Entry) -> None:
-        """Record a fault if the charge `entry` states another budget period than the one in which its timestamp lies.
+        """Record a fault if the timestamp of the charge `entry` lies outside the budget period that the charge states.
 
-        Also record a fault if the account was frozen or closed when it was charged.
+        Also record a fault if the account was frozen or closed at the time of the charge.
         """
         self._unsettled[entry.contents.key] = entry.contents.period, entry.contents.uses
         self._charged[entry.contents.key] = entry.contents.period, entry.contents.uses
@@ -257,7 +257,7 @@ class ChainCheck:
             self._fault(entry.position, "was released while the account was frozen or closed")
 
     def _check_slice(self, entry: Entry) -> None:
-        """Record a fault unless the slice entry `entry` has the form in which the ledger writes such entries.
+        """Record a fault unless the slice entry `entry` has the form in which the ledger writes slice entries.
 
         A slice entry moves units between the cap (the joint budget of the dataset's accounts) and the account's slice
         (the part of the cap that is reserved for the account). A slice entry may also record that the cap has dropped

@@ -115,7 +115,7 @@ class Slice:
 
 
 def slices_of(connection: Connection, cap: int) -> list[Slice]:
-    """Return a `Slice` for each account and balance of which some units of the cap are reserved for the account.
+    """Return a `Slice` for every part of a balance of the cap that is reserved for one account.
 
     `cap` is the number of the record that opened the cap, the joint budget of a dataset's accounts.
     """

@@ -75,7 +75,7 @@ class _Append:
 
     @property
     def is_done(self) -> bool:
-        """Whether the entry was committed or refused."""
+        """Whether the entry was appended, or got an error."""
         return self.entry is not None or self.error is not None
 
 
@@ -161,8 +161,9 @@ class SqliteStore:
     def _append_together(self) -> None:
         """Append the first entries of the queue in one transaction, and wake the threads that wait for these entries.
 
-        Each thread gets its appended entry or its error. An entry that is refused does not prevent the others, but if
-        the transaction fails, all of them get an error. The caller must hold `_writer`, the lock for writing the file.
+        Each thread gets its appended entry or its error. If the database refuses an entry, the other entries are still
+        appended; if the transaction fails, every thread gets an error. The caller must hold `_writer`, the lock for
+        writing the file.
         """
         with self._queueing:
             appends = list(self._appends)[:_MOST_TOGETHER]
