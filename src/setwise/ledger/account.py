@@ -166,9 +166,9 @@ class Account:
 
         `key` is the idempotency key: a second call with the same arguments charges nothing more. Its receipt has the
         stored answer, or None if there is none; the question may then be run again.
-        Requires: `request` is a text that identifies the whole question: what is run, and on which data. It must be
-        chosen before the charge, because the price depends on what the account has left (docs/optimal-composition.md,
-        Theorem 7). Otherwise pay with `reserve`.
+        Requires: `request` is a text that identifies the whole question: what is run, and on which data. The question
+        must be chosen before the charge, because the price depends on what the account has left
+        (docs/optimal-composition.md, Theorem 7). Otherwise pay with `reserve`.
         Raises `KeyConflict` for another request or other uses under a used key, `InvalidParameter` for a kind of use
         that the account never pays for, `BudgetExhausted` if the account or its cap (the joint budget of a dataset's
         accounts) cannot pay, and `StoreFailed` if the database refuses the charge 50 times although both can pay.
@@ -469,7 +469,7 @@ class Account:
     def count_more(self, uses: Sequence[Use]) -> int:
         """Return how many more charges of `uses` the account and its cap (joint budget) can surely pay, at most 2^20.
 
-        `uses` are the guarantees, with counts, of one charge. They are priced as one charge, which never costs less.
+        `uses` are the guarantees, with counts, of one charge. All charges are priced as one, which never costs less.
         """
         period = self.status().period
         with self._store.reading() as connection:

@@ -424,7 +424,7 @@ class Ledger:
     def sign(
         self, key: bytes, *, last_head: HeadFile | None = None, within: timedelta | None = None, anew: bool = False
     ) -> Record:
-        """Append a signed head, a record of where each account's chain ends now, signed with `key`; return the record.
+        """Append a signed head, a record of where each account's entries end now, signed with `key`; return the record.
 
         The ledger is first checked against its earlier heads.
         - `last_head` is a file outside the database, or None. The ledger must still have the head that is stored in
@@ -447,8 +447,8 @@ class Ledger:
     def keep_head(self, key: bytes, last_head: HeadFile, *, within: timedelta | None = None) -> None:
         """Check that the ledger has the signed head in the file `last_head`; write the ledger's last head to the file.
 
-        A signed head is a record of where every account's chain ended, signed with `key`. If there is no file yet, but
-        the ledger has heads, one of them must have been signed at most the time `within` ago (never if None).
+        A signed head is a record of where every account's chain of entries ended, signed with `key`. If there is no
+        file yet, but the ledger has heads, one head must be at most `within` old (None: the check fails).
         Raises `StoreFailed` if the ledger lacks the head in the file, or fails a check of its signatures and entries.
         """
         now = self._clock.now()

@@ -37,7 +37,7 @@ def charge_sum_delta(terms: Terms) -> float:
     """Return the part of an account's delta that is kept for one bound on epsilon: the sum over single charges.
 
     The odometer is the smallest of several bounds on the epsilon of all answers so far. One of the bounds adds up the
-    epsilons and deltas of single charges. It counts only while the summed deltas are at most the result of this
+    epsilons and deltas of single charges. This bound counts only while the summed deltas are at most the result of this
     function: (delta - f) / 2, rounded down, where delta is the delta of the account's `terms`, and f its part for
     outright failures (events in which everything may be revealed).
     """

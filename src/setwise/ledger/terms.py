@@ -328,7 +328,7 @@ def entry_movements(
 
     A release is an entry with the answer of one part of a question.
     - `holder` is the number of the record that opened the account, and `terms` are the account's terms.
-    - `cap` is the budget of its zCDP cap (a joint budget of the dataset's accounts), or None.
+    - `cap` is the budget of the account's zCDP cap (a joint budget of the dataset's accounts), or None.
     - `spent` maps each balance to the units spent from it before, because prices may depend on what remains. Most
       balances are divided into 2^60 units.
 

@@ -69,10 +69,10 @@ def open_table(source: object, options: Mapping[str, Any], engine: str | None = 
 
 
 def first_day_read(terms: SeriesTerms, first: int) -> date:
-    """Return the first day whose rows an update reads, if its first new period has the number `first` (from 0).
+    """Return the first day whose rows are read by an update that releases the periods from number `first` on.
 
-    The day lies `terms.late_days` days before that period, so that rows which arrived late are read too. It is never
-    before the start of the series.
+    Periods are counted from 0. The day lies `terms.late_days` days before period `first`, so that rows which arrived
+    late are read too, but never before the start of the series.
     """
     return max(terms.start, terms.calendar.begins(first) - timedelta(days=terms.late_days))
 
