@@ -82,3 +82,11 @@ def promised_numbers_rounded_to_the_nearest() -> list[str]:
 
 def test_no_text_rounds_a_promised_number_to_the_nearest():
     assert not promised_numbers_rounded_to_the_nearest()
+
+
+@pytest.mark.parametrize("delta", [5e-324, 1e-310, 1e-300])
+def test_a_delta_whose_reciprocal_is_infinite_has_a_number_in_words(delta):
+    """It was worded as a chance of about one in inf trillion."""
+    words = promise_in_words(5.0, delta)
+    assert "inf" not in words
+    assert "about one in 1e+288 trillion" in words

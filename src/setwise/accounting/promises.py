@@ -95,7 +95,7 @@ def promise_in_words(epsilon: float, delta: float) -> str:
     """
     factor = math.exp(min(epsilon, 700.0))
     most = f"{math.ceil(factor):,}" if 100 <= factor < 1e7 else rounded_up(factor, 3)
-    beyond = f", except with a chance of about one in {_large(1 / delta)}" if delta > 0 else ""
+    beyond = f", except with a chance of about one in {_large(1 / max(delta, _LEAST))}" if delta > 0 else ""
     weak = " Warning: an epsilon above 10 protects hardly anybody." if epsilon > WEAK_EPSILON else ""
     return (
         f"Whether or not one person is in the table changes the chance of any answer by a factor of at most {most}"
@@ -152,6 +152,9 @@ def promise_for_unit(unit: str, epsilon: float, delta: float) -> str:
         f"only with n times this epsilon{beyond}. {words.replace('one person is', f'one {noun} of a person is')}"
     )
 
+
+_LEAST = 1e-300
+"""Smaller deltas are worded as this one, because their reciprocals may be infinite."""
 
 _LARGE = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"))
 
