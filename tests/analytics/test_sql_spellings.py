@@ -59,10 +59,19 @@ SAME = [
     ("SELECT AVG(CASE WHEN x > 1 THEN 1 WHEN NOT x > 1 THEN 0 END) AS a FROM t", "SELECT AVG(x > 1) AS a FROM t"),
     ("SELECT COUNTIF(x > 1) AS a FROM t", "SELECT SUM(x > 1) AS a FROM t"),
     ("SELECT COUNT(*) AS c FROM t", "SELECT COUNT(*) AS c FROM t; -- every row"),
+    ("SELECT COALESCE(SUM(x), 0) AS a FROM t", "SELECT ZEROIFNULL(SUM(x)) AS a FROM t"),
+    ("SELECT COALESCE(SUM(x), 0) AS a FROM t", "SELECT ISNULL(SUM(x), 0) AS a FROM t"),
+    ("SELECT NULLIF(COUNT(*), 0) AS a FROM t", "SELECT NULLIFZERO(COUNT(*)) AS a FROM t"),
+    ("SELECT CASE WHEN AVG(x) IS NULL THEN 0 ELSE 1 END AS a FROM t", "SELECT NVL2(AVG(x), 1, 0) AS a FROM t"),
+    ("SELECT SAFE_DIVIDE(SUM(x), COUNT(*)) AS a FROM t", "SELECT TRY_DIVIDE(SUM(x), COUNT(*)) AS a FROM t"),
+    (
+        "SELECT CASE WHEN COUNT(x) = 0 THEN 0 ELSE SAFE_DIVIDE(SUM(x), COUNT(x)) END AS a FROM t",
+        "SELECT DIV0(SUM(x), COUNT(x)) AS a FROM t",
+    ),
     ("SELECT COUNT(*) AS c FROM t", "/* every row */ SELECT COUNT(*) AS c FROM t;; "),
     (
-        "SELECT g, COUNT(*) AS c FROM (SELECT u, g FROM t QUALIFY ROW_NUMBER() OVER (PARTITION BY u ORDER BY u, at) = 1)"
-        " AS s GROUP BY g",
+        "SELECT g, COUNT(*) AS c FROM (SELECT u, g FROM t "
+        "QUALIFY ROW_NUMBER() OVER (PARTITION BY u ORDER BY u, at) = 1) AS s GROUP BY g",
         "SELECT g, COUNT(*) AS c FROM (SELECT DISTINCT ON (u) u, g FROM t ORDER BY u, at) AS s GROUP BY g",
     ),
     (

@@ -253,6 +253,32 @@ def _months_since_zero(node: exp.Expr) -> exp.Expr:
     return _call("DATE_TRUNC", exp.Literal.string(unit.name.lower()), inner[2])
 
 
+def _null_call(node: exp.Expr) -> exp.Expr:
+    """Return the plain form of the call `node` of a function about nulls or about division by zero.
+
+    ZEROIFNULL(x) is COALESCE(x, 0), for example. A call with another number of arguments is returned unchanged.
+    """
+    arguments = [argument.copy() for argument in node.expressions]
+    match _name(node), arguments:
+        case "ZEROIFNULL", [value]:
+            return _call("COALESCE", value, _integer_node(0))
+        case "NULLIFZERO", [value]:
+            return _call("NULLIF", value, _integer_node(0))
+        case "ISNULL", [value, default]:
+            return _call("COALESCE", value, default)
+        case "NVL2", [value, filled, empty]:
+            is_null = exp.Is(this=value, expression=exp.Null())
+            return exp.Case(ifs=[exp.If(this=is_null, true=empty)], default=filled)
+        case "TRY_DIVIDE", [dividend, divisor]:
+            return _call("SAFE_DIVIDE", dividend, divisor)
+        case "DIV0", [dividend, divisor]:
+            is_zero = exp.EQ(this=divisor.copy(), expression=_integer_node(0))
+            return exp.Case(
+                ifs=[exp.If(this=is_zero, true=_integer_node(0))], default=_call("SAFE_DIVIDE", dividend, divisor)
+            )
+    return node
+
+
 _CALLS: dict[str, Callable[[exp.Expr], exp.Expr]] = {
     "POWER": _power,
     "POW": _power,
@@ -263,6 +289,7 @@ _CALLS: dict[str, Callable[[exp.Expr], exp.Expr]] = {
     "TIME_SLICE": _time_bucket,
     "DATE_BIN": _time_bucket,
     "DATEADD": _months_since_zero,
+    **dict.fromkeys(("ZEROIFNULL", "NULLIFZERO", "ISNULL", "NVL2", "TRY_DIVIDE", "DIV0"), _null_call),
 }
 """The functions of other dialects, each with the rewriting of its calls."""
 
