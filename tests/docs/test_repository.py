@@ -29,7 +29,7 @@ def test_no_file_names_a_path_of_a_machine():
 
 
 LONG_MODULES = {
-    "src/setwise/accounting/bounds.py": 850,
+    "src/setwise/accounting/bounds.py": 740,
     "src/setwise/accounting/guarantees.py": 700,
 }
 """Modules that are longer than others may be, and the most lines that each may have."""

@@ -15,25 +15,26 @@ from setwise.accounting.adaptive.dynamic_program import Group, quick_in_any_orde
 from setwise.accounting.adaptive.optimum import Optimum
 from setwise.accounting.adaptive.stages import LinearStage, RangeStage, Stage, proxy_saddle, upper_bound_order
 from setwise.accounting.bound import Bound, either, evaluate_bounds, from_curve, linear_bound, solved_by
-from setwise.accounting.brackets import Bracket, Effort, Interaction, Target, epsilon_at, up
+from setwise.accounting.brackets import Bracket, Effort, Interaction, Target, up
 from setwise.accounting.classified_uses import ClassifiedUses, classify
 from setwise.accounting.guarantees import (
     BoundedRange,
     DiscreteGaussian,
-    Gaussian,
-    Guarantee,
     Use,
-    ZeroConcentratedDP,
     largest_loss,
 )
 from setwise.accounting.losses.dominating_pairs import (
-    KnownNoise,
-    TwoPointLaw,
     enumerate_losses,
     variance_and_continuous_mass,
 )
-from setwise.accounting.losses.lattice import worst_t
 from setwise.accounting.moment_bounds import LARGEST_WALLET, MAJORANT, filter_bounds, moment_bounds
+from setwise.accounting.worst_examples import (
+    WORST_EXAMPLES,
+    guarantees_in,
+    moderate_tilt,
+    worst_laws,
+    worst_responses,
+)
 from setwise.errors import Unattainable
 
 # Methods are imported inside functions, because most compositions need only one or two of them and imports take time.
@@ -61,14 +62,8 @@ class BoundsConfig:
     """Largest number of bounded-range uses for which the closed form of a batch is searched for its worst t."""
     most_integer_gaussians: int = 16
     """Largest number of integer Gaussian mechanisms with different noise that are tabulated one by one."""
-    most_witnessed: int = 20_000
-    """Largest number of losses that are enumerated for a lower bound. With more, a lattice is quicker."""
     most_alone: int = 20
     """Largest number of uses for which a lower bound by each of them alone is compared with that of all together."""
-    most_laws: int = 40
-    """Largest number of uses of one zCDP guarantee that are composed as two-valued losses for a lower bound."""
-    law_rounds: int = 3
-    """Number of times that such a loss is fitted to the epsilon that the previous one reached."""
     small_losses: float = 1e-5
     """Uses whose largest losses sum up to at most this share of the standard deviation of the loss of all others only
     shift epsilon. The bracket becomes wider by about this share."""
@@ -305,7 +300,7 @@ def _all_in_one_gaussian(kinds: ClassifiedUses) -> Bound:
 
     size = in_any_order([(BoundedRange(epsilon=epsilon), count) for epsilon, count in kinds.ranges])
     stand_in = gaussian_of(min(size, LARGEST_WALLET))
-    merged = classify([Use(stand_in), *(Use(noise, count) for noise, count in _guarantees(kinds.linear))])
+    merged = classify([Use(stand_in), *(Use(noise, count) for noise, count in guarantees_in(kinds.linear))])
     above = linear_bound(replace(merged, failed=kinds.failed))
 
     def answer(target: Target, width: float | None) -> Bracket:
@@ -347,7 +342,7 @@ def _for_search(kinds: ClassifiedUses, effort: Effort) -> Iterator[Bound]:
 
         It is the delta or epsilon of randomized responses that satisfy the bounded-range guarantees of the uses.
         """
-        return max((bound.answer(target, None).lower for bound in _worst_responses(kinds, target)), default=0.0)
+        return max((bound.answer(target, None).lower for bound in worst_responses(kinds, target)), default=0.0)
 
     def by_one_gaussian(target: Target, width: float | None) -> Bracket:
         """Return a bracket for the delta or epsilon that `target` asks for, with one Gaussian for its upper end.
@@ -377,14 +372,6 @@ def _for_search(kinds: ClassifiedUses, effort: Effort) -> Iterator[Bound]:
     yield Bound("certified-optimum", _SETWISE, True, by_grid, enough=effort.one_gaussian)
 
 
-def _guarantees(linear: Sequence[tuple[KnownNoise, int]]) -> list[tuple[Guarantee, int]]:
-    """Return the uses in `linear` as (guarantee, count), without the uses whose loss is a `TwoPointLaw`.
-
-    A `TwoPointLaw` is an example of a loss distribution, not a guarantee; it is used only in lower bounds.
-    """
-    return [(noise, count) for noise, count in linear if not isinstance(noise, TwoPointLaw)]
-
-
 def _majorant(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -> Bound:
     """Return the bound in which one Gaussian mechanism replaces the bounded-range uses of small epsilon in `kinds`.
 
@@ -400,7 +387,7 @@ def _majorant(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -
     from setwise.accounting.methods import gaussian_majorant
     from setwise.accounting.wallet import gaussian_of
 
-    linear = [Use(noise, count) for noise, count in _guarantees(kinds.linear)]
+    linear = [Use(noise, count) for noise, count in guarantees_in(kinds.linear)]
 
     def bound(others: Sequence[Use], *stages: tuple[Group, ...]) -> Bound:
         """Return the bound on uses with fixed dominating pairs followed by bounded-range uses.
@@ -478,7 +465,7 @@ def _majorant(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -
             return Bracket(min(lower, upper), upper)
 
         close = splits
-        if (tilt := _moderate_tilt(kinds, target)) > 0.0:
+        if (tilt := moderate_tilt(kinds, target)) > 0.0:
             least = min(split.excess(tilt) for split in splits)
             close = [split for split in splits if split.excess(tilt) <= CONFIG.as_close * least]
         bracket = narrowed(Bracket(ask(lower_bound(kinds)).lower, math.inf), close)
@@ -648,7 +635,7 @@ def _prices_are_closer(kinds: ClassifiedUses, target: Target) -> bool:
     # tilt of `target`.
     from setwise.accounting.methods.gaussian_majorant import splits_of
 
-    tilt = _moderate_tilt(kinds, target)
+    tilt = moderate_tilt(kinds, target)
     if tilt <= 0.0:
         return True
     variance = math.fsum(count * variance_and_continuous_mass(noise)[0] for noise, count in kinds.linear)
@@ -700,7 +687,7 @@ def lower_bound(kinds: ClassifiedUses) -> Bound:
         None for the default.
         """
         best = 0.0
-        for witnesses in (_fixed_witnesses, _worst_responses, _worst_laws):
+        for witnesses in (_fixed_witnesses, worst_responses, worst_laws):
             for bound in witnesses(kinds, target):
                 with contextlib.suppress(Unattainable):
                     best = max(best, bound.answer(target, width).lower)
@@ -733,124 +720,4 @@ def _fixed_witnesses(kinds: ClassifiedUses, _: Target) -> Iterator[Bound]:
         merged = classify(uses)
         integers = _merged_integer_gaussians(merged, Interaction.BATCH, Effort())
         if uses:
-            yield linear_bound(merged, CONFIG.most_witnessed) if integers is None else integers
-
-
-def _worst_responses(kinds: ClassifiedUses, target: Target) -> Iterator[Bound]:
-    """Yield at most one lower bound on the delta or epsilon, whichever `target` asks for, of the uses in `kinds`.
-
-    The bound replaces each bounded-range use by a randomized response that satisfies its guarantee. Of these responses,
-    the one with nearly the largest delta or epsilon is taken. Nothing is yielded if no use has bounded range, if some
-    use has neither bounded range nor a dominating pair, or if `target` lies where delta hardly changes with epsilon, so
-    that the worst response cannot be estimated.
-    """
-    # The privacy loss of an epsilon-bounded-range response is t or t - epsilon. Any t in (0, epsilon) is valid.
-    # `worst_t` chooses the t that costs most if the overall delta falls with the overall epsilon x like exp(-tilt x);
-    # the tilt is estimated near `target`. Nothing is yielded either if the tilt is not positive.
-    if not kinds.ranges or kinds.classes:
-        return
-    tilt = _tilt(kinds, target)
-    if tilt <= 0.0:
-        return
-    highs = ((epsilon, count, worst_t(epsilon, tilt)) for epsilon, count in kinds.ranges)
-    responses = tuple((TwoPointLaw(high, high - epsilon), count) for epsilon, count, high in highs)
-    yield linear_bound(replace(kinds, linear=(*kinds.linear, *responses), ranges=()), CONFIG.most_witnessed)
-
-
-def _tilt(kinds: ClassifiedUses, target: Target) -> float:
-    """Return roughly the rate at which log delta of the uses in `kinds` falls with epsilon near `target`.
-
-    Callers weight the probability of each privacy loss L by exp(rate L), so that the losses that decide delta become
-    likely (an exponential tilt). `target` asks for the delta at an epsilon, or for the epsilon at a delta. The result
-    may be negative for an epsilon below the mean loss. It is 0 for a delta that is not above the probability of
-    outright failure (in which everything may be revealed).
-    """
-    saddle = proxy_saddle(kinds.linear, kinds.ranges)
-    if target.wanted == "delta":
-        return saddle.for_loss(target.given)
-    target_delta = target.given - kinds.failure.upper
-    return saddle.for_delta(target_delta) if target_delta > 0.0 else 0.0
-
-
-def _moderate_tilt(kinds: ClassifiedUses, target: Target) -> float:
-    """Return roughly the rate at which log delta falls with epsilon near `target`, or 0 if it is too large to use.
-
-    Callers weight the probability of each privacy loss L by exp(rate L), so that the losses that decide delta become
-    likely (an exponential tilt). If the rate is too large, nearly every use in `kinds` has its largest loss under these
-    weights, and rounding errors become large.
-    """
-    tilt = _tilt(kinds, target)
-    return tilt if tilt <= proxy_saddle(kinds.linear, kinds.ranges).moderate(tilt) else 0.0
-
-
-def _worst_laws(kinds: ClassifiedUses, target: Target) -> Iterator[Bound]:
-    """Yield lower bounds on the delta or epsilon, whichever `target` asks for, of the uses in `kinds`.
-
-    Each bound is computed for an example: mechanisms whose privacy loss has two values replace all uses of one zCDP
-    guarantee. The two values are chosen so that these mechanisms satisfy the guarantee and have nearly the largest
-    delta that it allows. Nothing is yielded if `kinds` has no zCDP guarantee, if some use has bounded range, or if the
-    search for the two values would fail or take too long.
-    """
-    # The guarantee is the zCDP guarantee in `kinds` with the largest count times rho. Other guarantees without a
-    # dominating pair are replaced by known examples. The two values of the loss are chosen so that delta at an overall
-    # epsilon x is largest. If `target` asks for the delta at an epsilon, x is this epsilon. Otherwise there are several
-    # rounds, with one bound each. In the first round x is the epsilon that zCDP promises at this delta. In each later
-    # round x is the epsilon, at this delta, of the loss from the round before.
-    from setwise.accounting.methods.concentrated_laws import best_high
-
-    concentrated = [use for use in kinds.classes if isinstance(use.guarantee, ZeroConcentratedDP)]
-    if not concentrated or kinds.ranges:
-        return
-    worst = max(concentrated, key=lambda use: use.count * (use.guarantee.zero_concentrated().rho))
-    parameters = worst.guarantee.zero_concentrated()
-    xi, rho = parameters.xi, parameters.rho
-    if not (rho > 1e-12 and xi + rho > 0.0) or worst.count > CONFIG.most_laws:
-        return
-    witnesses = [noise for use in kinds.classes if use is not worst for noise in [use.guarantee.worst_known_example()]]
-    counts = [use.count for use in kinds.classes if use is not worst]
-    others = [Use(noise, count) for noise, count in zip(witnesses, counts, strict=True) if noise is not None]
-    beside = classify([*(Use(noise, count) for noise, count in _guarantees(kinds.linear)), *others])
-    if (
-        enumerate_losses([(noise, count) for noise, count in beside.linear if not isinstance(noise, Gaussian)], 1000)
-        is None
-    ):
-        return
-
-    def composed(law: TwoPointLaw) -> Bound:
-        """Return the bound on all uses, if the uses of one zCDP guarantee have the privacy loss `law`.
-
-        `law` has two values. The guarantee is that of `worst`, the use in the function around it with the largest count
-        times rho. If mechanisms with the loss `law` satisfy the guarantee, no proof can promise less than this bound.
-        """
-        linear = (*beside.linear, (law, worst.count))
-        return linear_bound(replace(beside, linear=linear, failed=kinds.failed))
-
-    epsilon = target.given if target.wanted == "delta" else epsilon_at(target.given, _concentrated_above(kinds)).upper
-    for _ in range(1 if target.wanted == "delta" else CONFIG.law_rounds):
-        at = max(epsilon, 1e-9)
-
-        def reached(candidate: TwoPointLaw, at: float = at) -> float:
-            """Return a lower bound on delta at epsilon `at`, if uses of one zCDP guarantee have the loss `candidate`.
-
-            `candidate` is a privacy loss with two values. The function around it searches for the loss with the largest
-            lower bound.
-            """
-            return composed(candidate).delta(at).lower
-
-        law = best_high(xi, rho, reached, (at + math.sqrt(rho)) / worst.count + math.sqrt(rho))
-        if law is None:
-            return
-        yield composed(law)
-        if target.wanted == "epsilon":
-            with contextlib.suppress(Unattainable):
-                epsilon = composed(law).epsilon(target.given).lower
-
-
-def _concentrated_above(kinds: ClassifiedUses) -> Callable[[float], Bracket]:
-    """Return a function from an epsilon to [0, upper bound on delta] for the uses in `kinds`, computed by zCDP.
-
-    The zCDP parameters of all uses are added up, and their sums imply a delta at every epsilon.
-    """
-    from setwise.accounting.methods.moments import zero_concentrated_sum
-
-    return zero_concentrated_sum(kinds.uses).delta
+            yield linear_bound(merged, WORST_EXAMPLES.most_witnessed) if integers is None else integers
