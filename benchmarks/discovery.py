@@ -31,6 +31,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 import setwise
+from setwise.analytics.planning import remembered
 from setwise.mechanisms import weighted_rounds
 from setwise.mechanisms.planning import rounds
 
@@ -106,6 +107,7 @@ def measured(path: Path, contributions: int, epsilon: float, method: str, runs: 
         patch.object(weighted_rounds, "_POPULAR", popular),
         patch.object(rounds, "FEWEST_CONTRIBUTIONS", fewest),
     ):
+        remembered._plan.cache_clear()  # the plan of another method would be used again
         for _ in range(runs):
             started = time.process_time()
             answer = session.histogram(

@@ -1,9 +1,13 @@
 """Private groups found in rounds: when they are, one charge and one outcome, and what an answer says of them."""
 
+import importlib.util
 import json
 import re
+import sys
 from fractions import Fraction
+from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -11,6 +15,7 @@ import pytest
 from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import Gaussian
 from setwise.analytics.budget import Draws
+from setwise.analytics.planning import remembered
 from setwise.analytics.query import Count, Mean, Query
 from setwise.analytics.session import Session
 from setwise.errors import AnswerWithheld, EngineFailed, InvalidParameter
@@ -305,3 +310,27 @@ class TestOneOutcome:
         for _ in range(2):
             with pytest.raises(AnswerWithheld):
                 session.histogram(item="page", contributions=6, epsilon=1, delta=1e-6, key="k")
+
+
+def test_the_benchmark_plans_each_method_anew(tmp_path, monkeypatch):
+    """The plan of the first method was remembered, and the numbers of rounds were those of one pass."""
+    path = Path(__file__).parents[2] / "benchmarks" / "discovery.py"
+    spec = importlib.util.spec_from_file_location("discovery_benchmark", path)
+    benchmark = importlib.util.module_from_spec(spec)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    spec.loader.exec_module(benchmark)
+    users = np.repeat(np.arange(3000), 6)
+    table = pa.table({"user_id": users, "item": np.tile(np.arange(6), 3000)})
+    pq.write_table(table, tmp_path / "table.parquet")
+    names = []
+    plan = remembered.planner.plan
+
+    def recorded(bounds, total):
+        names.append(plan(bounds, total).name)
+        return plan(bounds, total)
+
+    monkeypatch.setattr(remembered.planner, "plan", recorded)
+    for method in ("one pass", "rounds"):
+        benchmark.measured(tmp_path / "table.parquet", 6, 1.0, method, 1)
+    assert names[-1] == "weighted_rounds"
+    assert names[0] != "weighted_rounds"
