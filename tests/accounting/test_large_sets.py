@@ -174,3 +174,16 @@ def test_many_different_ranges_in_one_order_have_a_bound_without_a_fine_grid():
     uses = ["bounded-range:0.0395x35", "bounded-range:0.0155x19", "bounded-range:0.0744x685", "bounded-range:0.02x3"]
     bound = compose(uses, "ordered").epsilon(4e-8)
     assert bound.width <= 2e-3 * bound.upper
+
+
+def test_a_bracket_that_no_finer_grid_narrows_takes_one_more_grid_of_twice_the_cells():
+    """Four times the cells took sixteen times as long, in vain: calibration in a fixed order took half a minute."""
+    tried = []
+
+    def attempt(trial):
+        tried.append(trial.cells)
+        return Bracket(0.87, 1.0)
+
+    refine(attempt, lambda _: 1e6, width=None, aim=1e-3, exact=True, tilted=False, sharpness=1.0, floor=None)
+    assert len(tried) == 2
+    assert tried[1] <= 2 * tried[0]

@@ -74,6 +74,9 @@ class RefinementConfig:
     most_finer: float = 4.0
     """The number of cells grows by the factor that the width needs, times `safety`, but at least `least_finer` and at
     most this."""
+    most_finer_unasked: float = 2.0
+    """The same for the default width. Four times the cells take up to sixteen times as long, in vain if the grid is not
+    what makes the bracket wide."""
     longer: float = 1.05
     lengthen: float = 1.5
     """Each grid is longer than the last by the factor `longer`, or by this factor if the last grid was too short."""
@@ -170,7 +173,8 @@ class Refinement:
         finer = 2.0
         if not self.stalled_runs:
             needed = CONFIG.safety * math.sqrt(self.best.relative_width / self.wanted)
-            finer = min(CONFIG.most_finer, max(CONFIG.least_finer, needed))
+            most = CONFIG.most_finer if self.asked else CONFIG.most_finer_unasked
+            finer = min(most, max(CONFIG.least_finer, needed))
         return replace(following, cells=_even(trial.cells * finer), stretch=trial.stretch * CONFIG.longer)
 
 
