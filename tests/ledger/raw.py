@@ -16,6 +16,7 @@ def raw_connection(url):
         connection = sqlite3.connect(url, isolation_level=None, timeout=60)
         try:
             connection.execute("PRAGMA foreign_keys = ON")
+            connection.execute("PRAGMA synchronous = OFF")  # a flush for each of thousands of statements takes seconds
             yield lambda statement, *values: _rows(connection.execute(statement, values))
         finally:
             connection.close()
