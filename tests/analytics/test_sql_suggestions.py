@@ -51,6 +51,26 @@ def refusal(session, text):
         ("SELECT COUNT(*) AS n FROM (SELECT uid, MEDIAN(f) AS r FROM x GROUP BY uid) q WHERE r > 10", COUNTED),
         ("SELECT i, uid, f FROM x WHERE f > 5 ORDER BY f DESC LIMIT 10", f"{COUNTED} WHERE f > 5"),
         (
+            "SELECT EXTRACT(HOUR FROM t AT TIME ZONE 'Europe/Oslo') AS h, COUNT(*) AS n FROM x GROUP BY 1",
+            "SELECT EXTRACT(HOUR FROM t) AS h, COUNT(*) AS n FROM x GROUP BY 1",
+        ),
+        (
+            "SELECT f / 10 AS k, COUNT(*) AS n FROM x GROUP BY k",
+            "SELECT FLOOR(CAST(f AS DOUBLE PRECISION) / 10) AS k, COUNT(*) AS n FROM x GROUP BY k",
+        ),
+        ("SELECT MODE(i) FROM x", "SELECT i, COUNT(*) AS n FROM x GROUP BY i"),
+        ("SELECT FIRST(s) FROM x", "SELECT s, COUNT(*) AS n FROM x GROUP BY s"),
+        ("SELECT HISTOGRAM(i) FROM x", "SELECT i, COUNT(*) AS n FROM x GROUP BY i"),
+        ("SELECT APPROX_TOP_COUNT(s, 5) FROM x", "SELECT s, COUNT(*) AS n FROM x GROUP BY s"),
+        (
+            "SELECT k, SUM(v) AS n FROM (SELECT s AS k, i AS v, uid AS who FROM x) GROUP BY k",
+            "SELECT k, SUM(v) AS n FROM (SELECT s AS k, i AS v, uid FROM x) GROUP BY k",
+        ),
+        (
+            "SELECT k, COUNT(DISTINCT q.who) AS n FROM (SELECT s AS k, uid AS who FROM x) AS q GROUP BY k",
+            "SELECT k, COUNT(DISTINCT q.uid) AS n FROM (SELECT s AS k, uid FROM x) AS q GROUP BY k",
+        ),
+        (
             "SELECT TO_CHAR(t, 'IYYY-IW') AS k, COUNT(*) AS n FROM x GROUP BY 1",
             "SELECT DATE_TRUNC('week', t) AS k, COUNT(*) AS n FROM x GROUP BY 1",
         ),

@@ -20,7 +20,7 @@ from setwise.analytics.sql.syntax import parse, quote_reserved_words
 from setwise.analytics.sql.time_units import FORMATS, format_released
 from setwise.errors import InvalidParameter
 
-_QUANTILES = {"MIN": "0.01", "MAX": "0.99", **dict.fromkeys(("ANY_VALUE", "MODE", "FIRST_VALUE", "LAST_VALUE"), "0.5")}
+_QUANTILES = {"MIN": "0.01", "MAX": "0.99", **dict.fromkeys(("ANY_VALUE", "FIRST_VALUE", "LAST_VALUE"), "0.5")}
 _SIMILAR = 0.75
 """How similar a misspelt name must be to a column's name, from 0 to 1, to be replaced by it."""
 
@@ -91,6 +91,9 @@ def _small_changes(tree: exp.Expr, user: str) -> Iterator[str]:
         changed = change(tree.copy(), user)
         if changed is not None:
             yield from _sql_text(changed)
+    renamed = _with_user_name(tree.copy(), user)
+    for close in () if renamed is None else (renamed, *close_statements(renamed)):
+        yield from _sql_text(close)
     turned = _turned_joins(tree.copy())
     for close in () if turned is None else (turned, *close_statements(turned)):
         yield from _sql_text(close)
@@ -227,6 +230,24 @@ def _per_user_rows(tree: exp.Expr, user: str) -> exp.Expr | None:
         tree.set(clause, None)
     alias = exp.TableAlias(this=exp.to_identifier("per_user"))
     return exp.Select(expressions=columns, from_=exp.From(this=exp.Subquery(this=tree, alias=alias)))
+
+
+def _with_user_name(tree: exp.Expr, user: str) -> exp.Expr | None:
+    """Return the statement `tree` with the user column under its own name where a subquery gives it an alias.
+
+    `user` is the user column. `tree` is changed in place. Returns None if no subquery renames the user column.
+    """
+    aliases = set[str]()
+    for select in tree.find_all(exp.Select):
+        for selected in select.expressions if select is not tree else ():
+            column = selected.this if type(selected) is exp.Alias else None
+            if type(column) is exp.Column and column.name.lower() == user.lower() != selected.alias.lower():
+                aliases.add(selected.alias.lower())
+                selected.replace(column.copy())
+    for column in list(tree.find_all(exp.Column)):
+        if column.name.lower() in aliases:
+            column.set("this", exp.to_identifier(user))
+    return tree if aliases else None
 
 
 def _with_group_by(tree: exp.Expr, user: str) -> exp.Expr | None:

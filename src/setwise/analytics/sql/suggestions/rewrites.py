@@ -14,7 +14,8 @@ from setwise.analytics.sql.suggestions.public_joins import left_join_of_released
 
 _TEXT_AGGREGATES = (
     "ANY_VALUE", "MODE", "STRING_AGG", "LISTAGG", "GROUP_CONCAT", "ARRAY_AGG", "FIRST_VALUE", "LAST_VALUE", "MIN",
-    "MAX",
+    "MAX", "FIRST", "LAST", "ARBITRARY", "LIST", "HISTOGRAM", "APPROX_TOP_COUNT", "APPROX_TOP_K", "MAX_BY", "MIN_BY",
+    "ARG_MAX", "ARG_MIN",
 )  # fmt: skip
 """Aggregates that show values of single users; the values themselves can be counted instead."""
 
@@ -28,7 +29,7 @@ def close_statements(tree: exp.Expr) -> Iterator[exp.Expr]:
     """
     rewrites = (
         left_join_of_released, not_exists_for_not_in, _without_split, _lateral_values, _united_aggregates,
-        _grouped_subquery, _grouped_window,
+        _grouped_subquery, _grouped_window, _without_time_zones, _whole_groups,
     )  # fmt: skip
     return (changed for rewrite in rewrites if (changed := rewrite(tree.copy())) is not None)
 
@@ -79,6 +80,28 @@ def _group_keys(select: exp.Expr) -> list[exp.Expr]:
         else:
             keys.append(aliases.get(key.name.lower(), key) if isinstance(key, exp.Column) and not key.table else key)
     return keys
+
+
+def _without_time_zones(tree: exp.Expr) -> exp.Expr | None:
+    """Return `tree` without AT TIME ZONE, so that times are in UTC; None if it has none. `tree` itself is changed."""
+    zones = list(tree.find_all(exp.AtTimeZone))
+    for zone in zones:
+        zone.replace(zone.this.copy())
+    return tree if zones else None
+
+
+def _whole_groups(tree: exp.Expr) -> exp.Expr | None:
+    """Return `tree` with FLOOR(x / 10) in place of each quotient such as x / 10 by which it groups.
+
+    `tree` itself is changed. Returns None if it groups by no quotient.
+    """
+    if not isinstance(tree, exp.Select):
+        return None
+    quotients = [key.copy() for key in _group_keys(tree) if isinstance(key, exp.Div)]
+    for node in list(tree.find_all(exp.Div)):
+        if node in quotients:
+            node.replace(exp.Floor(this=node.copy()))
+    return tree if quotients else None
 
 
 def _without_split(tree: exp.Expr) -> exp.Expr | None:
