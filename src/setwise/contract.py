@@ -212,10 +212,10 @@ class QuestionBudgetRecord(TypedDict):
 
 
 class PathRecord(TypedDict):
-    """Certified interval of an epsilon that bounds an account's privacy loss at all times, not only at the end.
+    """Bounds on an epsilon: except with probability delta, an account's privacy loss exceeds `upper` at no time.
 
-    Except with probability delta, the privacy loss of the answers never exceeds `upper`. `upper` is None if the failure
-    probabilities of the account's mechanism uses leave no delta for this bound.
+    `lower` shows how tight that is: at this delta no epsilon below `lower` can be proved. `upper` is None if the
+    failure probabilities of the account's mechanism uses leave no delta for it.
     """
 
     lower: Annotated[float, Example(0.4)]

@@ -83,7 +83,11 @@ class Schema:
         return tuple(column.name for column in self.columns)
 
     def column(self, name: str) -> Column:
-        """Return the table's column called `name`, or raise `UnknownColumn` with the columns that exist."""
+        """Return the table's column called `name`.
+
+        Raises: `UnknownColumn` if there is none, with the columns that exist in the message, or if the column cannot be
+        read, with the reason.
+        """
         for column in self.columns:
             if column.name == name:
                 return column

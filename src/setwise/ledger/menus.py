@@ -108,21 +108,28 @@ class MenuTotals:
         return Menu(self.epsilon, self.delta, tuple(items), self.budget)
 
     def lines(self) -> dict[str, int]:
-        """Return the size of each balance of the account in units, by the balance's name.
+        """Return the size of each balance of the account, by the balance's name: how many units can be spent from it.
 
-        The balance "menu" pays for the guarantees of the fixed list (menu), and has `budget` units. "failure" has 2^60
-        units, or 0 if the budget allows no outright failure (which may reveal everything). "rho" and "sum" only record
-        what was spent, and have 2^60 units each.
+        - "menu" pays for the guarantees of the fixed list (menu). It has `budget` units, in which the list states the
+          price of each guarantee.
+        - "failure" pays for outright failures (which may reveal everything). It has 2^60 units, which together are the
+          probability `failure`, or 0 units if this probability is 0.
+        - "rho" and "sum" refuse no charge; they only record what was spent. They have 2^60 units each, which together
+          are the zCDP rho `rho`, and the epsilon `limit`.
         """
         return {FAILURE: UNITS if self.failure else 0, MENU: self.budget, RHO: UNITS, SUM: UNITS}
 
     def price(self, uses: Sequence[Use], spent: Mapping[str, int]) -> dict[str, int]:
         """Return the units that `uses` (privacy guarantees with counts) take from each balance, by the balance's name.
 
-        Each use costs as much as the cheapest item of the account's menu (its fixed list of guarantees) whose guarantee
-        the use satisfies. `spent` maps each balance to the units spent from it before. The balance "menu" has `budget`
-        units, and each item has a fixed cost in these units. The balances "failure", "rho" and "sum" are divided into
-        2^60 units.
+        - "menu": each use costs as many units as the cheapest item of the account's menu (its fixed list of guarantees)
+          whose guarantee the use satisfies. The cost of an item is fixed.
+        - "failure": the probability that the uses fail outright (and may reveal everything). It takes 2^60 units if it
+          is `failure`, and fewer in proportion.
+        - "rho" and "sum": the zCDP rho of the uses, and the sum of their largest privacy losses. They take 2^60 units
+          if they are `rho` and `limit`. These balances only record charges: if less remains, the rest is taken.
+
+        `spent` maps each balance to the units spent from it before, which say what remains of "rho" and "sum".
 
         Theorem: docs/optimal-composition.md, "Menu accounts". Raises `InvalidParameter` for a use that satisfies no
         item.

@@ -447,7 +447,9 @@ class LaplaceSums:
     def of(cls, scales: NDArray[np.float64]) -> "LaplaceSums":
         """Return, for each row of `scales`, the sum of independent Laplace noises with the scales in that row.
 
-        Nearly equal scales are raised until they differ by 2%, so `exceeding` returns upper bounds.
+        The method `exceeding` computes the probability that a sum is large, by a formula that divides by differences
+        between the squares of scales. So nearly equal scales are raised until they differ by 2%. This only raises the
+        probability, so that `exceeding` returns an upper bound on it.
         """
         # For different scales s_i the probability that the absolute sum exceeds t is the sum over i of exp(-t / s_i) *
         # product over j of s_i^2 / (s_i^2 - s_j^2). Raising scales only raises that probability.

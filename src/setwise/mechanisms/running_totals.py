@@ -257,12 +257,16 @@ class RunningTotals:
         participations: int = 1,
         failure: float | None = None,
     ) -> "RunningTotals":
-        """Return the mechanism for `periods` periods, whose releases weight earlier periods as `shape` says.
+        """Return the mechanism that releases noisy weighted sums, from which running totals are computed.
 
+        In each of `periods` periods, and for each group, it releases a weighted sum of the counts of this and earlier
+        periods, plus noise.
+
+        - `shape` gives the weights of the counts. None means those with the smallest error of running totals (see
+          `choose_shape`).
         - `sigma` is the noise scale divided by the l2-sensitivity.
         - `contributions` is the most groups to which a user adds.
         - `participations` is the most periods in which a user adds 1 to a group.
-        - `shape`: None means the shape with the smallest error of totals (see `choose_shape`).
         - `failure` bounds the probability that a group of one user alone is ever shown; None if groups are public.
         """
         # The weights are multiples of 2^-20. If the noise scale exceeds about 950 users, they are multiples of a larger

@@ -203,7 +203,7 @@ class BoundedRangeStep:
         A privacy profile is delta as a function of epsilon. The result has lower and upper bounds on delta at `size`
         grid points, from the first grid point of `profile` on.
 
-        Requires: the profile has this operator's step.
+        Requires: the distance between grid points of `profile` is `step`, as in this object.
         """
         upper, choices = self._upper(profile.upper, size, profile.first)
         lower = self._lower(profile.lower, size, choices, profile.first)

@@ -107,11 +107,12 @@ Stage = LinearStage | RangeStage
 
 
 def upper_bound_order(groups: Sequence[Group], linear: Sequence[tuple[KnownNoise, int]]) -> tuple[Stage, ...]:
-    """Return stages whose largest delta, over adaptive analysts, is a close upper bound on the delta of a batch.
+    """Return the mechanisms of a batch as stages, in an order that gives a close upper bound on the batch's delta.
 
-    In a batch, all mechanisms are chosen up front. An analyst who uses the same mechanisms one after the other, and
-    adapts to earlier answers, has at least the delta of the batch. It is only a little larger in the order returned
-    here: bounded-range mechanisms first, those with the largest epsilon before the others, and `linear` last.
+    In a batch, all mechanisms are chosen up front. An analyst may also use the same mechanisms one stage after the
+    other, and adapt to earlier answers. The largest delta over all such analysts is at least the delta of the batch,
+    and so is an upper bound on it. The bound is only a little too large in the order returned here: bounded-range
+    mechanisms first, those with the largest epsilon before the others, and `linear` last.
 
     `groups` are bounded-range mechanisms as (epsilon, count), and `linear` are mechanisms with fixed dominating pairs.
     """

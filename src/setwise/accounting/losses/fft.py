@@ -237,8 +237,9 @@ def _transform(parts: Sequence[EqualLosses], tilt: float, first: int, size: int)
 
     Ensures: apart from wrapped probability, each entry of `values` has an absolute error of at most `charge`, and each
     probability computed from an entry has a further relative error of at most `weight_error`.
-    Requires: a transform has an error of at most the share 8 (log2(size) + 4) `UNIT` of the Euclidean norm of its
-    input.
+    Requires: the Euclidean norm of the errors of a Fourier transform, over all its entries, is at most
+    8 (log2(size) + 4) `UNIT` times the Euclidean norm of the exact transform. `UNIT` is the relative rounding error of
+    one float operation.
     """
     # A Fourier transform is periodic. So the probability of a sum x outside of these points is not lost, but is added
     # to the entry for the point that is a multiple of `size` lattice steps away from x.

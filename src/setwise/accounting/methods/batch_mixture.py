@@ -321,11 +321,11 @@ def _widest(first: Choice, last: Choice, groups: Sequence[Group]) -> int:
 
 
 def _usual_share(groups: Sequence[Group]) -> float:
-    """Return the relative amount by which the upper bound on delta may exceed the best delta found.
+    """Return the gap at which branch and bound stops if the caller does not say how narrow the bracket must be.
 
-    Branch and bound stops once the excess is that small, if the caller asks for no width of the bracket. The amount
-    depends only on the number of `groups`, which are bounded-range mechanisms as (epsilon, count) with distinct
-    epsilons.
+    The gap is between the upper bound on delta and the largest delta that the search has found, as a fraction of the
+    latter. It depends only on the number of `groups`, which are bounded-range mechanisms as (epsilon, count) with
+    distinct epsilons.
     """
     return CONFIG.widths[min(len(groups), len(CONFIG.widths)) - 1]
 

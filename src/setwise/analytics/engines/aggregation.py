@@ -19,7 +19,7 @@ from setwise.records import set_fields
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aggregation:
-    """Description of an exact histogram (no noise): which rows are counted, per which group, and how much of each user.
+    """Description of an exact histogram (no noise): the rows to count, their groups, and the limits on each user.
 
     - `user` is the column that identifies users. Rows without a user are not counted.
     - `item` is the column that gives the group of a row, or a `Group`, which puts a column into ranges such as months.
@@ -31,8 +31,9 @@ class Aggregation:
     - `where` filters the rows. None reads all rows.
     - `domain` lists public labels, the only groups that are counted. None counts every group.
     - `null_item` is the label of rows whose group is null. None leaves these rows out.
-    - `measures` are integers that a user adds to a group, such as a sum. `Engine.statistics` sums them over users, and
-      ignores `value` and `per_item`.
+    - `measures` are for the method `Engine.statistics`, which returns each of them for every group instead of a count.
+      A measure is an integer computed from a user's rows in the group, such as the sum of a column, and added up over
+      users. The method ignores `value` and `per_item`.
     - `pooled` adds up the measures of all groups under the one label `EVERYTHING`.
     - `suitable_for` is the schema for which `check_suitable` has passed, or None.
 

@@ -130,9 +130,10 @@ class Relation:
     origin: str | None = None
 
     def derive(self, derivation: Derivation, dialect: Dialect) -> "Relation":
-        """Return the relation that `derivation` (computed columns, filters, groups per user) makes of this relation.
+        """Return the relation that the steps of `derivation` make of this relation.
 
-        If there are no steps, this relation is returned. `dialect` writes the SQL of the engine.
+        A step adds computed columns, for example, or filters rows, or replaces the rows of each user by aggregates of
+        them. If there are no steps, this relation is returned. `dialect` writes the SQL of the engine.
         Raises: `UnsuitableTable` for a prepared dataset, which has ranks of users' groups and no rows to derive from.
         """
         if not derivation:

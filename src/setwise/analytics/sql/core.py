@@ -152,9 +152,11 @@ class Problems:
     needed_types: dict[str, str] = field(default_factory=dict)
 
     def add(self, error: BadRequest) -> None:
-        """Record `error`, unless its message, or one that the same construct is not supported, was recorded before.
+        """Record the message of `error`, unless the same message was recorded before.
 
-        "ROLLUP is not supported in SQL here: .." is recorded once, whatever follows these words in a later error.
+        If the message says that a construct is not supported, it is recorded only if no earlier message says so of the
+        same construct: "ROLLUP is not supported in SQL here: .." appears once, whatever follows the colon in a later
+        error. The types of columns that `error` needs are recorded in any case.
         """
         construct, unsupported, _ = str(error).partition(" is not supported in SQL here")
         start = construct + unsupported if unsupported else str(error)

@@ -50,11 +50,11 @@ def grouped_columns(select: exp.Expr) -> ReleasedColumns:
 def move_released_conditions(select: exp.Expr, released_names: ReleasedNames) -> None:
     """Move joins with released groups, and conditions x IN (released groups), to HAVING of `select`, in place.
 
-    Released groups are groups in the noisy result of another private query of the statement. In WHERE, the private
-    query of `select` would need that result before it runs, although the statement is charged as a whole. HAVING is
-    applied to noisy results, when both are known. `released_names(node)` returns the columns of a syntax node that
-    stands for released groups, and None for other nodes. Only joins and conditions that compare group columns of
-    `select` are moved.
+    Released groups are groups in the noisy result of another private query of the statement. In WHERE, such a condition
+    would make the private query of `select` depend on that result, although both queries are charged together, before
+    either has a result. HAVING is applied to noisy results, when both are known. Only joins and conditions that compare
+    group columns of `select` are moved. `released_names(node)` returns the columns of a syntax node that stands for
+    released groups, and None for other nodes.
     """
     group = select.args.get("group")
     if group is None:

@@ -116,9 +116,10 @@ class Statement:
     def paid_by(self, words: BudgetWords, delta: float = DEFAULT_DELTA) -> BudgetWords:
         """Return the budget of the statement: epsilon, delta and `within`, from `words` and from the OPTIONS clause.
 
-        `words` has the values that were given beside the SQL text. `within` asks for the budget at which half the width
-        of a confidence interval is at most this number. If the statement has private groups, which need a delta, the
-        default `delta` is added if epsilon or `within` is set and delta is not.
+        `words` has the values that were given beside the SQL text. `within` states an accuracy instead of an epsilon:
+        nearly the least epsilon is spent with which the 95% interval of every statistic reaches at most `within` to
+        either side (see `Within`). If the statement has private groups, which need a delta, the default `delta` is
+        added if epsilon or `within` is set and delta is not.
         Raises: `InvalidParameter` if a value is given both in `words` and in OPTIONS.
         """
         options: BudgetWords = {name: value for name in SPENDING if (value := getattr(self, name)) is not None}  # type: ignore[assignment]

@@ -130,7 +130,8 @@ def splits(bounds: Bounds, total: Total) -> tuple[BudgetSplit, ...]:
 
     A `BudgetSplit` divides the budget `total` between finding groups and counting them; of all divisions that were
     tried, it is the one with about the smallest estimated error. The splits are sorted by `merit`, the estimated error
-    of the whole plan, smallest first. `bounds` has the query's k, public groups and limits per user.
+    of the whole plan, smallest first. `bounds` has the query's k (how many groups a top-k query asks for), public
+    groups and limits per user.
     """
     best_splits = [_best_split(bounds, total, name, counts) for name, counts in _cells(bounds, total)]
     return tuple(sorted(best_splits, key=lambda split: split.merit))
@@ -139,8 +140,9 @@ def splits(bounds: Bounds, total: Total) -> tuple[BudgetSplit, ...]:
 def _cells(bounds: Bounds, total: Total) -> Iterator[tuple[MechanismName, CountNoise]]:
     """Yield pairs (mechanism, noise of the counts) for every mechanism that can answer the query within `total`.
 
-    `bounds` has the query's k, public groups and limits per user. The noise is `NONE` if the mechanism has noise on
-    every count, or if no counts are wanted. Otherwise it is the noise on counts of groups that are picked first.
+    `bounds` has the query's k (how many groups a top-k query asks for), public groups and limits per user. The noise is
+    `NONE` if the mechanism has noise on every count, or if no counts are wanted. Otherwise it is the noise on counts of
+    groups that are picked first.
     """
     # Mechanisms with noise on every count need a bound on the number of labels of one user; mechanisms that pick labels
     # need a top k.
@@ -166,9 +168,9 @@ def _cells(bounds: Bounds, total: Total) -> Iterator[tuple[MechanismName, CountN
 def _shares(name: MechanismName, bounds: Bounds) -> tuple[float, ...]:
     """Return the shares of the budget's delta that the planner tries for the threshold of the mechanism `name`.
 
-    The threshold hides groups of one user alone. The result is (0.0,) if the mechanism has no threshold. For Laplace
-    noise on private groups, of which only the `bounds.limit` largest take part, only the share 0.999 is tried: the
-    epsilons of its counts are simply added up, which needs no delta.
+    The threshold hides groups of one user alone. The result is (0.0,) if the mechanism has no threshold. A query may
+    allow only the largest private groups, at most `bounds.limit` of them, to be released. With Laplace noise the
+    epsilons of their counts are then simply added up. This needs no delta, so only the share 0.999 is tried.
     """
     match name:
         case MechanismName.UNKNOWN_LAPLACE if bounds.limit is not None:
@@ -191,7 +193,7 @@ def _ratios(counts: CountNoise) -> tuple[float, ...]:
 def _best_split(bounds: Bounds, total: Total, name: MechanismName, counts: CountNoise) -> BudgetSplit:
     """Return the division of the budget `total` between finding and counting groups with about the smallest error.
 
-    - `bounds` has the query's k, public groups and limits per user.
+    - `bounds` has the query's k (how many groups a top-k query asks for), public groups and limits per user.
     - `name` is the mechanism.
     - `counts` is the kind of noise on counts that follow picked groups, or `NONE`.
 
@@ -298,7 +300,7 @@ def _rough_reach(bounds: Bounds, name: MechanismName, scale: Floats, failure: Fl
     It is by how much the count must exceed the counts of other groups or, if the mechanism has a threshold and this is
     larger, the count needed to exceed the threshold. The unit is the most that one user adds to a count.
 
-    - `bounds` has the query's k, public groups and limits per user.
+    - `bounds` has the query's k (how many groups a top-k query asks for), public groups and limits per user.
     - `name` is the mechanism, and `scale` its noise scale.
     - `failure` is the delta of the mechanism's threshold, if it has one.
     - `changed` is the number of counts that one user can change.
@@ -343,8 +345,9 @@ def _gaussian_lead(contests: int) -> float:
 def _rough_error(bounds: Bounds, name: MechanismName, counts: CountNoise, scale: Floats, ratio: Floats) -> Floats:
     """Return the estimated mean absolute error of a count, in units of the most that one user adds to it.
 
-    `bounds` has the query's k, public groups and limits per user. `name` is the mechanism, and `scale` its noise scale.
-    If counts with the noise `counts` follow picked groups, their noise scale is `ratio` times `scale`.
+    `bounds` has the query's k (how many groups a top-k query asks for), public groups and limits per user. `name` is
+    the mechanism, and `scale` its noise scale. If counts with the noise `counts` follow picked groups, their noise
+    scale is `ratio` times `scale`.
     """
     # It is the scale of Laplace noise, or about 0.8 standard deviations of Gaussian noise.
     match name:

@@ -64,7 +64,7 @@ def plan(bounds: Bounds, total: Total, confidence: Fraction = CONFIDENCE) -> Cho
     The plan finds private groups in several rounds if that is preferred (see `prefers_rounds`) and possible within the
     budget. Otherwise the plan has the mechanism with the smallest estimated error (`Choice.merit`).
 
-    - `bounds` has the query's k, public groups and limits per user.
+    - `bounds` has the query's k (how many groups a top-k query asks for), public groups and limits per user.
     - `confidence` is the probability with which the stated error bounds hold.
 
     Ensures: the set-wise composition of the mechanism's guarantees is certified to be within (epsilon, delta).
@@ -90,7 +90,7 @@ def _in_rounds(bounds: Bounds, total: Total, confidence: Fraction) -> Choice | N
 
     In a round, each user divides a weight among their groups that are not found yet.
 
-    - `bounds` has the query's k, public groups and limits per user.
+    - `bounds` has the query's k (how many groups a top-k query asks for), public groups and limits per user.
     - `total` is the budget. It may also name the mechanism that must be used.
     - `confidence` is the probability with which the stated error bounds hold.
 
@@ -136,7 +136,7 @@ def rough_plans(bounds: Bounds, total: Total, confidence: Fraction = CONFIDENCE)
     The noise scale of each plan is only estimated to cost about the budget `total`. The caller certifies the cost of
     the chosen plan together with the cost of other releases.
 
-    - `bounds` has the query's k, public groups and limits per user.
+    - `bounds` has the query's k (how many groups a top-k query asks for), public groups and limits per user.
     - `confidence` is the probability with which the stated error bounds hold.
 
     Raises: `InvalidParameter` if no mechanism can answer, `Unattainable` if no noise in range is enough.
@@ -165,7 +165,8 @@ def _estimates(bounds: Bounds, total: Total, confidence: Fraction) -> tuple[list
     its roughly estimated error is more than 1.5 times the smallest one. The candidates are sorted by `Choice.merit`,
     smallest error first.
 
-    - `bounds` has the query's k, public groups and limits per user, and `total` is the query's budget.
+    - `bounds` has the query's public groups, its limits per user, and its k (how many groups a top-k query asks for).
+    - `total` is the query's budget.
     - `confidence` is the probability with which the stated error bounds hold.
 
     Raises: `InvalidParameter` if no mechanism can answer, `Unattainable` if no noise in range is enough.
@@ -226,8 +227,9 @@ def _estimate_price(mechanism: Mechanism, delta: Fraction) -> float:
 def _price(split: BudgetSplit, bounds: Bounds, total: Total, priced: Priced) -> Price:
     """Return a function that maps a noise scale to the epsilon of one release by the mechanism that `split` names.
 
-    `split` also divides the budget `total` between finding groups and counting them. `bounds` has the query's k, public
-    groups and limits per user. `priced(mechanism, delta)` computes the epsilon of a mechanism, certified or estimated.
+    `split` also divides the budget `total` between finding groups and counting them. `bounds` has the query's k (how
+    many groups a top-k query asks for), public groups and limits per user. `priced(mechanism, delta)` computes the
+    epsilon of a mechanism, certified or estimated.
     """
     return lambda scale: priced(_build_mechanism(split, bounds, total, scale), total.delta)
 
@@ -241,7 +243,7 @@ def _calibrate(
 
     - `split` names a mechanism and divides the budget `total` between finding groups and counting them.
     - `first` is the estimate from which the search starts.
-    - `bounds` has the query's k, public groups and limits per user.
+    - `bounds` has the query's k (how many groups a top-k query asks for), public groups and limits per user.
     - `confidence` is the probability with which the stated error bounds hold.
     """
     scale = smallest_noise_scale(_price(split, bounds, total, _certify_price), first, float_below(total.epsilon))
@@ -258,7 +260,7 @@ def _build_plan(
 
     - `split` is the division of the budget `total` from which `mechanism` was built; it names the plan.
     - `epsilon` is the cost of one release at the budget's delta.
-    - `bounds` has the query's k, public groups and limits per user.
+    - `bounds` has the query's k (how many groups a top-k query asks for), public groups and limits per user.
     - `confidence` is the probability with which the stated error bounds hold.
     """
     preview = _preview_error(mechanism, bounds, confidence)
@@ -275,9 +277,9 @@ def _build_plan(
 def _preview_error(mechanism: Mechanism, bounds: Bounds, confidence: Fraction) -> ErrorEstimate:
     """Return the expected error of `mechanism` for a query, from parameters alone; no data is read.
 
-    `bounds` has the query's k, public groups and limits per user. `confidence` is the probability with which the
-    interval of a count holds, and with which no group is ranked wrongly by more than the field `shortfall` of the
-    result.
+    `bounds` has the query's k (how many groups a top-k query asks for), public groups and limits per user. `confidence`
+    is the probability with which the interval of a count holds, and with which no group is ranked wrongly by more than
+    the field `shortfall` of the result.
     """
     # If only the k highest counts of a noisy histogram are shown, `shortfall` is by how much a label's count must
     # exceed another count to be ranked above it. Over a known domain `radius` is then also larger, because the highest
@@ -323,8 +325,9 @@ def reach_of(preview: ErrorEstimate) -> int:
 def _build_mechanism(split: BudgetSplit, bounds: Bounds, total: Total, scale: Fraction) -> Mechanism:
     """Return the mechanism that the budget split `split` names, with the noise scale `scale`.
 
-    `split` divides the budget `total` between finding groups and counting them. `bounds` has the query's k, public
-    groups and limits per user. `scale` is in units of the most that one user adds to a count.
+    `split` divides the budget `total` between finding groups and counting them. `bounds` has the query's k (how many
+    groups a top-k query asks for), public groups and limits per user. `scale` is in units of the most that one user
+    adds to a count.
     """
     changed = bounds.changeable or 0
     failure = total.delta * Fraction(split.share)
@@ -363,8 +366,8 @@ def _with_counts(
 ) -> KnownGumbel | UnknownGumbel | TwoPhaseTopK:
     """Return the mechanism `discovery`, which picks groups, followed by noisy counts if `split` has counts.
 
-    The noise scale of the counts is `split.ratio` times `scale`. `bounds` has the query's k, public groups and limits
-    per user.
+    The noise scale of the counts is `split.ratio` times `scale`. `bounds` has the query's k (how many groups a top-k
+    query asks for), public groups and limits per user.
     """
     noise = Fraction(f"{split.ratio:.4g}") * scale
     counts: Counts
@@ -419,7 +422,8 @@ def _confidence_in_words(choice: Choice, bounds: Bounds, total: Total) -> str:
     """Return a phrase about the confidence of the plan `choice`: how surely items are found and intervals hold.
 
     If the items are those with the highest noisy counts, the confidence is an average over the listed items, and the
-    phrase says so. `bounds` has the query's k, public groups and limits per user. `total` is the query's budget.
+    phrase says so. `bounds` has the query's k (how many groups a top-k query asks for), public groups and limits per
+    user. `total` is the query's budget.
     """
     sure = f"{float(choice.preview.confidence):.0%}"
     match choice.mechanism:
@@ -438,7 +442,8 @@ def _no_noise(tried: list[BudgetSplit], bounds: Bounds, total: Total) -> str:
     """Return the error message that no noise in range meets the budget `total` for a query.
 
     If it can be estimated, the message also says which epsilon would be enough with the largest noise. `tried` are the
-    budget splits that were tried. `bounds` has the query's k, public groups and limits per user.
+    budget splits that were tried. `bounds` has the query's k (how many groups a top-k query asks for), public groups
+    and limits per user.
     """
     least = math.inf
     for split in tried:

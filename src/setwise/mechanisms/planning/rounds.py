@@ -67,7 +67,7 @@ def prefers_rounds(bounds: Bounds, total: Total, *, counts_users: bool) -> bool:
     In a round, each user divides a weight among their groups that are not found yet. Rounds are better if users have
     several groups, because after a round users move the weight of the groups found to their other groups.
 
-    - `bounds` has the query's k, public groups and limits per user.
+    - `bounds` has the query's k (how many groups a top-k query asks for), public groups and limits per user.
     - `total` is the budget; if it forces a mechanism, that mechanism decides.
     - `counts_users` says that the query asks for numbers of users, which one pass releases at no further cost.
     """
@@ -84,8 +84,8 @@ def prefers_rounds(bounds: Bounds, total: Total, *, counts_users: bool) -> bool:
 def plan_counts(bounds: Bounds, total: Total) -> tuple[DiscoveredCounts, float] | None:
     """Return (mechanism, certified epsilon) for finding groups in rounds of weighted votes and counting them.
 
-    Returns None if no noise in range is enough. `bounds` has the query's k, public groups and limits per user, and
-    `total` is the query's budget.
+    Returns None if no noise in range is enough. `bounds` has the query's k (how many groups a top-k query asks for),
+    public groups and limits per user, and `total` is the query's budget.
 
     Ensures: the set-wise composition of the mechanism's guarantees is certified to be within (epsilon, delta).
     Raises: `InvalidParameter` if rounds cannot answer the query.
@@ -130,8 +130,9 @@ def _counts(bounds: Bounds, total: Total, scale: Fraction) -> DiscoveredCounts:
 def rough_rounds(bounds: Bounds, total: Total) -> WeightedRounds | None:
     """Return the mechanism that finds groups in rounds of weighted votes, at a cost of about the whole budget `total`.
 
-    Returns None if no noise in range is enough. `bounds` has the query's k, public groups and limits per user. The cost
-    is only estimated here. The caller certifies it together with the cost of the statistics that follow.
+    Returns None if no noise in range is enough. `bounds` has the query's k (how many groups a top-k query asks for),
+    public groups and limits per user. The cost is only estimated here. The caller certifies it together with the cost
+    of the statistics that follow.
     """
     delta = float_below(total.delta)
 

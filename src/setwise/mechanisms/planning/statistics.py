@@ -64,7 +64,7 @@ def plan_statistics(
 ) -> StatisticsChoice:
     """Return a plan that releases the statistics `wanted` with about the smallest noise within the budget `total`.
 
-    - `bounds` has the query's k, public groups and limits per user.
+    - `bounds` has the query's k (how many groups a top-k query asks for), public groups and limits per user.
     - `wanted`: the noise in its entries is a placeholder that is replaced.
     - `certified`: if False, the noise scale is only an estimate, and nothing may be released with it.
 
@@ -145,7 +145,7 @@ def _first_scale(at_one: Sequence[Use], epsilon: float, delta: float) -> float:
 class _UnscaledPlan:
     """A plan for statistics of groups whose noise scale is not chosen yet.
 
-    - `bounds` has the query's k, public groups and limits per user.
+    - `bounds` has the query's k (how many groups a top-k query asks for), public groups and limits per user.
     - `found` is the plan that finds the groups, or None if every group of a public domain is released.
     - `wanted` are the statistics to release.
     - `noise` is the kind of noise on counts, sums and means.
@@ -222,14 +222,15 @@ class _UnscaledPlan:
 
 
 def _discoveries(bounds: Bounds, total: Total, wanted: Sequence[StatisticRelease]) -> Iterator[Sequence[Choice | None]]:
-    """Yield lists of plans for finding the groups of a query, in order of preference; each plan costs part of `total`.
+    """Yield lists of plans for finding the groups of a query, in order of preference.
 
-    The plans may cost too much: the caller takes the first list with a plan that, together with the statistics
-    `wanted`, is within the budget `total`, and from this list the plan with the smallest error. The plan that finds
-    groups in several rounds has a list by itself, before the others, because its error cannot be compared with theirs.
+    Each plan costs only a part of the budget `total`, but what it leaves may be too little for the statistics `wanted`.
+    So the caller takes the first list with a plan that, together with these statistics, is within `total`, and from
+    this list the plan with the smallest error. The plan that finds groups in several rounds has a list by itself,
+    before the others, because its error cannot be compared with theirs.
 
-    An entry None instead of a plan means that no groups have to be found. `bounds` has the query's k, public groups and
-    limits per user.
+    An entry None instead of a plan means that no groups have to be found. `bounds` has the query's public groups, its
+    limits per user, and its k (how many groups a top-k query asks for).
     """
     # From this list the caller takes the plan with the smallest error of the statistics.
     # If all groups of a public domain are wanted, the only list is [None]. Otherwise the last list has the plans that

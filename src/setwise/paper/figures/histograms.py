@@ -122,8 +122,9 @@ def compute_once(progress: Progress, sensitivities: tuple[int, ...] = SENSITIVIT
     """Return the table of overall epsilons at delta = 1e-6 for one histogram.
 
     `sensitivities` lists how many counts one user changes. There is one row for each of these numbers and each epsilon
-    of the Laplace noise. There are four columns of overall epsilons: by the paper's bound and exact, for Laplace noise
-    and for Gaussian noise. `progress` is called with the share of rows done.
+    in `EPSILONS`. The Laplace noise of a row has the scale 1/epsilon on every count, and its Gaussian noise has the
+    same variance. There are four columns of overall epsilons: by the paper's bound and exact, for Laplace noise and for
+    Gaussian noise. `progress` is called with the share of rows done.
     """
     rows: list[dict[str, Cell]] = []
     places = [(epsilon, count) for epsilon in EPSILONS for count in sensitivities]

@@ -163,9 +163,10 @@ class SparkEngine(Engine):
 
 
 class SparkEngineQuery(SqlEngineQuery):
-    """One `aggregation` of the Spark table `table` as SQL statements, with temporary `views` of its own.
+    """One `aggregation` of the Spark table `table`, as SQL statements that Spark runs.
 
-    The function `salts` returns the secret number by which users' groups are chosen at random.
+    `views` makes the temporary views that the statements read, such as one of the table; their names are used by no
+    other query. The function `salts` returns the secret number by which users' groups are chosen at random.
     """
 
     def __init__(self, aggregation: Aggregation, table: SparkTable, views: Views, salts: SaltSource) -> None:

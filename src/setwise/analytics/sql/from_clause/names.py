@@ -49,7 +49,11 @@ class Scope:
         return {alias.lower() for alias in self.tables} | {alias for alias, _ in self.joined}
 
     def left_key(self, node: exp.Expr) -> LeftKey | None:
-        """Return how to compute the column `node` if it is the key column of a table joined by LEFT JOIN, else None."""
+        """Return how to compute the column `node` if it is the key column of a table joined by LEFT JOIN, else None.
+
+        In FROM a LEFT JOIN b USING (k), the joined rows have only one column k, which has the key of a. The column b.k
+        differs from it: it is null in rows of a without a match in b. So b.k is computed from k.
+        """
         alias = qualifier_of(node, self.aliases) if self.left_keys else None
         return None if alias is None else self.left_keys.get((alias.lower(), node.name.lower()))
 
