@@ -16,6 +16,7 @@ import pytest
 from tests.live.streams import START, TODAY, day, events
 
 from setwise.accounting.notation import format_use
+from setwise.analytics.schema import Column, Kind, Schema
 from setwise.errors import (
     BudgetExhausted,
     EngineFailed,
@@ -430,6 +431,15 @@ def test_what_is_wrong_is_said_before_anything_is_charged(opened, ledger, wrong,
         opened(**{"domain": ["x"], **wrong})
     assert ledger.accounts() == ()
     assert list_live(ledger) == ()
+
+
+def test_a_column_of_numbers_is_refused_by_what_times_need(opened, ledger):
+    """The refusal was about a comparison that nobody had written, at a character of it."""
+    kinds = {"user": Kind.TEXT, "item": Kind.TEXT, "at": Kind.INTEGER}
+    schema = Schema(tuple(Column(name=name, kind=kind) for name, kind in kinds.items()))
+    with pytest.raises(SetwiseError, match="'at by day' needs a column of dates or times, and 'at' holds integer"):
+        opened(domain=["x"], schema=schema)
+    assert ledger.accounts() == ()
 
 
 def test_an_unknown_series_or_item_is_named(opened, ledger):

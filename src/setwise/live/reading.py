@@ -88,6 +88,9 @@ def aggregation_of(terms: SeriesTerms, schema: Schema, first: int, until: int) -
     """
     calendar = terms.calendar
     low = first_day_read(terms, first)
+    days = Group(terms.at, ConsecutiveTime(TimeUnit.DAY))
+    # Checked before the condition on time, whose refusal of a column without times would not say what `at` needs.
+    check_suitable(Aggregation(user=terms.user, item=(group_of(terms.item, schema), days)), schema)
     at = '"' + terms.at.replace('"', '""') + '"'
     row_filter = parse_filter(f"{at} >= '{low.isoformat()}' AND {at} < '{calendar.begins(until).isoformat()}'", schema)
     if terms.where is not None:
@@ -99,7 +102,7 @@ def aggregation_of(terms: SeriesTerms, schema: Schema, first: int, until: int) -
         )
     aggregation = Aggregation(
         user=terms.user,
-        item=(group_of(terms.item, schema), Group(terms.at, ConsecutiveTime(TimeUnit.DAY))),
+        item=(group_of(terms.item, schema), days),
         where=row_filter,
     )
     check_suitable(aggregation, schema)
