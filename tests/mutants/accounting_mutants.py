@@ -318,6 +318,13 @@ MUTANTS = (
         ("coherence",),
     ),
     Mutant(
+        "lattice sum: delta is taken as known before the largest loss",
+        "losses/pld.py",
+        "return self.failure if x >= self.support",
+        "return self.failure if x >= 0.99 * self.support",
+        ("regressions",),
+    ),
+    Mutant(
         "zCDP laws: only one direction is checked",
         "methods/concentrated_laws.py",
         "return -law.low <= (xi + rho)",
