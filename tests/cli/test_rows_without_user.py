@@ -154,3 +154,12 @@ def test_the_user_column_of_a_private_table_that_is_joined_is_scanned(tmp_path: 
     )  # fmt: skip
     assert "people.csv: 12 of 312 rows have no 'who'" in done.stderr
     assert "visits.csv" not in done.stderr
+
+
+def test_one_repeated_header_is_told_in_the_singular(tmp_path: Path):
+    path = tmp_path / "joined.csv"
+    rows = "".join(f"u{user},{user % 5}\n" for user in range(300))
+    path.write_text(f"who,v\n{rows}who,v\n{rows}")
+    words = ["sql", f"SELECT COUNT(*) FROM '{path}'", "--user", "who", "--epsilon", "1"]
+    refused = str(CliRunner().invoke(app, words).exception)
+    assert "1 line repeats the header, as after cat of several files, and counts as a row of a user called" in refused

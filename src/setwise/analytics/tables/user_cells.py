@@ -209,7 +209,7 @@ def repeated_headers(
     if user is not None and not is_text:
         return [ScanNote(f"{text}, and will be left out, because {user!r} is no user there")]
     if user is not None:
-        text += f", and count as rows of a user called {user!r}"
+        text += f", and {'counts as a row' if lines == 1 else 'count as rows'} of a user called {user!r}"
     copy = without_repeated_headers(files[0], csv) if len(files) == 1 else ""
     remedy = f"a copy without them: {copy}" if copy else "take them out of the file"
     return [ScanNote(f"{text}: {remedy}", mostly_unreadable=user is not None, copy_command=copy, is_unsolved=not copy)]
