@@ -20,3 +20,15 @@ def test_a_private_top_k_is_sorted_by_the_counts_that_it_shows():
             assert answer.by_column()["n"] == shown[-1]
     assert all(len(numbers) == 5 for numbers in shown)
     assert shown == [sorted(numbers, reverse=True) for numbers in shown]
+
+
+def test_a_limit_above_the_number_of_groups_leaves_nothing_out():
+    """Business tools add LIMIT 1000 or 50000: the bounds found for so many groups kept 2 of each user's 31 days."""
+    days = [(f"u{user}", f"d{day}") for user in range(300) for day in range(20)]
+    table = pa.table({"who": [who for who, _ in days], "day": [day for _, day in days]})
+    for limit in ("LIMIT 50000", "LIMIT 1000", ""):
+        text = f"SELECT day, COUNT(*) AS n FROM t GROUP BY day ORDER BY n DESC {limit}"
+        with setwise.open(table, user="who", name="t") as session:
+            counts = [row["n"]["value"] for row in session.sql(text, epsilon=50, delta=1e-6)]
+        assert len(counts) == 20
+        assert min(counts) > 250, limit

@@ -28,7 +28,7 @@ from setwise.analytics.sql.clauses import (
     read_group,
     with_earlier_aliases,
 )
-from setwise.analytics.sql.core import Core, Problems, SelectSource, StatementSettings, unique_after
+from setwise.analytics.sql.core import LARGEST_TOP, Core, Problems, SelectSource, StatementSettings, unique_after
 from setwise.analytics.sql.free.functions import check_aggregate
 from setwise.analytics.sql.group_columns import GroupColumn, check_group, holds_times, may_be_null
 from setwise.analytics.sql.ratios import argument_of, argument_text, ratio_advice
@@ -567,7 +567,7 @@ class CoreBuilder:
             return None
         k = number_of(limit.args["expression"], "LIMIT")
         skipped = 0 if offset is None else number_of(offset.args["expression"], "OFFSET")
-        return k + skipped  # type: ignore[return-value]  # the query checks its type
+        return None if k > LARGEST_TOP else k + skipped  # type: ignore
 
 
 _CLAUSES = {
