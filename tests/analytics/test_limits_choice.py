@@ -1,6 +1,7 @@
 """Limits on a user's groups and rows that are found: they show groups, with a small error, and their words are true."""
 
 import re
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -104,3 +105,24 @@ def test_no_limit_is_chosen_whose_threshold_is_above_every_group_if_another_show
     limits = choose_limits(expected, (16, 32, 64), users, (2, 4, 8, 16, 32, 64), [rows])
     assert expected._shown(20 * limits.largest_group, users.count, limits.contributions, limits.rows[0]) > 0
     assert Fraction(limits.rows[0]) < 32
+
+
+def test_users_with_values_in_common_keep_fewer_of_them():
+    """943 users with up to 737 of 1,682 films kept 1,024 each: the number of films was 1,213, within 3,400."""
+    films = LikelyUsers(numbers=np.array([16.0, 64, 256, 1024]), users=np.array([100.0, 500, 300, 43]), distinct=True)
+    groups = LikelyUsers(numbers=np.ones(1), users=np.array([943.0]))
+    expected = ExpectedError(epsilon=0.9, delta=0.0, groups=1, most=1, is_hidden=False)
+    bounds = tuple(2**power for power in range(16))
+    (kept,) = choose_limits(expected, (1,), groups, bounds, [films]).rows
+    assert 16 <= kept <= 256
+    (rows,) = choose_limits(expected, (1,), groups, bounds, [replace(films, distinct=False)]).rows
+    assert rows == 1024
+
+
+def test_users_without_values_in_common_keep_theirs():
+    """Every second of 2,000 users has 40 orders, the others one: numbers of orders are never the same."""
+    orders = LikelyUsers(numbers=np.array([1.0, 64]), users=np.array([1000.0, 1000]), distinct=True)
+    groups = LikelyUsers(numbers=np.ones(1), users=np.array([2000.0]))
+    expected = ExpectedError(epsilon=0.9, delta=0.0, groups=1, most=1, is_hidden=False)
+    bounds = tuple(2**power for power in range(16))
+    assert choose_limits(expected, (1,), groups, bounds, [orders]).rows == (64,)

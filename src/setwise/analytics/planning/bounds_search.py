@@ -211,7 +211,10 @@ class Search:
         expected = self._expected_error
         noise_of_row = self._noise_of_row(choose_limits(expected, contributions, groups, (), ()).contributions)
         last_rows = [search.last_occupied(noisy, lambda bound: bound * noise_of_row) for noisy in noisy_rows]
-        rows = [_likely(search, noisy, last) for noisy, last in zip(noisy_rows, last_rows, strict=True)]
+        rows = [
+            replace(_likely(search, noisy, last), distinct=measure.unique)
+            for measure, noisy, last in zip(self.row_measures, noisy_rows, last_rows, strict=True)
+        ]
         limits = choose_limits(expected, contributions, groups, search.bounds, rows)
         found_rows = zip(noisy_rows, limits.rows, last_rows, strict=True)
         return (

@@ -32,16 +32,27 @@ _NEARLY_BEST = 1.03
 share that it leaves out can be told more closely."""
 
 
+_DISTINCT_GROWTH = 0.65
+"""n rows are expected to have about n to this power different values, where users have values in common.
+
+Words of texts and items of shops grow with powers from 0.5 to 0.8 (Heaps' law). Limits chosen as if no value were
+common spent the budget on rows that add no value: 943 users with 93 of 1,682 films each kept 1,024, and the number of
+films was within 3,400. Where no value is common, as with numbers of orders, the noise of wide limits is small anyway.
+"""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LikelyUsers:
     """Estimated numbers of users, from the noisy numbers of a private search.
 
     If the search is about groups, `users[i]` users have about `numbers[i]` groups each. If it is about rows, `users[i]`
-    users have about `numbers[i]` rows each in the group in which they have the most rows.
+    users have about `numbers[i]` rows each in the group in which they have the most rows. With `distinct`, the rows are
+    distinct values, of which several users may have the same.
     """
 
     numbers: NDArray[np.float64]
     users: NDArray[np.float64]
+    distinct: bool = False
 
     @property
     def count(self) -> float:
@@ -184,9 +195,18 @@ def _errors_of_rows(
     errors = []
     for limit in row_limits:
         kept = part * scale * float(rows.users @ np.minimum(of_groups, limit).sum(axis=1))
-        error = expected.of(kept, total, rows.count, contributions, limit)
+        numbers = (_distinct(kept, expected), _distinct(total, expected)) if rows.distinct else (kept, total)
+        error = expected.of(*numbers, rows.count, contributions, limit)
         errors.append((error, limit, expected.largest_group(kept, rows.count, limit)))
     return errors
+
+
+def _distinct(rows: float, expected: ExpectedError) -> float:
+    """Return about how many different values `rows` values have together, added up over the groups of the answer.
+
+    `expected` knows the number of groups.
+    """
+    return float(expected.groups * (max(0.0, rows) / expected.groups) ** _DISTINCT_GROWTH)
 
 
 def rows_of_groups(most: NDArray[np.float64], groups: int) -> NDArray[np.float64]:
