@@ -325,7 +325,7 @@ class Curve(StrEnum):
     answers before it. In "setwise" the analyst also chooses the order after seeing answers.
 
     Three curves are about the same number of noisy counts instead: counts of which only the pure-DP epsilon is known
-    ("pure"), with Laplace noise ("laplace"), or with Gaussian noise of the same standard deviation ("gaussian").
+    (`PURE`), with Laplace noise (`LAPLACE`), or with Gaussian noise of the same standard deviation (`GAUSSIAN`).
     """
 
     PAPER = "paper"
