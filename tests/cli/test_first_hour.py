@@ -464,3 +464,21 @@ def test_a_refusal_names_the_gaussian_noise_that_can_be_pasted(sales, spent):
     assert told == refused
     pasted = run(*words, *found[2].split())
     assert pasted.exception is None, pasted.output
+
+
+def test_times_with_am_and_pm_come_with_a_command_that_writes_24_hours(folder):
+    """No option reads them and nothing said so: the question was refused again and again."""
+    path = folder / "visits.csv"
+    hours = [("12:05 AM", 0), ("1:30 AM", 1), ("12:00 PM", 12), ("11:59:59\u202fpm", 23)]
+    path.write_text("user,at\n" + "".join(f'{n},"5/17/2024, {hours[n % 4][0]}"\n' for n in range(400)), "utf-8")
+    asked = ("sql", "SELECT HOUR(at) AS hour, COUNT(*) AS n FROM t GROUP BY 1 ORDER BY 1", "--user", "user")
+    spent = ("--epsilon", "50", "--json", "--contributions", "1")
+    message = refusal(*asked, "--table", f"t={path}", *spent, "--date-format", "%m/%d/%Y")
+    assert "have AM or PM, which is not read" in message
+    assert "have AM or PM, which is not read" in " ".join(run("check", path).output.split())
+    command = re.search(r"(python3 -c .*? > \S.*?\.csv'?)(?= && |;|$)", message)
+    assert command is not None, message
+    subprocess.run(command[1], shell=True, check=True)
+    clean = folder / "visits.clean.csv"
+    done = run(*asked, "--table", f"t={clean}", *spent, "--date-format", "%m/%d/%Y")
+    assert [row["hour"] for row in json.loads(done.stdout)["rows"]] == [hour for _, hour in hours]

@@ -25,6 +25,8 @@ _SERIAL_DAY = r"[2-7][0-9]{4}([.][0-9]+)?"
 """The regular expression of a day since 1899-12-30, from 1954 to 2119, with a time of day as a fraction."""
 _CLOCK = r"[0-9]{1,4}:[0-5][0-9](:[0-5][0-9]([.][0-9]+)?)?"
 """The regular expression of a time of day, or of a duration, as h:mm or h:mm:ss."""
+_TWELVE_HOURS = "(.*[^0-9])?(1[0-2]|0?[1-9]):([0-5][0-9](:[0-5][0-9])?)[ \u00a0\u202f]?([AaPp])[.]?[Mm][.]?"
+"""The regular expression of a time with AM or PM, which a date may precede as the first group."""
 _DATED_NAME = re.compile(
     "date|day|datum|fecha|jour|giorno|dia|tag|time|_at$|^at$|created|updated|born|birth", re.IGNORECASE
 )
@@ -32,6 +34,7 @@ _DATED_NAME = re.compile(
 _FROM_SERIAL_DAY = (
     "str(datetime.datetime(1899,12,30)+datetime.timedelta(seconds=round(86400*float(m[0])))).replace(' 00:00:00','')"
 )
+_FROM_TWELVE_HOURS = "(m[1] or '').replace(',','')+'%02d:'%(int(m[2])%12+12*(m[5] in 'Pp'))+m[3]"
 _FROM_CLOCK = "'%.12g'%sum(float(x)*60**(2-i) for i,x in enumerate(m[0].split(':')))"
 
 
@@ -101,11 +104,12 @@ def holds_serial_days(name: str, cells: Sequence[str]) -> bool:
 def stored_time_sentence(
     name: str, cells: Sequence[str], file: TableFile | None, csv: CsvOptions, names: Sequence[str], *, is_dated: bool
 ) -> tuple[str, str]:
-    """Return (sentence, command) if a column has dates as spreadsheets store them, or times as h:mm:ss; else ("", "").
+    """Return (sentence, command) about dates or times of a column in forms that are not read; ("", "") without any.
 
-    The sentence tells the data holder that these cells are not read as dates or times. The command is a shell command
-    that writes a copy of the file with dates, or with numbers of seconds; the sentence ends with it. The command is ""
-    if the copy cannot be made by a command. The sentence then ends with advice.
+    Such forms are numbers of days, in which spreadsheets store dates, times as h:mm:ss, and times with AM or PM. The
+    sentence tells the data holder that these cells are not read as dates or times. The command is a shell command that
+    writes a copy of the file with dates, with numbers of seconds, or with hours up to 23; the sentence ends with the
+    command. If the copy cannot be made by a command, the command is "", and the sentence ends with advice.
 
     - `name` is the column, and `cells` are sampled cells of it.
     - `file` is the table's file, or None if the table has several files or none. `csv` says how the file is written,
@@ -116,6 +120,9 @@ def stored_time_sentence(
     if is_dated and _match(cells, _SERIAL_DAY):
         held, wanted, changed = "are days since 1899-12-30, as spreadsheets store dates", "dates", _FROM_SERIAL_DAY
         pattern, advice = _SERIAL_DAY, "format the column as yyyy-mm-dd in the spreadsheet, and save it again"
+    elif _match(cells, _TWELVE_HOURS):
+        held, wanted, changed = "have AM or PM, which is not read", "hours from 0 to 23", _FROM_TWELVE_HOURS
+        pattern, advice = _TWELVE_HOURS, "write hours from 0 to 23 in the file"
     elif _match(cells, _CLOCK):
         held, wanted, changed = "are times of day or durations as h:mm:ss, which are not read", "seconds", _FROM_CLOCK
         pattern, advice = _CLOCK, "write seconds, or whole dates with times, in the file"
