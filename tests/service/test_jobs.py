@@ -15,7 +15,7 @@ import pytest
 from setwise.accounting.notation import parse_use
 from setwise.errors import EngineFailed
 from setwise.ledger.ledger import Ledger
-from setwise.service.queries.jobs import Job
+from setwise.service.queries.jobs import Job, Jobs
 from setwise.service.queries.runner import CANCELLED, QueryTiming, RunningQuery
 from setwise.service.queries.table_reader import TimedAccount
 from tests.service.replica import PATIENCE, Replica
@@ -65,6 +65,25 @@ def test_a_long_query_is_accepted_and_polled(waiting: Team):
     assert len(done["answer"]["items"]) == 3
     assert ask(waiting.ada, "long").json() == done
     assert waiting.ada.get("/accounts/ada-events").json()["charges"] == 1
+
+
+def test_a_query_is_not_taken_from_a_replica_that_beat_after_its_row_was_read(waiting: Team):
+    """The row is read before the question is checked; two replicas then ran one query."""
+    now = [time.time() + 3600.0]  # so late that the replica of the test takes no query for lost
+    database = waiting.replica.service.jobs._database
+    first, second = (
+        Jobs(database, replica=name, heartbeat_seconds=1.0, clock=lambda: now[0]) for name in ("first", "second")
+    )
+    asked = {"account": "ada-events", "key": "slow", "request": "{}"}
+    job, _ = first.begin(person="ada", **asked)
+    read = second.find(account="ada-events", key="slow")
+    assert read is not None
+    now[0] += 60.0
+    first.beat({job.id: 0.5})
+    assert second.is_lost(read)
+    assert second.resume(read, request="{}") == (first.get(job.id), False)
+    now[0] += 60.0
+    assert second.resume(read, request="{}")[1]
 
 
 def test_progress_tells_the_stage(waiting: Team):

@@ -119,6 +119,8 @@ class Jobs:
             raise KeyConflict(
                 f"the key {job.key!r} was used before for a different request on this account; use a new key"
             )
+        if self.is_lost(job):  # `job` may have been read before heartbeats that came while its question was checked
+            job = self.get(job.id)
         ended = job.state in {JobState.FAILED, JobState.CANCELLED}
         return self.take_up(job) if ended or self.is_lost(job) else (job, False)
 
