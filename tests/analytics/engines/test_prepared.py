@@ -52,6 +52,17 @@ def test_any_bounds_are_answered_as_from_the_source(backend: Backend, columns: d
             assert set(within.labels) <= set(some)
 
 
+@pytest.mark.parametrize(("user", "item"), [("users", "item"), ("rank", "n"), ("u", "users")])
+def test_columns_may_have_the_names_of_the_stored_ones(backend: Backend, user: str, item: str):
+    """A dataset whose groups are called `item` was not answered: of its stored columns only that one was read."""
+    table = pa.table({user: [n // 3 for n in range(300)], item: [f"{n % 3}" for n in range(300)]})
+    with backend.stored(table) as source:
+        source.prepare(user=user, item=item, destination=backend.destination())
+        with backend.reopened(backend.destination()) as engine:
+            found = engine.histogram(Aggregation(user=user, item=item, contributions=3))
+            assert as_dict(found.labels, found.counts) == {"0": 100, "1": 100, "2": 100}
+
+
 def test_more_contributions_keep_all_that_fewer_kept(backend: Backend):
     table = pa.table({"u": [n // 9 for n in range(900)], "i": [f"{n}" for n in range(900)]})
     with backend.stored(table) as source:

@@ -94,7 +94,9 @@ class DuckDBEngineQuery(SqlEngineQuery):
         errors: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self._dialect = DuckDBDialect()
-        self._unread: str | None = table.relation(cursor, schema.names)
+        self._columns = schema.names if manifest is None else table.describe(cursor).names
+        """The columns that statements read. The names of a prepared dataset's columns are not those of its rows."""
+        self._unread: str | None = table.relation(cursor, self._columns)
         """The relation that was registered at first, until a statement reads it."""
         super().__init__(aggregation, self._dialect, self._unread, schema, manifest)
         self._table = table
@@ -178,7 +180,7 @@ class DuckDBEngineQuery(SqlEngineQuery):
         without parameters, because DuckDB refuses parameters that a statement does not use.
         """
         self._part = part
-        relation = self._table.relation(self._cursor, self._schema.names) if self._unread is None else self._unread
+        relation = self._table.relation(self._cursor, self._columns) if self._unread is None else self._unread
         self._unread = None
         self._builder = self._new_builder(relation)
         self.__dict__.pop("_in_domain", None)  # the cached condition refers to parameters of the earlier builder
