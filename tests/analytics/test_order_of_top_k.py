@@ -3,6 +3,7 @@
 import pyarrow as pa
 
 import setwise
+from setwise.analytics.sql.parser import parse_sql
 
 
 def test_a_private_top_k_is_sorted_by_the_counts_that_it_shows():
@@ -32,3 +33,8 @@ def test_a_limit_above_the_number_of_groups_leaves_nothing_out():
             counts = [row["n"]["value"] for row in session.sql(text, epsilon=50, delta=1e-6)]
         assert len(counts) == 20
         assert min(counts) > 250, limit
+    with setwise.open(table, user="who", name="t") as session:
+        text = "SELECT day, COUNT(*) AS n FROM t GROUP BY day ORDER BY n DESC LIMIT 50"
+        pages = [f"{text} OFFSET {skipped}" for skipped in (0, 10, 100)]
+        assert [parse_sql(page, user="who").query.k for page in pages] == [50, 60, None]
+        assert len(session.sql(pages[2], epsilon=50, delta=1e-6).rows) == 0

@@ -202,7 +202,7 @@ class StatementSettings:
 
 
 LARGEST_TOP = 100
-"""The largest LIMIT that becomes a private top k; a larger one cuts the released groups.
+"""The largest LIMIT, with its OFFSET added, that becomes a private top k; a larger one cuts the released groups.
 
 Business tools write LIMIT 1000 or LIMIT 50000 to mean all groups. Bounds are found for as many groups as are asked for:
 of 31 days in a top 50,000, 2 of each user were kept, and a day of 930 rows was answered as 263.

@@ -566,8 +566,8 @@ class CoreBuilder:
         if not isinstance(ranked, Count) or ranked.column is not None or chosen != ranked:
             return None
         k = number_of(limit.args["expression"], "LIMIT")
-        skipped = 0 if offset is None else number_of(offset.args["expression"], "OFFSET")
-        return None if k > LARGEST_TOP else k + skipped  # type: ignore
+        k += 0 if offset is None else number_of(offset.args["expression"], "OFFSET")
+        return None if k > LARGEST_TOP else k  # type: ignore[return-value]  # the query checks its type
 
 
 _CLAUSES = {
