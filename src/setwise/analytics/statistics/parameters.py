@@ -104,3 +104,18 @@ def whole_or_float(number: Fraction) -> float:
 def number_text(value: Fraction) -> str:
     """Return the number `value` as text for headings: whole numbers in full, others with six significant digits."""
     return f"{int(value):,}" if value.denominator == 1 else f"{float(value):g}"
+
+
+def range_text(low: Fraction, high: Fraction, *, is_found: bool) -> str:
+    """Return the bounds `low` and `high` as text, as in "0 .. 5".
+
+    A private search may take a power of two as small as 2^-20 for a bound. If `is_found`, an end that is a millionth of
+    the other or less is shown as 0, because it clips no number that differs from 0 in the six digits of a heading.
+
+    >>> range_text(Fraction(-1, 2**19), Fraction(256), is_found=True)
+    '0 .. 256'
+    >>> range_text(Fraction(-1, 2**19), Fraction(256), is_found=False)
+    '-1.90735e-06 .. 256'
+    """
+    negligible = max(abs(low), abs(high)) / 10**6 if is_found else 0
+    return " .. ".join(number_text(Fraction(0) if abs(end) <= negligible else end) for end in (low, high))

@@ -20,6 +20,7 @@ from setwise.analytics.statistics.parameters import (
     number_text,
     parameters_of,
     plain,
+    range_text,
     value_text,
 )
 from setwise.analytics.statistics.search_measures import doubling_measure
@@ -580,9 +581,8 @@ class BoundedStatistic(Statistic):
 
     def clip_text(self) -> str:
         """Return the clipping bounds as text, as in "0 .. 5", or a phrase if they are still to be found by a search."""
-        if self.clip is None:
-            return "bounds that are found"
-        return f"{number_text(self.clip.low)} .. {number_text(self.clip.high)}"
+        clip = self.clip
+        return "bounds that are found" if clip is None else range_text(clip.low, clip.high, is_found=clip.from_search)
 
     def between(self) -> str:
         """Return the clipping bounds as text, as in "between 0 and 5"."""
