@@ -8,6 +8,7 @@ from playwright.sync_api import Browser, Locator, expect
 
 from tests.service.team import Team, made
 from tests.web.browsing import Browsing, browsing, window, write_sql
+from tests.web.shop import SHOP
 
 _NUMBERS = itertools.count(1)
 SEVERAL = """SELECT country, COUNT(DISTINCT visitor) AS people, AVG(minutes) AS average_minutes_per_visitor
@@ -42,13 +43,17 @@ def ask(who: Browsing, account: str, text: str, epsilon: str = "1") -> Locator:
     return answer
 
 
-def test_the_preview_of_bounds_to_be_found_is_in_words_too(ada: Browsing, budget: str) -> None:
+def test_the_preview_of_bounds_to_be_found_is_in_words_too(ada: Browsing, shop: Team) -> None:
     """It began with "Unknown_laplace: finds items whose count is ..." and named the next best mechanism in bold."""
     page = ada.page
-    ada.go(f"/ask?account={budget}")
+    dataset = SHOP.body | {"name": "unbounded-shop", "contributions": None, "apart": "its contributions are found"}
+    made(shop.steward.post("/datasets", json=dataset))
+    account = {"kind": "filter", "name": "ada-unbounded", "analyst": "ada", "dataset": "unbounded-shop"}
+    made(shop.steward.post("/accounts", json=account | {"epsilon": 8.0, "delta": 1e-5}))
+    ada.go("/ask?account=ada-unbounded")
     ada.ready("ask")
     page.get_by_role("radio", name="SQL").check()
-    write_sql(page, "SELECT country, COUNT(DISTINCT visitor) AS people FROM shop GROUP BY country")
+    write_sql(page, 'SELECT country, COUNT(DISTINCT visitor) AS people FROM "unbounded-shop" GROUP BY country')
     words = page.locator("#preview .in-words")
     expect(words).to_have_text(
         re.compile(
