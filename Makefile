@@ -7,7 +7,7 @@ RUN = $(VENV)/bin
 
 unexport PYTHONDONTWRITEBYTECODE  # tests start hundreds of processes, and each would compile the sources again
 
-.PHONY: demo java browser clients superset test test-all pictures editor check format bench mutants docs notebooks peers release clean
+.PHONY: demo java browser clients superset test test-all pictures editor map check format bench mutants docs notebooks peers release clean
 
 demo: $(VENV)/.installed  ## the main job end to end on embedded defaults
 	$(RUN)/setwise demo
@@ -38,6 +38,9 @@ pictures: $(VENV)/.tested-with browser  ## the screenshots of docs/pages.md, fro
 
 editor:  ## the SQL editor of the web pages, bundled from editor/ with npm; the result is committed
 	cd editor && npm ci --no-audit --no-fund && npm run build
+
+map:  ## every module with its first line, to find what to change
+	@$(PYTHON) website/modules.py
 
 check: $(VENV)/.tested-with  ## style, types, import direction
 	$(RUN)/ruff check .

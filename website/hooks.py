@@ -19,6 +19,7 @@ from mathematics import with_formulas
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
+from modules import modules_table
 from navigation import navigation
 from routes import route_reference
 from settings import settings_table
@@ -62,6 +63,7 @@ def _generated(what: str, of: str) -> str:
         "commands": command_reference,
         "exports": lambda: export_reference(of),
         "include": lambda: included(ROOT / of),
+        "modules": modules_table,
         "mutants": lambda: mutants_table(ROOT / "tests" / "mutants"),
         "promises": lambda: promises_table(ROOT / "tests" / of / "promises.csv"),
         "routes": route_reference,

@@ -1,6 +1,7 @@
 """What happens to pages on their way to the site."""
 
 import re
+import subprocess
 import sys
 
 import pytest
@@ -14,6 +15,7 @@ from generated import claims_table, mutants_table, promises_table, statements_ta
 from included import included
 from links import links_of_the_site
 from mathematics import with_formulas
+from modules import PACKAGE, module_lines, modules_table
 from navigation import SECTIONS, navigation
 from routes import access_table
 from settings import serve_options, settings_table
@@ -88,6 +90,18 @@ def test_settings_and_routes_are_listed_from_the_service():
     assert "| `--port` | `SETWISE_PORT` | `8000` |" in table
     assert "| `GET /api/v1/health` | anyone |" in access_table()
     assert "| `POST /api/v1/datasets` | steward |" in access_table()
+
+
+def test_every_module_is_listed_with_its_first_line():
+    lines = dict(module_lines())
+    modules = {path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py")}
+    assert modules == {path for path in lines if path.endswith(".py")}, "modules without a docstring"
+    assert lines["ledger/records.py"].startswith("Entries of an account")
+    assert lines["service/pages/static/question.js"].startswith("The form of a question")
+    assert "service/pages/static/sql_editor.js" not in lines, "it is built, and has no first line"
+    assert modules_table().count("\n") == len(lines) + 1
+    run = subprocess.run([sys.executable, ROOT / "website" / "modules.py"], capture_output=True, text=True, check=True)
+    assert len(run.stdout.splitlines()) == len(lines)
 
 
 def test_the_bibliography_names_every_key():
