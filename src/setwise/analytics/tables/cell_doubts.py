@@ -1,7 +1,7 @@
-"""Sentences for the data holder about cells that are read, and may not mean what they seem to: codes, times, words.
+"""Sentences that warn the data holder of cells which can be read but may not mean what they seem to mean.
 
-They are about codes such as -999 among numbers, times with an offset, the numbers in which spreadsheets store dates,
-and several words for yes.
+Examples are codes such as -999 among numbers, times with an offset from UTC, the numbers in which spreadsheets store
+dates, and columns that write yes with several words.
 """
 
 import re
@@ -93,10 +93,10 @@ def far_number_sentences(
 
 
 def holds_serial_days(name: str, cells: Sequence[str]) -> bool:
-    """Return whether the sampled `cells` of the column `name` are numbers of days since 1899-12-30.
+    """Return whether the column `name` seems to hold dates as numbers of days since 1899-12-30.
 
-    Spreadsheets store dates as numbers of days, such as 45000. A price or a number of people can be 45000 too, so the
-    column must also have a name that suggests dates, such as "created".
+    Spreadsheets store dates in this way, as numbers such as 45000. A price or a number of people can be 45000 too, so
+    the column must also have a name that suggests dates, such as "created". `cells` are sampled cells of the column.
     """
     return _DATED_NAME.search(name) is not None and _match(cells, _SERIAL_DAY)
 
@@ -134,7 +134,7 @@ def stored_time_sentence(
 
 
 def _match(cells: Sequence[str], pattern: str) -> bool:
-    """Return whether most filled `cells` match the regular expression `pattern` as a whole."""
+    """Return whether at least 90% of the filled cells in `cells` match the regular expression `pattern` as a whole."""
     filled = [text for cell in cells if (text := cell.strip(BLANKS)) and text not in NULL_WORDS]
     return bool(filled) and sum(re.fullmatch(pattern, text) is not None for text in filled) >= ENOUGH * len(filled)
 

@@ -1,7 +1,8 @@
-r"""Commands that write a copy of a text file which can be read, for what no option reads: signs, escaped quotes, hours.
+r"""Shell commands for the data holder that write a readable copy of a text file, for forms that no option reads.
 
-A command is for the shell of the data holder, and its last word is the path of the copy. It works on bytes that stand
-for ASCII, so there is none for files in UTF-16, and none for compressed files or objects of an object store.
+They take out signs beside numbers such as $, double the quotes that a backslash escapes, change hours, and drop
+repeated headers. The last word of a command is the path of the copy. A command works on bytes that stand for ASCII, so
+there is none for files in UTF-16, and none for compressed files or objects of an object store.
 """
 
 import re
@@ -29,7 +30,7 @@ _NEGATIVE = r"\(([^()]*)\)"
 
 
 def copy_of(file: TableFile) -> str:
-    """Return the path of a file that does not exist yet, for a copy of `file` that can be read.
+    """Return a path beside `file`, at which no file exists yet, for a corrected copy of `file`.
 
     The path for visits.csv is visits.clean.csv; if that file exists, visits.clean2.csv, and so on. For visits.clean.csv
     the path is visits.clean2.csv, and not visits.clean.clean.csv.
@@ -139,7 +140,10 @@ def with_doubled_quotes(file: TableFile, csv: CsvOptions) -> str:
 
 
 def _lost_lines(text: str, form: CsvFormat) -> int:
-    """Return how many lines of `text`, the beginning of a CSV file in the format `form`, belong to no record."""
+    """Return how many lines of `text`, the beginning of a CSV file, belong to no well-formed record.
+
+    A reader skips these lines. `form` is the format of the file.
+    """
     try:
         lines, kept = CsvFile(lambda: BytesIO(text.encode("utf-8", "replace")), form).count_lines()
     except UnreadableHeader:

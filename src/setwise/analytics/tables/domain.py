@@ -101,10 +101,11 @@ def fit_null_item(null_item: Cell | None, columns: Sequence[Column]) -> Label | 
     return cells[0] if len(cells) == 1 else cells
 
 
-def _fit_cell(cell: Cell, column: Column, but: str = "but the domain has") -> Cell:
-    """Return one cell of a label, converted to the type of `column`: int for integer columns, otherwise str.
+def _fit_cell(cell: Cell, column: Column, complaint: str = "but the domain has") -> Cell:
+    """Return one cell of a label (group key), converted to the type of `column`: int for integer columns, else str.
 
-    `but` is the part of the error message before the cell, such as "but the domain has".
+    `complaint` stands in the error message before the cell, as in "column 'n' holds whole numbers, but the domain has
+    'x'".
     Raises: `InvalidParameter` if the column holds integers and `cell` is not one.
     """
     if label_kind(column) is str:
@@ -112,11 +113,14 @@ def _fit_cell(cell: Cell, column: Column, but: str = "but the domain has") -> Ce
     try:
         return int(cell)
     except ValueError:
-        raise InvalidParameter(f"column {column.name!r} holds whole numbers, {but} {cell!r}") from None
+        raise InvalidParameter(f"column {column.name!r} holds whole numbers, {complaint} {cell!r}") from None
 
 
 def _path_and_column(source: str) -> tuple[Path, str | None]:
-    """Return (path, column) of a source such as ``cities.csv:name``; the column is None if the source names none."""
+    """Return (path, column) of `source`, a text such as ``cities.csv:name`` that states where public labels are.
+
+    The column is None if `source` is a path alone.
+    """
     whole_path = Path(source)
     before, colon, after = source.rpartition(":")
     if whole_path.exists() or not colon or not before or not after:

@@ -30,8 +30,8 @@ class UnreadCellsWarning(UserWarning):
 class HolderScan:
     """The scan of a session's tables, before each charge, for cells that a question will not read.
 
-    Each column is scanned once, when a question first names it. `main` is the session's table, and `joinable` has the
-    tables, by name, that a question may join to it.
+    The scan warns the data holder of such cells. Each column is scanned once, when a question first names it. `main` is
+    the table that the session was opened on, and `joinable` has the tables, by name, that a question may join to it.
     """
 
     def __init__(self, main: TableToScan, joinable: Mapping[str, TableToScan]) -> None:
@@ -93,12 +93,15 @@ class HolderScan:
     def _scan_new_columns(
         self, name: str, table: TableToScan, question: str
     ) -> tuple[set[tuple[str, str]], list[ScanNote]]:
-        """Return (columns, notes): which columns of `table` the text `question` names, and notes about their cells.
+        """Return (marks, notes): the columns of `table` that a question names, and notes about their cells.
 
-        Each column is a pair (`name`, mark). `name` is the table's name, and the marks are those of `_scanned_columns`.
-        One pair has the mark "", because notes on lines and users belong to the table as a whole. The list of notes is
-        empty if earlier questions named every pair, because their notes were given then. Both results are empty if the
-        table cannot be read, because the engine then reports the error.
+        - `name` is the table's name ("" for the session's own table), and `question` is the text of the question.
+        - `marks` is a set of pairs (`name`, mark). There is a pair for each column that the question names, and one
+          pair with the mark "" for the table as a whole, because notes about lines and users belong to no single
+          column.
+        - `notes` is empty if earlier questions had all these pairs, because their notes were given at that time.
+
+        Both results are empty if the table cannot be read, because the engine then reports the error.
         """
         try:
             if name not in self._names:
@@ -123,11 +126,12 @@ def _column_names(table: TableToScan) -> tuple[str, ...]:
 
 
 def _scanned_columns(names: Sequence[str], question: str) -> list[str]:
-    """Return marks, texts by which the scan remembers which uses of columns it has scanned for earlier questions.
+    """Return a list of marks: texts that stand for the columns which `question` names, and for how it uses them.
 
-    `names` are all columns of the table. For each column NAME that `question` names there is the mark "NAME". A
-    question that compares the column by order (<, > or BETWEEN) adds the mark "NAME<", and a question that reads it as
-    seconds since 1970 adds "NAME()". Each of these two uses has notes of its own, so it is scanned separately.
+    The scan remembers the marks of earlier questions, so that it does not scan a column twice. `names` are all columns
+    of the table. A column NAME that `question` names has the mark "NAME". A question that compares the column by order
+    (<, > or BETWEEN) adds the mark "NAME<", and a question that reads it as seconds since 1970 adds "NAME()". Each of
+    these two uses has notes of its own, so it is scanned separately.
     """
     compared = [f"{name}<" for name in ordered_columns(names, question)]
     return [*named_columns(names, question), *compared, *(f"{name}()" for name in read_as_seconds(names, question))]

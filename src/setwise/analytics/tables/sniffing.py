@@ -48,14 +48,14 @@ def sniff(file: TableFile, declared: CsvOptions) -> CsvOptions:
 
 
 def _with_place(declared: CsvOptions, file: TableFile, separator: str, ending: str) -> CsvOptions:
-    """Return the options `declared`, completed so that `file` is read with its separator, format and compression.
+    """Return the CSV options `declared`, with the separator and the format that are needed to read `file`.
 
     - `separator` is the text between cells, declared or guessed.
     - `ending` is the usual file name ending of the file's compression, such as ".gz"; "" without compression.
 
-    Options that are not needed are left out. The separator is left out if the format (declared, or shown by the file's
-    name) implies it. A format such as "csv.gz" is added only if none is declared, and only if the file's name shows
-    another compression, or if the name is not that of a CSV file and the separator is a comma or a tab.
+    The separator is left out if the file format (declared, or shown by the file's name) implies it. A format such as
+    "csv.gz" is added only if none is declared, and only in two cases: the file's name does not show its compression, or
+    the name is not that of a CSV file and the separator is a comma or a tab.
     """
     suffix = suffix_of(file)
     compressed_as_named = ending == (file.suffix.lower() if file.suffix.lower() in COMPRESSIONS else "")
@@ -70,11 +70,12 @@ def _with_place(declared: CsvOptions, file: TableFile, separator: str, ending: s
 
 
 def _with_names(declared: CsvOptions, rows: Sequence[tuple[Row, int]]) -> CsvOptions:
-    """Return the options `declared`, completed by the lines to skip, whether there is a header, and the column names.
+    """Return the CSV options `declared`, completed by the lines to skip, a flag for a header, and column names.
 
-    `rows` are the records of a sample of the file, each with the number of its last line. Lines above the first record
-    with as many cells as most records are skipped. This record is the header if it looks like one. Column names are
-    added if it does not, or if its names are empty or repeated. Names that the file lacks are made up, as column_1.
+    `rows` are the records of a sample of the file, each with the number of its last line. The table begins with the
+    first record that has as many cells as most records; lines above it are skipped. This first record is the header if
+    its cells look like names. Otherwise, or if its names are empty or repeated, column names are added to the options.
+    Names that the file lacks are made up, as column_1.
     """
     if declared.columns is not None:
         return replace(declared, header=False)
@@ -104,9 +105,9 @@ def _with_names(declared: CsvOptions, rows: Sequence[tuple[Row, int]]) -> CsvOpt
 def _is_header(first: Row, body: Sequence[Row]) -> bool:
     """Return whether the row `first` looks like the header of the rows `body` below it.
 
-    A cell of `first` is a value if it is a number or date. It is a name if it is neither, and all cells below it are
-    numbers or dates. The row is a header if it has at least as many names as values, and no cell occurs again below
-    itself.
+    It does not if one of its cells occurs again below itself. Otherwise, two kinds of cells are counted: cells that
+    are a number or date themselves, as in a row of data; and cells that are a word above nothing but numbers or dates,
+    as in a header. The row looks like a header if it has at least as many cells of the second kind as of the first.
     """
     names = values = 0
     for place, cell in enumerate(first):

@@ -61,7 +61,11 @@ class EncodingScan:
 
     @property
     def encoding(self) -> str:
-        """The most plausible encoding: UTF-16, UTF-8 or the first of the guesses."""
+        """The most plausible encoding of the file.
+
+        It is the variant of UTF-16 that the first bytes of the file show, or else UTF-8 if most lines are valid UTF-8,
+        or else the most plausible encoding of one byte per character. It is UTF-8 also if no encoding reads every byte.
+        """
         return self.utf_16 or ("utf-8" if self.is_utf8 or not self.guesses else self.guesses[0].encoding)
 
     def choices(self, write: Callable[[Sequence[str]], str] = join) -> str:
@@ -165,12 +169,11 @@ def _ranked(words: Counter[bytes], high_bytes: frozenset[int]) -> tuple[Encoding
 
 
 def _varied(words: Counter[bytes], encodings: Sequence[str]) -> list[bytes]:
-    """Return a few of `words`, undecoded, to show to the data holder, who recognises the right encoding by them.
+    """Return a few of `words`, as bytes, that show best how `encodings` differ.
 
-    `words` maps each word to how often it occurs. Each word of the result has a byte beyond ASCII that no word before
-    it in the result has. A word helps to choose among the `encodings` if they read it differently, so words are sorted
-    by the number of different readings, the largest first. Words with the same number are sorted by how often they
-    occur.
+    The data holder sees them in each encoding, and recognises the right one. `words` maps each word of the file to how
+    often it occurs. Words that the encodings read in the most different ways are tried first, and the more frequent of
+    two such words. A word is taken only if it has a byte beyond ASCII that no word taken before has.
     """
     shown: list[bytes] = []
     seen: set[int] = set()
@@ -184,7 +187,10 @@ def _varied(words: Counter[bytes], encodings: Sequence[str]) -> list[bytes]:
 
 
 def _shown(word: bytes, encoding: str) -> str:
-    """Return `word` as `encoding` reads it, with a mark for characters that a terminal cannot show or would obey."""
+    """Return the bytes `word` as text in `encoding`, with the character U+FFFD for each character that does not print.
+
+    For example, control characters are replaced, because a terminal would obey them.
+    """
     return "".join(character if character.isprintable() else "\ufffd" for character in word.decode(encoding))
 
 

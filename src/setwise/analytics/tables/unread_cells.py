@@ -49,7 +49,10 @@ if TYPE_CHECKING:
 
 
 def named_columns(names: Sequence[str], question: str) -> list[str]:
-    """Return those of the column `names` that occur as whole words in `question`, the text of a query."""
+    """Return those of the column `names` that occur as whole words in `question`, the text of a query.
+
+    The scan of a table checks only these columns.
+    """
     return [name for name in names if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", question)]
 
 
@@ -193,9 +196,9 @@ class _ColumnScan:
         - `count` has the column's name and kind, and the numbers of its filled and readable cells.
         - `cells` are sampled cells of the column, and `guess` says how they seem to be written.
 
-        The clause has up to two parts. The first states options that read more cells than the options in use. The
-        second states options that take words such as N/A for empty cells. It stands apart, because these options change
-        no answer: a cell that cannot be read adds nothing to an answer, and neither does an empty cell.
+        The clause has up to two parts. The first part states options that read more cells than the options in use. The
+        second part states options that take words such as N/A for empty cells. The second part is separate because its
+        options change no answer: a cell that cannot be read adds nothing to an answer, and neither does an empty cell.
         """
         name, csv, lost = count.name, self._table.csv, count.filled - count.readable
         read = replace(guess.grammar, null=csv.null)
@@ -229,7 +232,10 @@ class _ColumnScan:
         return "; ".join(clauses)
 
     def _lost(self, name: str, kind: Kind, grammar: CellGrammar) -> int:
-        """Return how many filled cells of the column `name` are no values of `kind`, if written as `grammar` says."""
+        """Return how many cells of the column `name` are not empty and cannot be read as `kind`, such as a number.
+
+        `grammar` says how numbers, dates and empty cells are written.
+        """
         (count,) = (each for each in self._count({**self.kinds, name: kind}, grammar) if each.name == name)
         return count.filled - count.readable
 

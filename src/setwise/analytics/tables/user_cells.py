@@ -58,7 +58,7 @@ _MOST_WORDS = 5
 
 
 def is_total(cell: str) -> bool:
-    """Return whether a cell is a word such as Total, which a line with the totals of a table has."""
+    """Return whether a cell is a word such as Total, which suggests that its line has the totals of the table."""
     return cell.strip(" :.*").casefold() in _TOTALS
 
 

@@ -95,9 +95,10 @@ def is_readable(cell: str, kind: Kind, grammar: CellGrammar) -> bool:
 
 
 def _is_moment(text: str, date_format: str | None) -> bool:
-    """Return whether `text` is a date or timestamp, in the format `date_format` or in ISO order, as 2024-01-02.
+    """Return whether `text` is a date, or a date and time: in the format `date_format`, or in ISO order, as 2024-01-02.
 
-    If `date_format` itself begins with the year, only that format is accepted; if it is None, only ISO order is.
+    ISO order is not accepted if `date_format` itself begins with the year. If `date_format` is None, only ISO order is
+    accepted.
     """
     if date_format is not None:
         matched = re.fullmatch(f"{date_pattern(date_format)}(.*)", text)
@@ -116,10 +117,11 @@ def _is_moment(text: str, date_format: str | None) -> bool:
 
 
 def _year_first(date_format: str, matched: re.Match[str]) -> str:
-    """Return a date, or a date and time, rewritten so that the date at its beginning is in ISO order, as 2024-01-02.
+    """Return a date, or a date and time, with the date at its beginning rewritten in ISO order, as 2024-01-02.
 
-    `matched` is the match of the text with the regular expression of `date_format`; its last group is the text after
-    the date.
+    One check of ISO dates then serves all formats. `date_format` is the format in which the date is written, such as
+    %d.%m.%Y. `matched` is the match of the whole text with the format's regular expression: it has a group for each
+    part of the date, and a last group with the text after the date.
     """
     parts = dict(zip(re.findall("%(.)", date_format), matched.groups(), strict=False))
     year = parts.get("Y") or f"{'20' if parts['y'] < '69' else '19'}{parts['y']}"
@@ -167,8 +169,10 @@ def _unclear_columns(columns: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
     """Return the columns of numbers such as 1,234, whose comma may be a decimal point or stand between thousands.
 
     `columns` has sampled cells that are not empty, by column name. The result is empty if a cell in one of these
-    columns shows that commas stand between thousands. 1,234,567 shows it, because a number has only one decimal point.
-    12 shows it, because beside decimals with three places, such as 1,234, it would be written 12,000.
+    columns decides the question, because it can only be read if commas stand between thousands:
+    - 1,234,567 has two commas, but a number has only one decimal point.
+    - 12 has no comma. If 1,234 were a decimal number, it would have three decimal places, and 12 would be written
+      12,000.
     """
     numbers = {name: [cell.strip(BLANKS).lstrip("+-") for cell in cells] for name, cells in columns.items()}
     with_commas = {
@@ -189,10 +193,11 @@ def with_numbers(grammar: CellGrammar, decimal: str, thousands: str) -> CellGram
 
 
 def _readable(columns: Mapping[str, Sequence[str]], kind: Kind, grammar: CellGrammar) -> int:
-    """Return how many sampled cells are values of `kind`, such as dates, if cells are written as `grammar` says.
+    """Return how many sampled cells can be read as `kind`, such as dates, if cells are written as `grammar` says.
 
-    `columns` has sampled cells by column name. Only columns in which at least 90% of the cells can be read are counted,
-    because a column of text may contain a few numbers or dates.
+    The number is the score by which a guessed `grammar` is compared with others. `columns` has sampled cells by column
+    name. Only columns in which at least 90% of the cells can be read are counted, because a column of text may contain
+    a few numbers or dates.
     """
     total = 0
     for cells in columns.values():
@@ -282,13 +287,13 @@ _YES = frozenset(
 
 
 def condition_of_words(name: str, cells: Sequence[str]) -> tuple[str, str]:
-    """Return (words, condition) for a column that holds words such as Ja and Nein and was taken for truth values.
+    """Return (words, condition) for a column of words such as Ja and Nein that was taken for truth values.
 
     - The words are two words of the column as text, "Ja and Nein".
-    - The condition is SQL that the query can use instead. It compares the column with all its words for yes, or with
-      the first word in the alphabet if it has none.
+    - The condition is SQL that the query can use instead of the column, such as name = 'Ja'. It compares the column
+      with all its words for yes or, if it has none, with its first word in alphabetical order.
 
-    `cells` are sampled cells of the column `name`, of which some cannot be read as truth values.
+    `cells` are sampled cells of the column.
     """
     texts = sorted({text for cell in cells if (text := cell.strip(BLANKS))})
     yes = yes_words(texts) or texts[:1]
