@@ -49,9 +49,10 @@ class Exportable(ABC):
 
     @abstractmethod
     def _export_content(self) -> tuple[dict[str, list[Any]], Sequence[str], str]:
-        """Return the answer for export: (columns by name, names of the columns with group keys, description).
+        """Return what an export to a table or file contains: (columns, key names, description).
 
-        The description is a text that says what the numbers measure, such as "users".
+        The columns are lists of cells by column name. The key names are the names of the columns with group keys. The
+        description is a text that says what the numbers measure, such as "users".
         """
 
     @abstractmethod
@@ -270,7 +271,10 @@ class PrivateAnswer(Exportable):
         return self._only().interval
 
     def _only(self) -> Estimate:
-        """Return the answer's only number with its interval; raise `InvalidParameter` if it has none or several."""
+        """Return the only number of the answer, with its interval.
+
+        Raises: `InvalidParameter` if the answer does not have exactly one item with exactly one number.
+        """
         rows = [each.estimates or (Estimate(value=each.count or 0, interval=each.interval),) for each in self.items]
         if len(rows) != 1 or len(rows[0]) != 1:
             several = f"{len(rows)} items" if len(rows) != 1 else f"{len(rows[0])} statistics"
@@ -523,7 +527,11 @@ def _interval_pair(interval: Sequence[Any] | None) -> tuple[Any, Any] | None:
 
 
 def _in_hidden_groups(sentences: str, units: str) -> str:
-    """Return `sentences` with `units`, such as "user-days", for "users" in phrases like "12 users may be hidden"."""
+    """Return `sentences` about hidden groups with `units`, such as "user-days", in place of "users".
+
+    Only phrases such as "12 users may be hidden" are changed: if parts of users are protected, the number counts these
+    parts.
+    """
     return re.sub(r"(?<=\d )users(?= may be hidden)", units, sentences)
 
 

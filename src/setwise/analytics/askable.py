@@ -35,8 +35,8 @@ class Words(Grouping, BudgetWords, total=False):
 class SqlWords(Reach, BudgetWords, total=False):
     """Keyword arguments beside a SQL text: the budget, and limits on groups that the text does not state itself.
 
-    The limits are the most groups in which one user counts, and the public group keys (see `Reach`). The budget words
-    are those of `BudgetWords`.
+    The budget is stated as in `BudgetWords`, such as by `epsilon` and `delta`. The limits on groups are the most groups
+    in which one user counts (`contributions`), and the public group keys (`domain`).
     """
 
 
@@ -45,9 +45,10 @@ Asked: TypeAlias = tuple[dict[str, Any], BudgetWords]
 
 
 def split_budget(words: Mapping[str, Any]) -> tuple[dict[str, Any], BudgetWords]:
-    """Return the keyword arguments `words` as two dictionaries: those about the query, and those about its budget.
+    """Return the keyword arguments `words` of a question as two dictionaries: (about the query, about its budget).
 
-    The second one holds the keys of `BudgetWords`. A query and its budget are then built separately.
+    The arguments about the budget are those that `BudgetWords` names, such as epsilon. The caller builds the query and
+    its budget separately.
     """
     spent = {name: words[name] for name in BudgetWords.__annotations__ if name in words}
     return {name: value for name, value in words.items() if name not in spent}, cast("BudgetWords", spent)
@@ -66,8 +67,9 @@ def with_defaults(
       leaves out, too, are left to a private search.
     - `terms` has the budget and the limits of the account that pays, on which the delta depends; None without account.
 
-    If the question states neither an epsilon nor an accuracy, an account pays with guarantees that it registered in
-    advance. Then only the most rows of a user are filled in, because a private search is paid from an epsilon.
+    A question that states neither an epsilon nor an accuracy is paid with guarantees that an account registered in
+    advance. Only the most rows of a user are filled in for such a question: it needs no default delta, and no private
+    search for bounds, because such a search is paid from an epsilon.
     """
     filled = dict(words)
     if kind in STATISTICS and STATISTICS[kind].over_rows and words.get("per_user") is None:

@@ -307,7 +307,10 @@ class _EngineFailures:
 
     @contextmanager
     def remembering(self) -> Iterator[None]:
-        """Return a context manager that stores an engine's error raised inside its block, and raises it again."""
+        """Return a context manager that records an error of an engine raised inside its block, and raises it again.
+
+        Only the errors with which engines may fail are recorded: `EngineFailed`, `UnsuitableTable` and `UnknownColumn`.
+        """
         try:
             yield
         except (EngineFailed, UnsuitableTable, UnknownColumn) as error:
@@ -316,7 +319,10 @@ class _EngineFailures:
 
 
 class _EngineReader:
-    """A reader of rows that passes every call on to `reader`, and records errors of its engine in `failures`."""
+    """A reader of private rows that passes every call on to the reader `reader`, and records its errors in `failures`.
+
+    The record tells an error of an engine, whose message reveals nothing about rows, from any other error.
+    """
 
     def __init__(self, reader: Reader, failures: _EngineFailures) -> None:
         self._reader = reader
@@ -431,7 +437,10 @@ def _measure_groups(
 
 
 def _rounds_in_words(discovery: Discovery) -> str:
-    """Return a text that says how many groups were found in each round of the search `discovery`."""
+    """Return a text that says how many groups a private search found in each round (noisy pass over the table).
+
+    `discovery` is the result of the search. The text becomes a part of the answer's explanation of its mechanism.
+    """
     numbers = [f"{groups:,}" for groups in discovery.found]
     *first, last = numbers
     several = f"{', '.join(first)} and {last} groups were found in {len(numbers)} rounds"

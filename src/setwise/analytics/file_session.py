@@ -67,7 +67,7 @@ class FileSession(Session):
     def for_question(self, query: Query, budget: AskedBudget) -> Session:
         """Return a session on this table that reads columns as the types that `query` needs.
 
-        `query` is planned within `budget`, because planning finds out which types the query needs.
+        The types are found by planning `query` within `budget`: a plan that fails names the types that it lacks.
         """
         return self._with_needed_types(lambda session: session.plan(query, budget))[0]
 

@@ -65,5 +65,9 @@ class Measure:
 
     @property
     def is_spread(self) -> bool:
-        """Whether a user may add to several cells (whole numbers) of a group, because `weight` or `distinct` is set."""
+        """Whether one user may add to several cells of a group, where a cell is a whole number that the engine counts.
+
+        It may if the user's weight is divided among the user's rows (`weight`), or if distinct values are counted
+        (`distinct`).
+        """
         return self.weight is not None or self.distinct is not None

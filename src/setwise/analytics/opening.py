@@ -239,9 +239,10 @@ def open(  # noqa: A001 - it is called as setwise.open
 
 
 def _with_python_words(open_table: Callable[[], T], *, scan: bool) -> T:
-    """Return what `open_table` returns. If it fails, the error also names the arguments of `setwise.open` to give.
+    """Call `open_table` and return its result; an error also gets advice about the arguments of `setwise.open`.
 
-    Nothing is added to the error if `scan` is False, as for the command line and the service, whose options differ.
+    The advice is added because messages about tables name command-line options. No advice is added if `scan` is False,
+    as for the command line and the service, whose callers do not call `setwise.open`.
     """
     try:
         return open_table()
@@ -324,8 +325,8 @@ def _unit_steps(user: str, unit: str, account: AccountPayer | None, schema: Sche
 def _csv_words(csv: CsvKeywords | CsvOptions | None, keywords: Mapping[str, Any]) -> dict[str, Any]:
     """Return the CSV options that differ from their defaults, by name.
 
-    A caller of `setwise.open` gives them either in the argument `csv`, or as keyword arguments beside it, which are
-    `keywords` here.
+    `csv` is the argument of that name of `setwise.open`, and `keywords` are the CSV options that the caller passed as
+    keyword arguments of their own; only one of the two may be used.
     Raises: `InvalidParameter` for an unknown option, or if options are given in both ways.
     """
     if isinstance(csv, CsvOptions):

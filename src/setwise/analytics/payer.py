@@ -46,9 +46,9 @@ class Payer(Protocol):
     def settle(self, receipt: Receipt, *, answer: str, returned: Sequence[Use] = ()) -> str:
         """Store `answer` for the charge of `receipt`, refund the mechanisms in `returned`, and return the stored text.
 
-        Each of `returned`, the mechanisms that were charged but not run, is a privacy guarantee and a number of runs.
-        Only the text that is returned may be shown: it differs from `answer` if another attempt stored its answer
-        first.
+        `returned` has the mechanisms that were charged but not run, each as a privacy guarantee and a number of runs.
+        Only the text that is returned may be shown to the analyst: it differs from `answer` if another attempt at the
+        same question stored its answer first.
         """
         ...
 
@@ -164,8 +164,10 @@ class OneOff:
     def _chosen_on_the_fly(self, delta: float) -> CertifiedBound:
         """Return the certified epsilon at `delta` for an analyst who chooses questions and budgets on the fly.
 
-        It is the lower of two bounds: the sum of the questions' epsilons, and an odometer (a bound on the epsilon spent
-        so far that holds although each question was chosen after seeing earlier answers).
+        The result is the lower of two bounds, each at half of `delta`: the sum of the questions' epsilons, and an
+        odometer (a bound on the epsilon spent so far that holds although each question was chosen after seeing earlier
+        answers). If the delta of the first question is more than a tenth of `delta`, half of `delta` might not cover
+        the sum of deltas; then the result is the sum of the epsilons, at the whole `delta`.
         """
         # Each epsilon holds except with some probability, and answers decide which is lower, so each gets half of
         # `delta`. Whether only the sum is used is decided before the first answer, so it does not depend on answers.
@@ -176,10 +178,10 @@ class OneOff:
         return min(odometer, self._added_up(Interaction.ADAPTIVE, delta / 2), key=lambda bound: bound.upper)
 
     def _added_up(self, claimed: Interaction, delta: float) -> CertifiedBound:
-        """Return the sum of the questions' epsilons as a certified bound; infinity if the deltas sum to over `delta`.
+        """Return the sum of the questions' epsilons as a certified bound at `delta`.
 
-        `claimed` is the interaction (what the analyst chose after seeing answers) that the bound states; the sum holds
-        for every interaction.
+        The bound is infinity if the deltas of the questions add up to more than `delta`. `claimed` is the interaction
+        that the bound states: what the analyst chose after seeing answers. The sum holds for every interaction.
         Theorem: DworkKeMcMiNa06 (basic composition); it also holds when parameters are chosen on the fly.
         """
         totals = [charge.total for charge in self._charges.values()]
@@ -425,7 +427,8 @@ def _smaller(total: Total, needed: Sequence[Use], account: AccountPayer) -> Iter
 def _paid_share(needed: Sequence[Use], account: AccountPayer) -> float | None:
     """Return the largest factor f, at most 1, such that `account` can pay for `needed` with f times their epsilons.
 
-    `needed` are mechanisms, each a privacy guarantee and a number of runs. The factor is found by bisection, to within
+    The caller suggests a smaller budget to an analyst whose account cannot pay for the whole question. `needed` are the
+    question's mechanisms, each a privacy guarantee and a number of runs. The factor is found by bisection, to within
     1%. The least factor that is tried is 0.001 (`_LEAST`); None if the account cannot pay even with this factor.
     """
     low, high = math.log(_LEAST), 0.0
@@ -445,10 +448,11 @@ def _paid_share(needed: Sequence[Use], account: AccountPayer) -> float | None:
 
 
 def _with_less_loss(use: Use, share: float) -> Use:
-    """Return `use` (a guarantee and a number of mechanisms) with less privacy loss, so that an account pays less.
+    """Return `use`, a privacy guarantee and a number of runs, changed so that each run reveals less and costs less.
 
-    The epsilon of the guarantee is multiplied by `share`, which is at most 1, or its noise scale is divided by `share`.
-    The bound of truncated noise is divided by `share`, too, and rounded up.
+    `share` is the factor, at most 1, by which the epsilon of the guarantee is multiplied. For noise with a known
+    distribution, the scale of the noise is divided by `share` instead. If the noise is truncated, so is the bound at
+    which it is cut off, rounded up.
     """
     guarantee: Any = use.guarantee
     names = {each.name for each in fields(guarantee)}

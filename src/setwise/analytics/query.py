@@ -264,7 +264,7 @@ class Query:
 
         All users have equal weight; the weight of a user is divided evenly among the user's rows.
         - A quantile is selected from low, low + step, .., high. With `bounds="auto"` a private search finds `low` and
-          `high`, which then stay None. A `step` of None is chosen later, from the kind of the column.
+          `high` when the query runs. A `step` of None is chosen when the query is planned, from the kind of the column.
         - `item` is a column, or several, to group rows by, for quantiles of each group; None: of all rows.
         - `grouping` are the keyword arguments of `Grouping`.
 
@@ -290,9 +290,10 @@ class Query:
 
     @property
     def counted(self) -> Statistic | None:
-        """The query's only statistic if groups can be ranked by it; None if they cannot, or if there are several.
+        """The query's only statistic if groups can be ranked by it; None if they cannot, or if there are several statistics.
 
-        Groups can be ranked by a statistic to which users add whole numbers of 0 or more, such as a count.
+        Groups can be ranked by a statistic to which each user adds a whole number of 0 or more, such as a count of
+        rows.
         """
         only = self.statistics[0]
         return only if len(self.statistics) == 1 and only.per_item is not None else None
@@ -327,11 +328,11 @@ class Query:
         return first.kind if self.k is None and len(alike) == 1 and first.is_plain else "query"
 
     def filled(self, *, contributions: int | None, per_item: int | None) -> "Query":
-        """Return the query with the dataset's bounds filled in where the query itself states no bound.
+        """Return the query with bounds of its dataset filled in where the query itself states no bound.
 
-        `contributions` is the most groups in which one user counts, and `per_item` the most that one user adds to a
-        group; None if the dataset has no such bound. A `per_item` above 1 turns a count of users into a count of rows.
-        A query without groups is returned unchanged.
+        A service states such bounds for a dataset. `contributions` is the most groups in which one user counts, and
+        `per_item` the most that one user adds to a group; None if the dataset has no such bound. A `per_item` above 1
+        turns a count of users into a count of rows. A query without groups is returned unchanged.
         """
         if self.item is None:
             return self

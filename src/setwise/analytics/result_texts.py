@@ -40,10 +40,11 @@ def describe_parts(answer: PrivateAnswer, groups: Sequence[Sequence[str]]) -> Pr
 
 
 def with_written_arguments(answer: PrivateAnswer, arguments: Sequence[tuple[str, str]]) -> PrivateAnswer:
-    """Return `answer` with texts that name the expressions of the SQL statement instead of columns computed from them.
+    """Return `answer` with texts that name an expression as the SQL statement writes it, such as price * 2.
 
-    `arguments` has pairs (column name, SQL text). For SUM(price * 2), a column is computed under a made-up name. A text
-    that suggests to ask SUM(made-up name) would be of no use, because the analyst's table has no such column.
+    For SUM(price * 2), a column is computed under a made-up name. A text that suggests to ask SUM(made-up name) would
+    be of no use, because the analyst's table has no such column. `arguments` has pairs (made-up column name, SQL text
+    that replaces it).
     """
 
     def written(text: str) -> str:

@@ -179,7 +179,7 @@ class Session(Askable):
 
     @property
     def schema(self) -> Schema:
-        """The columns of the session's table and their kinds."""
+        """The columns of the session's table, with the kind of values that each holds."""
         return self._engine.describe()
 
     def rows(self) -> int | None:
@@ -262,7 +262,8 @@ class Session(Askable):
     def _check_person(self, query: Query) -> None:
         """Raise `InvalidParameter` if `query` reads the user column while the unit of privacy is a part of a user.
 
-        With a unit such as "user,day" users as a whole are not protected, so that such a query could single out users.
+        With a unit such as "user,day", each day of a user is protected, but not the user as a whole. A query that reads
+        the user column could then single out a user.
         """
         if self._person is None:
             return
