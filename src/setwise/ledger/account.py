@@ -215,9 +215,10 @@ class Account:
         return self.charge([*others, *reserved_uses(early)], key=key, request=request)
 
     def _priced_by_balance(self, uses: Sequence[Use]) -> list[Use]:
-        """Return the `uses` (guarantees with counts) whose question must be chosen before `charge` pays for them.
+        """Return those of the `uses` (guarantees with counts) whose price depends on how much budget is left.
 
-        For a question that is chosen after later answers, the price may be too low; `reserve` takes a higher price.
+        `charge` may pay for these only if their question was chosen before the charge. For a question that is chosen
+        after later answers were seen, the price may be too low; `reserve` charges a higher price.
         """
         return uses_priced_by_balance(uses, self._terms, has_slice=isinstance(self._cap, SharedCap))
 
@@ -290,11 +291,15 @@ class Account:
     def settle(self, receipt: Receipt, *, answer: str, returned: Sequence[Use | Guarantee | str] = ()) -> str:
         """Store the answer of a charge and refund what was not needed, in one transaction; return the stored answer.
 
-        If the charge has a stored answer already, the stored answer is kept and returned. Show people only the returned
-        text, because the charge pays for one answer. `returned` are the charged guarantees, with counts, that were not
-        needed; only those that were registered at the account's opening are refunded. Raises `InvalidParameter` if the
-        receipt is of another account, if `returned` has more than was charged, or anything although parts of the answer
-        were released, or if the account has no such charge.
+        - `receipt` is the receipt of the charge.
+        - `answer` is the answer as text. If the charge has a stored answer already, that answer is kept and returned.
+          Show people only the returned text, because the charge pays for one answer.
+        - `returned` are those of the charged guarantees, with counts, that were not needed. Only guarantees that were
+          registered at the account's opening are refunded; all others are ignored.
+
+        Raises `InvalidParameter` if the receipt is of another account, if the account has no such charge, or if
+        `returned` has more than was charged. Also raises `InvalidParameter` if there is something to refund, but a part
+        of the answer was released before.
         """
         check_text(answer, "answer")
         if receipt.account != self.name:
@@ -311,10 +316,11 @@ class Account:
         )
 
         def check_settlement(connection: Connection) -> list[Draft]:
-            """Check the charge of `receipt`, and return the entry to append: the answer and the refund of this charge.
+            """Check that the answer may be stored; return the entry to append, which has the answer and the refund.
 
-            Raises `Refused` if the charge is missing or has an answer already, and `InvalidParameter` if the refund
-            exceeds the charge, or if a part of the answer was released.
+            The charge is that of `receipt`, an argument of the function around this one. Raises `Refused` if the
+            account has no such charge, or if the charge has an answer already. Raises `InvalidParameter` if the refund
+            exceeds the charge, or if a part of the answer was released before.
             """
             state = settlement_state(connection, self._account_id, receipt.key)
             if state.charged is None or state.is_settled:
@@ -342,11 +348,16 @@ class Account:
     def release(self, receipt: Receipt, *, part: str, answer: str) -> str:
         """Store the answer to one part, named `part`, of a question that was paid as a whole; return the stored answer.
 
-        This charges nothing. A series of running totals, for example, is paid once and answered in parts. If the part
-        has an answer already, that answer is returned: show people only the returned text. Parts are answered after the
-        charge, so it must be by `reserve`, or at a price that is the same at every balance, as for Gaussian noise.
-        Raises `BudgetExhausted` for a new part if the account is not open, and `InvalidParameter` if the account lacks
-        the charge, or if the charge was partly refunded or has another price.
+        Nothing is charged. A series of running totals, for example, is paid once and answered in parts. If the part has
+        an answer already, that answer is returned: show people only the returned text.
+
+        The parts are answered after the charge, when the account may have less left. So the charge must have a price
+        that is right at every balance: either `reserve` made the charge, or all its uses have a fixed price, as
+        Gaussian noise has.
+
+        Raises `BudgetExhausted` for a new part if the account is not open. Raises `InvalidParameter` if the account
+        lacks the charge, if a part of the charge was refunded, or if its price was right only at the time of the
+        charge.
         """
         check_text(answer, "answer")
         if receipt.account != self.name:
@@ -360,10 +371,12 @@ class Account:
         )
 
         def check_release(connection: Connection) -> list[Draft]:
-            """Return the entry to append: the answer to one part of the charge, at its position in the account's chain.
+            """Check that the part may be answered; return the entry to append, which has the part's answer.
 
-            Raises `Refused` for a missing charge or an answered part, and `InvalidParameter` if the charge was partly
-            refunded, or its price allows one answer only.
+            The function around this one has the charge's `receipt`. The entry states its position in the account's
+            chain, so that no other entry can come between the check and the append. Raises `Refused` if the charge is
+            missing, or if the part has an answer already. Raises `InvalidParameter` if a part of the charge was
+            refunded, or if its price was right only for a question that is answered at once.
             """
             position = account_counters(connection, self._account_id).entries + 1
             charge = entry_under(connection, self._account_id, self.name, "charge", receipt.key)
@@ -420,7 +433,7 @@ class Account:
         return self._cap.give_back(self._account_id, self.name, microseconds(self._clock.now()))
 
     def entries(self) -> int:
-        """Return the number of the account's entries: charges, answers, and moves of units of the joint budget."""
+        """Return the number of the account's ledger entries of all kinds, such as charges and stored answers."""
         with self._store.reading() as connection:
             return account_counters(connection, self._account_id).entries
 
@@ -438,8 +451,10 @@ class Account:
     def status_by_entries(self) -> AccountStatus:
         """Return the account's status, computed from all its entries, which takes time proportional to their number.
 
-        The result is more precise than the result of `status`: the odometer (the bound on the epsilon drawn so far) can
-        be smaller, and two fields that need the entries are set: `charge_uses` and `more_like_last`.
+        The result says more than the result of `status`. Its odometer (the bound on the epsilon spent so far) can be
+        smaller, because the guarantees of every charge are known. And two fields are not None: `charge_uses` (the
+        guarantees of each charge), and `more_like_last` (how many more charges like the last one the account can pay),
+        which is None only if nothing was charged.
         """
         status = self.status()
         charges: dict[str, tuple[tuple[Use, ...], float | None]] = {}
@@ -469,7 +484,8 @@ class Account:
     def count_more(self, uses: Sequence[Use]) -> int:
         """Return how many more charges of `uses` the account and its cap (joint budget) can surely pay, at most 2^20.
 
-        `uses` are the guarantees, with counts, of one charge. All charges are priced as one, which never costs less.
+        `uses` are the guarantees, with counts, of one charge. The n charges are priced as one large charge, which never
+        costs less than n single charges; so the account may be able to pay for more than the result says.
         """
         period = self.status().period
         with self._store.reading() as connection:
@@ -532,8 +548,9 @@ class Account:
     def odometer_after(self, uses: Sequence[Use]) -> float:
         """Return an upper bound on the epsilon of an account that has paid for `uses` and nothing else; 0 without uses.
 
-        `uses` are privacy guarantees with counts; the bound holds at the account's delta. A page that draws the bound
-        after each charge passes all uses so far. `status` may state more, because the ledger rounds up what is spent.
+        `uses` are privacy guarantees with counts, and the bound holds at the account's delta. To draw how the bound
+        grew, the account's page calls this with the uses of the first charge, of the first two charges, and so on. The
+        bound in `status` may be larger, because the ledger rounds up what is spent.
         """
         merged_uses = merged(uses)
         largest = largest_loss((use.guarantee, use.count) for use in merged_uses)
@@ -542,8 +559,10 @@ class Account:
     def _contents(self, kind: EntryKind, key: str, period: str, uses: Sequence[Use], text: str) -> Contents:
         """Return the contents of a new entry of this account; the store assigns its position later.
 
-        `kind` is "charge", for example, and `key` its idempotency key. `uses` are the guarantees, with counts, that the
-        entry pays for or gives back in the budget `period`. `text` is its request or answer.
+        - `kind` is the kind of the entry, such as "charge", and `key` the key that is unique among entries of this
+          kind.
+        - `uses` are the guarantees, with counts, that the entry pays for or gives back in the budget period `period`.
+        - `text` is the request of a charge, or the answer that the entry stores.
         """
         return Contents(account=self.name, kind=kind, key=key, period=period, uses=write_uses(uses), text=text)
 
@@ -568,7 +587,10 @@ class Account:
         )
 
     def _balances(self, connection: Connection, period: str) -> _Balances:
-        """Return the balances of the account and its cap (a joint budget) in `period`, read through `connection`."""
+        """Return what the account has spent in the budget period `period`, its state, and what remains of its cap.
+
+        The cap is the joint budget of the dataset's accounts. All is read through `connection`.
+        """
         cap: CapBalance | dict[str, int] | None = None
         if isinstance(self._cap, SharedCap):
             cap = self._cap.balance(connection)
@@ -578,7 +600,11 @@ class Account:
         return _Balances(state=state, period=period, spent=spent_of(connection, self._account_id, period), cap=cap)
 
     def _explain_shortage(self, balances: _Balances, uses: tuple[Use, ...]) -> str | None:
-        """Return a sentence about why the account or its cap cannot pay for `uses`; None if `balances` are enough."""
+        """Return a sentence about why the account or its cap cannot pay for `uses`; None if `balances` are enough.
+
+        `uses` are privacy guarantees with counts, and the cap is the joint budget of the dataset's accounts. `balances`
+        has the units that the account and the cap have spent, and whether the account is open.
+        """
         if balances.state != "open":
             return f"the account {self.name!r} is {balances.state} and pays for nothing; ask a steward"
         terms, spent, period = self._terms, balances.spent, balances.period

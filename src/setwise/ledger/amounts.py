@@ -57,9 +57,10 @@ class BudgetTotals(Protocol):
 
     @property
     def most_rho(self) -> float:
-        """About the largest zCDP rho that all charges to this budget can have together.
+        """About the zCDP rho that all charges to this budget have together when the budget is used up.
 
-        The odometer (a bound on the epsilon spent so far) is valid for any spent rho, and tight near this one.
+        The odometer (a bound on the epsilon spent so far) has this number as a parameter: it is valid for any spent
+        rho, and tight for any spent rho up to this one.
         """
         ...
 
@@ -200,7 +201,11 @@ class Totals:
 
     @property
     def most_rho(self) -> float:
-        """The largest zCDP rho of all that the whole budget can pay for: `rho`, which limits the sum of all charges."""
+        """The largest zCDP rho of all that the whole budget can pay for: `rho`, which limits the sum of all charges.
+
+        The odometer (a bound on the epsilon spent so far) is chosen so that it is tight for any spent rho up to this
+        one.
+        """
         return self.rho
 
     @property
@@ -220,7 +225,10 @@ class Totals:
         return math.inf if any(amounts.values()) else 0.0
 
     def as_uses(self) -> tuple[Use, ...]:
-        """Return one zCDP guarantee, with a failure probability, that reveals as much as the whole budget allows."""
+        """Return one zCDP guarantee with a failure probability, which stands for the whole budget.
+
+        The guarantee reveals as much as the whole budget allows. It is used to compose the budget with other budgets.
+        """
         return (Use(ZeroConcentratedDP(rho=self.rho, delta=self.failure)),)
 
     def spent_as(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
@@ -269,17 +277,20 @@ class WalletTotals:
     def as_uses(self) -> tuple[Use, ...]:
         """Return the whole budget as two guarantees: Gaussian noise of the wallet's mu^2, and (0, `failure`)-DP.
 
-        The second guarantee is left out if `failure` is 0.
+        `failure` is the budget's limit on the probability of outright failures (which may reveal everything); if it is
+        0, the second guarantee is left out. The guarantees are used to compose the budget with other budgets.
         """
         return wallet_as_uses(self.wallet, self.failure)
 
     def price(self, uses: Sequence[Use], spent: Mapping[str, int]) -> dict[str, int]:
         """Return the units that `uses` (privacy guarantees with counts) take from each balance, by the balance's name.
 
-        The balances "wallet" (of mu squared) and "sum" (of largest losses) both pay for each charge, as long as both
-        can. If only one of the two can pay for `uses`, the other is emptied, because it no longer bounds all charges.
-        If neither can, the returned price exceeds the wallet, so that the database refuses the charge. `spent` maps
-        each balance to the units spent from it before; a full one has 2^60.
+        There are two ways to pay: from the balance "wallet" (of mu squared), and from the balance "sum" (of largest
+        losses). Each charge takes units from both balances, as long as both can pay. If only one of the two can pay for
+        `uses`, the other is emptied, because it would no longer bound the loss of all charges. If neither can pay, the
+        returned price exceeds the wallet, so that the database refuses the charge.
+
+        `spent` maps each balance to the units spent from it before; a full one has 2^60.
         Theorem: docs/optimal-composition.md, Theorem 7, and "The sum of epsilons counts too".
         """
         remaining = {balance_name: total - spent.get(balance_name, 0) for balance_name, total in self.lines().items()}
@@ -297,8 +308,8 @@ class WalletTotals:
         """Return whether `price` units of the wallet (mu squared) are enough to pay for `uses`.
 
         `uses` are privacy guarantees with counts, and `remaining` are the wallet's units before the payment; a full
-        wallet has 2^60. Verification calls this for the recorded price of a charge. It can differ from the price that
-        is computed here, because another machine may have rounded otherwise.
+        wallet has 2^60. Verification calls this for the price that the ledger recorded with a charge. The recorded
+        price can differ from the price that this machine computes, because another machine may have rounded otherwise.
         """
         # Every price has a margin, which is larger than the difference between the math libraries of two platforms. So
         # a payment that another platform computed is enough here, too.
@@ -353,12 +364,19 @@ class WalletTotals:
 
     @property
     def most_rho(self) -> float:
-        """The rho of a Gaussian mechanism with this wallet's mu^2: mu^2 / 2."""
+        """The zCDP rho of one Gaussian mechanism with this wallet's mu^2: mu^2 / 2.
+
+        The odometer (a bound on the epsilon spent so far) is chosen so that it is tight for any spent rho up to this
+        one.
+        """
         return self.wallet / 2
 
     @property
     def price_depends_on_balance(self) -> bool:
-        """True: most guarantees cost more of the wallet (mu squared) if less remains in it afterwards."""
+        """Whether the price of a privacy guarantee depends on earlier charges: True.
+
+        Most guarantees cost more of the wallet (mu squared) if less remains in it afterwards.
+        """
         return True
 
     def paying(self, amounts: Mapping[str, int]) -> tuple[str, ...]:  # noqa: ARG002 - part of BudgetTotals
@@ -432,9 +450,11 @@ def wallet_as_uses(wallet: float, failure: float) -> tuple[Use, ...]:
 
 
 def spent_of_wallet(wallet: float, failed: float) -> tuple[Use, ...]:
-    """Return what was spent of a Gaussian wallet as two guarantees: Gaussian noise, and (0, `failed`)-DP.
+    """Return what was spent of a Gaussian wallet as two guarantees, which people are shown instead of units.
 
-    `wallet` is the spent mu^2. Gaussian noise is left out if it is below 1e-12, and (0, `failed`)-DP if `failed` is 0.
+    The guarantees are Gaussian noise of the spent mu^2, which is `wallet`, and (0, `failed`)-DP, where `failed` is the
+    spent probability of outright failures. The noise is left out if `wallet` is below 1e-12, and (0, `failed`)-DP if
+    `failed` is 0.
     """
     guarantees: list[Guarantee] = [gaussian_of(wallet)] if wallet >= SMALLEST_WALLET else []
     if failed:
@@ -443,9 +463,10 @@ def spent_of_wallet(wallet: float, failed: float) -> tuple[Use, ...]:
 
 
 def spent_of_sum(summed: float, failed: float) -> tuple[Use, ...]:
-    """Return two guarantees for what was paid from a sum of epsilons: pure DP, and (0, `failed`)-DP.
+    """Return what was paid from a sum of epsilons as two guarantees, which people are shown instead of units.
 
-    The epsilon of pure DP is `summed`. The guarantee (0, `failed`)-DP is left out if `failed` is 0.
+    The guarantees are pure DP with the epsilon `summed`, and (0, `failed`)-DP, where `failed` is the spent probability
+    of outright failures. The second is left out if `failed` is 0.
     """
     failing = (Use(ApproxDP(epsilon=0.0, delta=failed)),) if failed else ()
     return (Use(PureDP(epsilon=max(summed, SMALLEST_EPSILON))), *failing)
@@ -511,9 +532,10 @@ def wallet_totals(*, epsilon: float, delta: float, failure_share: float = FAILUR
 
 
 def zcdp_sums(uses: Iterable[Use]) -> tuple[Fraction, Fraction]:
-    """Return the exact sums of the zCDP rho and of the failure probability of `uses` (privacy guarantees with counts).
+    """Return (sum of the zCDP rho, sum of the failure probabilities) of `uses`, both exact.
 
-    A guarantee (xi, rho)-zCDP allows a constant xi besides rho. It counts as rho + xi, or as rho if xi is negative.
+    `uses` are privacy guarantees with counts. A budget is charged these sums, rounded up. A guarantee (xi, rho)-zCDP
+    allows a constant xi besides rho. It counts as rho + xi, or as rho if xi is negative.
     """
     rho = failure = Fraction(0)
     for use in uses:

@@ -63,9 +63,10 @@ class SharedCap:
         self.totals = totals
 
     def balance(self, connection: Connection) -> CapBalance:
-        """Return what remains of the cap: the part that no account has reserved, and the parts of accounts.
+        """Return what remains of the cap: the units that no account has reserved, and the units that each account has.
 
-        The cap is the joint budget of a dataset's accounts. All is read through `connection`, in one consistent view.
+        The cap is the joint budget of a dataset's accounts. Everything is read through `connection`, which must see one
+        consistent state of the database.
         """
         spent = spent_of(connection, self.holder, WHOLE_LIFE)
         balance_of_slice = {slice_name: balance_name for balance_name, slice_name in SLICES.items()}
@@ -120,10 +121,10 @@ class SharedCap:
         return Draft(holder=account, at=at, contents=contents, movements=moves, position=position)
 
     def give_back(self, account: int, name: str, at: int, wanted: Mapping[str, int] | None = None) -> bool:
-        """Move units from an account's slice back to the cap; return False if there is nothing to move.
+        """Move units from an account's slice back to the cap; return whether units were moved.
 
-        The cap is the joint budget of a dataset's accounts, and the slice a part of it that is reserved for one
-        account.
+        The cap is the joint budget of a dataset's accounts, and the slice the part of it that is reserved for one
+        account. Nothing is moved if the slice is empty.
 
         - `account` is the number of the record that opened the account, and `name` the account's name.
         - `at` is the timestamp of the entry, in microseconds since 1970.
@@ -211,8 +212,8 @@ class SharedCap:
         return True
 
     def _free(self, spent: Mapping[str, int]) -> dict[str, int]:
-        """Return how many units of each balance of the cap (the joint budget) are reserved for no account.
+        """Return how many units of each balance of the cap (a dataset's joint budget) no account has reserved.
 
-        `spent` maps each balance to the units of it that were moved to accounts; a full balance has 2^60 units.
+        `spent` maps each balance to the units that accounts have reserved; a full balance has 2^60 units.
         """
         return {balance_name: self._balance_sizes[balance_name] - spent.get(balance_name, 0) for balance_name in SLICES}

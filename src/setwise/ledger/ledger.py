@@ -401,10 +401,10 @@ class Ledger:
 
         An anchor says where all hash chains of the ledger ended at some time; it is kept outside the database. Each
         argument that is not None adds a check:
-        - `head` is the digest of an earlier anchor: nothing may have been added or changed since.
-        - `since` is an earlier anchor: entries may have been added since, and nothing else.
+        - `head` is the digest of an earlier anchor. Nothing may have been added or changed since then.
+        - `since` is an earlier anchor. Entries may have been added since then, but no earlier entry may have changed.
         - `key` must have signed every signed head (a record inside the ledger of where all chains ended).
-        - `within`, only with `key`: one head must have been signed within that time before now.
+        - `within`, only with `key`: the latest signed heads must not be missing, so one head must be at most this old.
         - `last_head` is a file outside the database with a signed head, which the ledger must still have.
         """
         now = self._clock.now()
@@ -426,11 +426,12 @@ class Ledger:
     ) -> Record:
         """Append a signed head, a record of where each account's entries end now, signed with `key`; return the record.
 
-        The ledger is first checked against its earlier heads.
-        - `last_head` is a file outside the database, or None. The ledger must still have the head that is stored in
-          this file. Then the new head replaces the stored one.
-        - `within` matters only if the file is missing although the ledger has signed heads. The ledger is then signed
-          only if one of these heads was signed at most this time ago, and not at all if `within` is None.
+        The ledger is first checked against the signed heads that it has.
+        - `last_head` is a file outside the database that keeps the last signed head, or None for no file. The ledger
+          must still have the head in this file. The new head then replaces it.
+        - `within` matters only if the file does not exist although the ledger has signed heads, because the ledger may
+          then be an old copy. The ledger is signed only if one of its heads is at most this old, and never if `within`
+          is None.
         - With `anew`, the file is replaced, whatever it stores; `within` is ignored.
         Raises `StoreFailed`, without signing, if a check fails.
         """
@@ -447,8 +448,9 @@ class Ledger:
     def keep_head(self, key: bytes, last_head: HeadFile, *, within: timedelta | None = None) -> None:
         """Check that the ledger has the signed head in the file `last_head`; write the ledger's last head to the file.
 
-        A signed head is a record of where every account's chain of entries ended, signed with `key`. If there is no
-        file yet, but the ledger has heads, one head must be at most `within` old (None: the check fails).
+        A signed head is a record of where every account's chain of entries ended, signed with `key`. If the file does
+        not exist, but the ledger has heads, the ledger may be an old copy. One of its heads must then be at most
+        `within` old; with None, the check fails.
         Raises `StoreFailed` if the ledger lacks the head in the file, or fails a check of its signatures and entries.
         """
         now = self._clock.now()

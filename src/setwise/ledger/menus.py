@@ -124,12 +124,13 @@ class MenuTotals:
 
         - "menu": each use costs as many units as the cheapest item of the account's menu (its fixed list of guarantees)
           whose guarantee the use satisfies. The cost of an item is fixed.
-        - "failure": the probability that the uses fail outright (and may reveal everything). It takes 2^60 units if it
-          is `failure`, and fewer in proportion.
-        - "rho" and "sum": the zCDP rho of the uses, and the sum of their largest privacy losses. They take 2^60 units
-          if they are `rho` and `limit`. These balances only record charges: if less remains, the rest is taken.
+        - "failure": the probability that the uses fail outright (and may reveal everything), where 2^60 units are the
+          probability `failure`.
+        - "rho": the zCDP rho of the uses, where 2^60 units are the rho `rho`.
+        - "sum": the sum of the largest privacy losses of the uses, where 2^60 units are the epsilon `limit`.
 
-        `spent` maps each balance to the units spent from it before, which say what remains of "rho" and "sum".
+        The balances "rho" and "sum" only record charges and refuse none. If a charge is larger than what remains of one
+        of them, it takes all that remains. `spent` maps each balance to the units spent from it before.
 
         Theorem: docs/optimal-composition.md, "Menu accounts". Raises `InvalidParameter` for a use that satisfies no
         item.
@@ -177,14 +178,18 @@ class MenuTotals:
         """Return the zCDP rho and the probability of outright failure of all charges so far, rounded up.
 
         `amounts` maps each balance to the units spent from it; a full balance "rho" or "failure" has 2^60 units. The
-        balance "rho" records charges and refuses none: a charge that is larger than what remains of it takes the rest.
-        Rho is then unknown, and infinite in the result.
+        balance "rho" records charges and refuses none: a charge that is larger than what remains of "rho" takes all
+        that remains. Rho is then unknown, and infinite in the result.
         """
         return Spent(recorded_sum(amounts[RHO], self.rho), worth_above(amounts[FAILURE], self.failure))
 
     @property
     def most_rho(self) -> float:
-        """An upper bound on the zCDP rho of all that the whole budget can pay for."""
+        """An upper bound on the zCDP rho of all that the whole budget can pay for.
+
+        The odometer (a bound on the epsilon spent so far) is chosen so that it is tight for any spent rho up to this
+        one.
+        """
         return self.rho
 
     @property
@@ -202,9 +207,9 @@ class MenuTotals:
     def loss_sum(self, amounts: Mapping[str, int]) -> float:
         """Return the sum of the largest privacy losses (epsilons) of all charges so far, rounded up.
 
-        `amounts` maps each balance to the units spent from it; a full balance "sum" has 2^60 units. This balance only
-        records charges and refuses none: a charge that is larger than what remains takes the rest. The sum is then
-        unknown, and the result is infinity.
+        `amounts` maps each balance to the units spent from it; a full balance "sum" has 2^60 units. The balance "sum"
+        records charges and refuses none: a charge that is larger than what remains of "sum" takes all that remains. The
+        sum is then unknown, and the result is infinity.
         """
         return recorded_sum(amounts[SUM], self.limit)
 

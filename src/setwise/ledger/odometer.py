@@ -24,8 +24,8 @@ from setwise.ledger.terms import Terms
 def failure_probability(terms: Terms) -> float:
     """Return the part of an account's delta that is set aside for outright failures, rounded up.
 
-    An outright failure is an event in which everything may be revealed. `terms` has the account's promise (epsilon and
-    delta) and its budget.
+    An outright failure is an event in which everything may be revealed. Bounds on the account's epsilon are computed at
+    the remaining delta. `terms` has the account's promise (epsilon and delta) and its budget.
     """
     if terms.totals is not None and not terms.uses:
         return up(terms.failure_share * terms.delta)
@@ -45,9 +45,11 @@ def charge_sum_delta(terms: Terms) -> float:
 
 
 def delta_of_request(request: str) -> float | None:
-    """Return the delta of the budget that a question was asked with, read from the JSON text of its request.
+    """Return the delta of the budget that a question was asked with; None if its request states none.
 
-    None if the text is not JSON, or has no delta between 0 and 1 under "spending".
+    `request` is the text of the request, as the ledger stores it with the charge. The delta is in its JSON under
+    "spending" and "delta". None is also returned for text that is not JSON, and for a delta that is not between 0 and
+    1.
     """
     try:
         delta = float(json.loads(request)["spending"]["delta"])
@@ -61,10 +63,12 @@ def charge_guarantee(uses: tuple[Use, ...], delta: float | None) -> tuple[float,
     """Return a pair (epsilon, delta) such that the `uses` of one charge are together (epsilon, delta)-DP.
 
     `uses` are privacy guarantees with counts, and `delta` is the delta that the question was asked with, or None if
-    unknown. Of two pairs, the one with the smaller epsilon is returned; None if both epsilons are infinite:
-    - (an upper bound on the optimal epsilon of the uses at `delta`, `delta`), if `delta` is known.
-    - (the sum of the largest losses of the uses, their probability of outright failure, in which everything may be
+    unknown. There are two candidates, of which the one with the smaller epsilon is returned:
+    - if `delta` is known: an upper bound on the smallest epsilon of the uses at `delta`, and `delta`.
+    - the sum of the largest losses of the uses, and their probability of outright failure (in which everything may be
       revealed).
+
+    Returns None if no candidate has a finite epsilon.
     """
     guarantees = [(largest_loss((use.guarantee, use.count) for use in uses), filter_parameters(uses).failure_sum)]
     if delta:
@@ -123,9 +127,11 @@ def stopping_odometer(
 
     The upper bound may be used as a stopping rule: for every epsilon fixed in advance, all answers given before the
     bound exceeds that epsilon are together (epsilon, delta)-DP, where delta is the delta of the account's `terms`.
-    - `drawn` are the guarantees, with counts, that were paid for; None if the ledger has only `worth` and `largest`.
-    - `worth` is the sum of their zCDP, and `largest` the sum of their largest losses.
-    - `charge_uses` has the guarantees of each charge and the delta of its question; None if unknown.
+    - `drawn` are the guarantees, with counts, that were paid for; None if the ledger has only the next two sums.
+    - `worth` has the sums of the zCDP rho and of the failure probabilities of everything paid for.
+    - `largest` is the sum of the largest losses (epsilons) of everything paid for.
+    - `charge_uses` has a pair for each charge, its guarantees with counts and the delta of its question; None if
+      unknown. They give one more upper bound, the sum of the charges' epsilons.
     """
     if worth == Spent() and not drawn:
         return _NOTHING_DRAWN
@@ -140,8 +146,9 @@ def pathwise_odometer(terms: Terms, drawn: tuple[Use, ...] | None, worth: Spent,
     With probability at least 1 - delta, the privacy loss of the answers never exceeds the upper bound of its time,
     where delta is the delta of the account's `terms`. The lower bound shows how tight the upper bound is. The result is
     cached.
-    - `drawn` are the guarantees, with counts, that were paid for; None if the ledger has only `worth` and `largest`.
-    - `worth` is the sum of their zCDP, and `largest` the sum of their largest losses.
+    - `drawn` are the guarantees, with counts, that were paid for; None if the ledger has only the next two sums.
+    - `worth` has the sums of the zCDP rho and of the failure probabilities of everything paid for.
+    - `largest` is the sum of the largest losses (epsilons) of everything paid for.
     """
     if worth == Spent() and not drawn:
         return _NOTHING_DRAWN
@@ -152,11 +159,11 @@ _NOTHING_DRAWN = CertifiedBound(0.0, 0.0, Interaction.ADAPTIVE, "nothing-drawn",
 
 
 def _with_lower_end(terms: Terms, drawn: tuple[Use, ...] | None, best: CertifiedBound) -> CertifiedBound:
-    """Return `best`, bounds on the epsilon that an account has spent, with a better lower bound.
+    """Return `best`, bounds on the epsilon that an account has spent, with a larger lower bound.
 
-    `drawn` are the guarantees, with counts, that were paid for. No epsilon below the new lower bound can be proved from
-    them at the delta of the account's `terms`, because there are mechanisms with these guarantees that do not keep it.
-    It shows people how tight the upper bound is. If `drawn` is None (unknown), `best` is returned unchanged.
+    The lower bound shows people how tight the upper bound is: from the guarantees that were paid for, no epsilon below
+    the lower bound can be proved at the delta of the account's `terms`, because some mechanisms with these guarantees
+    reveal more. `drawn` are these guarantees, with counts. If `drawn` is None (unknown), `best` is returned unchanged.
     """
     if drawn is None:
         return best
@@ -188,11 +195,11 @@ def stopping_bound(terms: Terms, worth: Spent, largest: float, charged: tuple[fl
 
 
 def pathwise_bound(terms: Terms, worth: Spent, largest: float, *, delta: float | None = None) -> CertifiedBound:
-    """Return an upper bound that an account's privacy loss ever exceeds with probability at most `delta`.
+    """Return a bound U on an account's privacy loss: the loss exceeds U at any time with probability at most `delta`.
 
-    It is the smaller of two bounds on the epsilon that the account has spent: a zCDP odometer, computed from `worth`
-    (the zCDP spent), and `largest` (the sum of the largest losses). A `delta` of None takes the delta of the account's
-    `terms`. The lower bound of the result is 0.
+    U is the upper bound of the result, whose lower bound is 0. It is the smaller of two bounds on the epsilon that the
+    account has spent: a zCDP odometer, computed from the rho in `worth` (the zCDP spent), and `largest` (the sum of the
+    largest losses). A `delta` of None takes the delta of the account's `terms`.
 
     Theorem: WhitehouseRaRoWu23 (the odometer), DworkKeMcMiNa06 (the sum).
     """
@@ -220,8 +227,9 @@ def pathwise_bound(terms: Terms, worth: Spent, largest: float, *, delta: float |
 
 
 def _share(failed: float, delta: float) -> float:
-    """Return `failed` / `delta`, rounded up: the share of `delta` that is taken by outright failures.
+    """Return `failed` / `delta`, rounded up: the share of `delta` that outright failures take.
 
-    An outright failure is an event in which everything may be revealed, and `failed` is its probability.
+    An outright failure is an event in which everything may be revealed, and `failed` is its probability. A zCDP
+    odometer takes this share as a parameter, and holds at the remaining share of `delta`.
     """
     return up(failed / delta * (1 + 1e-15)) if failed else 0.0

@@ -115,9 +115,13 @@ class CapTotals:
     def lines(self) -> dict[str, int]:
         """Return the size of each balance of the cap (a dataset's joint budget) in units, by the balance's name.
 
-        The balances "wallet" (mu squared), "sum" (of epsilons) and "failure" have 2^60 units each. A balance that the
-        cap does not pay from has 0. The balance "rule" records whether "wallet" or "sum" was dropped: it has 3 units if
-        the cap began with both, and 0 otherwise.
+        The balances "wallet" (mu squared), "sum" (of epsilons) and "failure" (the probability of outright failures,
+        which may reveal everything) have 2^60 units each, or 0 if the cap does not pay from them.
+
+        The balance "rule" is no budget. A cap that begins with both "wallet" and "sum" can drop one of them for good,
+        and "rule" then has 3 units: dropping "sum" takes 2, and dropping "wallet" takes 3. So the database, which lets
+        no balance be overdrawn, never lets both be dropped. A cap that began with only one of the two has 0 units of
+        "rule".
         """
         # Dropping the wallet costs 3 units of the balance "rule", and dropping the sum 2, so that only one can be
         # dropped.
@@ -176,13 +180,14 @@ class CapTotals:
         A slice is the part of the cap (a dataset's joint budget) that is reserved for one account.
 
         - `uses` are privacy guarantees with counts.
-        - `price` maps each balance to the units that were paid, and `slice_units` to those in the slice before. A full
-          balance has 2^60 units.
-        - `rule` says which of the cap's balances pay: the wallet, the sum of epsilons, or both.
+        - `price` maps each balance to the units that were paid, and `slice_units` to the units in the slice before the
+          payment. A full balance has 2^60 units.
+        - `rule` says which of the cap's balances pay: the wallet (mu squared), the sum of epsilons, or both.
 
-        The price of a use in the wallet (mu squared) depends on how much is left in the slice after it. Prices are
-        computed only for certain amounts left. A payment from the wallet is valid if it is the price for one of these
-        amounts, up to the rounding of another platform, and if at least this amount is left in the slice.
+        In the wallet, `uses` cost more if less remains in the slice after the payment. The ledger has a list of prices,
+        each for one remaining amount. A payment from the wallet is valid if the list has this price, up to the rounding
+        of another platform, and at least the amount that belongs to this price remains in the slice. All other payments
+        must equal the computed ones.
         """
         costs, wallet = self._costs(uses), price.get(WALLET, 0)
         if any(
@@ -297,19 +302,22 @@ class CapTotals:
         return Rule.WALLET if after is Rule.SUM else Rule.SUM
 
     def _costs(self, uses: Sequence[Use]) -> "_Costs":
-        """Return the cost of `uses` (guarantees with counts) to this cap, a dataset's joint budget; cached.
+        """Return the cost of `uses` (guarantees with counts) to this cap (a dataset's joint budget), in units.
 
-        The cost is in units of the cap's balances, which have 2^60 units each when full.
+        A full balance of the cap has 2^60 units. The result is cached, because computing the prices in the wallet takes
+        long.
         """
         return _costs_of(self, tuple(uses))
 
     def worth(self, amounts: Mapping[str, int]) -> Spent:
         """Return the probability of outright failure of all that the cap (joint budget) has paid for, as a `Spent`.
 
-        An outright failure may reveal everything; its probability is rounded up. A cap does not record the zCDP rho of
-        its charges (`rho_drawn` in status.py computes it). The rho of the result is therefore infinite, or 0 if the
-        cap's Gaussian wallet (a budget in mu squared) has paid nothing. `amounts` maps each balance to the units spent
-        from it; a full balance has 2^60 units.
+        An outright failure may reveal everything; its probability is rounded up. `amounts` maps each balance to the
+        units spent from it; a full balance has 2^60 units.
+
+        A `Spent` has a zCDP rho too, which a cap does not record (`rho_drawn` in status.py computes it from the
+        accounts). The rho of the result is therefore infinite, or 0 if the cap's Gaussian wallet (a budget in mu
+        squared) has paid nothing.
         """
         return Spent(math.inf if amounts[WALLET] else 0.0, worth_above(amounts[FAILURE], self.failure))
 
@@ -325,21 +333,28 @@ class CapTotals:
         return math.inf if any(amounts.values()) else 0.0
 
     def as_uses(self) -> tuple[Use, ...]:
-        """Return the whole budget of the cap (a dataset's joint budget) as Gaussian noise and (0, `failure`)-DP.
+        """Return the whole budget of the cap (a dataset's joint budget) as two guarantees, in which it can be composed.
 
-        The noise has the cap's mu^2. The second guarantee is left out if `failure`, the cap's limit on the probability
-        of outright failures, is 0.
+        The guarantees are Gaussian noise of the cap's mu^2, and (0, `failure`)-DP, where `failure` is the cap's limit
+        on the probability of outright failures (which may reveal everything). The second is left out if `failure` is 0.
         """
         return wallet_as_uses(self.wallet, self.failure)
 
     @property
     def price_depends_on_balance(self) -> bool:
-        """True: most guarantees cost more of the wallet (mu squared) if less remains in it afterwards."""
+        """Whether a price depends on what remains of the cap (a dataset's joint budget) after the payment: True.
+
+        Most guarantees cost more of the wallet (mu squared) if less remains in it afterwards.
+        """
         return True
 
     @property
     def most_rho(self) -> float:
-        """The rho of a Gaussian mechanism with the mu^2 of this cap (a dataset's joint budget): mu^2 / 2."""
+        """The zCDP rho of one Gaussian mechanism with the mu^2 of this cap (a dataset's joint budget): mu^2 / 2.
+
+        About this much rho is spent when the cap is used up. The odometer (a bound on the epsilon spent so far) is
+        chosen so that it is tight for any spent rho up to this one.
+        """
         return self.wallet / 2
 
     def paying(self, amounts: Mapping[str, int]) -> tuple[str, ...]:
@@ -414,9 +429,9 @@ class _Costs:
 def _costs_of(cap: CapTotals, uses: tuple[Use, ...]) -> _Costs:
     """Return the costs of `uses` (privacy guarantees with counts) in units of the balances of `cap`.
 
-    The cap is a dataset's joint budget, and each full balance has 2^60 units. A use costs more of the wallet (mu
-    squared) if less remains after the payment, so the result has the cost in the wallet for 41 remaining amounts. The
-    result is cached.
+    The cap is a dataset's joint budget, and each full balance has 2^60 units. In the cap's wallet (mu squared), `uses`
+    cost more if less remains after the payment. So the result has a list of 41 prices in the wallet, each for one
+    amount that remains. The result is cached.
     """
     wallet = cap.wallet
     # The wallet's price depends on the balance after the uses. It is computed for w 2^(-i/2), i = 1 to 40, where w is

@@ -46,13 +46,14 @@ class AccountStatus:
       guarantees are listed with their remaining and spent counts. For any other budget, `left` has the largest
       guarantees that can still be paid, and the composition of `spent` bounds the privacy loss of all charges. (`spent`
       is empty if an account that pays for a fixed list of uses has an unknown zCDP rho.)
-    - `share_left` is the remaining share of the budget, from 0 to 1: of all registered uses or, for any other budget,
-      the largest such share among its paying balances.
+    - `share_left` is the share of the budget that remains, from 0 to 1. For registered guarantees, it is their
+      remaining count divided by their registered count. For any other budget, it is the remaining share of the balance
+      that pays; if two balances can pay, such as mu squared and a sum of epsilons, it is the larger of the two shares.
     - `charges` is the number of charges since the opening, in all periods.
     - `state` is "open", "frozen" or "closed".
     - `drawn` are the guarantees that were paid for, with counts. `drawn` is None if only the sums `worth` and `largest`
       are known, as for an account with a budget whose entries were not read.
-    - `worth` are the zCDP rho and the failure probability of everything paid for, and `largest` is the sum of its
+    - `worth` has the zCDP rho and the failure probability of everything paid for, and `largest` is the sum of its
       largest losses (infinite if unknown).
     - `amounts` maps each balance to the units spent from it in the period; a full balance has 2^60 units.
     - `charge_uses` has the guarantees of each charge in the period, and the delta of its question. `more_like_last` is
@@ -172,11 +173,14 @@ class AccountStatus:
     def epsilon_left(self) -> float | None:
         """The largest epsilon of one further question that the account can pay for, rounded down.
 
-        It is the epsilon of the largest guarantee that the account can still pay for (in `left`), at the account's
-        delta less the part of delta for outright failures (which may reveal everything). An account with a wallet (a
-        budget in mu squared) may also pay from a sum of epsilons: the result is then the epsilon that remains of the
-        sum, if that is larger. The dataset's joint budget (cap) may still refuse the question. None for an account of
-        guarantees that were registered at its opening, because `left` lists their remaining counts.
+        - If nothing was spent, it is the promised epsilon of the account.
+        - Otherwise it is the epsilon of the largest guarantee that the account can still pay for, at the account's
+          delta less the part of delta for outright failures (which may reveal everything).
+        - An account with a wallet (a budget in mu squared) may also pay from a sum of epsilons. If more epsilon remains
+          of this sum, the result is that epsilon.
+
+        The dataset's joint budget (cap) may still refuse the question. The result is None for an account whose
+        guarantees were registered at its opening, because `left` lists their remaining counts.
         """
         if self.terms.uses:
             return None
@@ -223,8 +227,9 @@ class AccountStatus:
     def _summed_epsilon_left(self) -> float:
         """The epsilon that the account can still add to its sum of epsilons before the sum reaches its limit.
 
-        It is 0 if the account does not pay from a sum of epsilons, if the sum so far is unknown, or if less than 1e-9
-        of the limit remains, which may be a rounding error.
+        Only an account with a Gaussian wallet (a budget in mu squared) has such a sum, as a second way to pay. The
+        result is 0 if the account has none, if the sum so far is unknown, or if less than 1e-9 of the limit remains,
+        which may be a rounding error. It is at most the promised epsilon.
         """
         if not isinstance(self.terms.totals, WalletTotals) or math.isinf(self.largest):
             return 0.0
@@ -339,9 +344,9 @@ def _epsilon_left(terms: Terms, remaining_uses: tuple[Use, ...], share_left: flo
 
     It is at most the promised epsilon, and 0 if nothing remains.
     - `terms` has the account's promise.
-    - `remaining_uses` are the remaining budget as privacy guarantees. The question is assumed to use the first
-      guarantee in it that is not (epsilon, delta)-DP; a guarantee of this kind only stands for the remaining failure
-      probability.
+    - `remaining_uses` are the remaining budget as privacy guarantees. The question is assumed to have the first of
+      these guarantees that is not (epsilon, delta)-DP, because a guarantee of that kind stands for the remaining
+      failure probability.
     - `share_left` is the remaining share of the budget, from 0 to 1. If it is 1, because nothing was spent, the result
       is the whole promised epsilon.
     """
@@ -469,12 +474,19 @@ def joint_of(
 
 
 def _budget(terms: Terms) -> tuple[Use, ...]:
-    """Return all that an account with these `terms` may spend in one budget period, as guarantees with counts."""
+    """Return all that an account with these `terms` may spend in one budget period, as guarantees with counts.
+
+    The joint promise of a dataset's accounts composes these guarantees.
+    """
     return terms.uses if terms.totals is None else (*terms.uses, *terms.totals.as_uses())
 
 
 def _promise(terms: Terms) -> tuple[Use, ...]:
-    """Return the promise in an account's `terms`, for one budget period, as a single (epsilon, delta)-DP guarantee."""
+    """Return the promise in an account's `terms`, for one budget period, as a single (epsilon, delta)-DP guarantee.
+
+    The joint promise of a dataset's accounts composes these guarantees for accounts with a budget, unless all of these
+    accounts add up zCDP.
+    """
     return (Use(ApproxDP(epsilon=terms.epsilon.upper, delta=terms.delta)),)
 
 

@@ -159,8 +159,8 @@ class Terms:
     def account_totals(self) -> AccountTotals:
         """The budget from which the account pays for guarantees that were not registered at its opening.
 
-        Raises `AssertionError` for an account without such a budget, and for a cap (a joint budget of accounts), from
-        which no charge is paid directly.
+        Requires: the account has such a budget, and these are not the terms of a cap (a joint budget of accounts), from
+        which no charge is paid directly. Otherwise raises `AssertionError`.
         """
         assert self.totals is not None
         assert not isinstance(self.totals, CapTotals)
@@ -271,7 +271,7 @@ def account_movements(
 
 
 def refund_movements(holder: int, uses: Sequence[Use], period: str) -> list[Movement]:
-    """Return the balance changes that refund `uses`, which a charge paid for but did not need, to an account.
+    """Return the changes of an account's balances that refund `uses`, which a charge paid for but did not need.
 
     `uses` are privacy guarantees, with counts, that were registered at the account's opening. `holder` is the number of
     the record that opened the account, and `period` the name of its budget period.
@@ -324,15 +324,17 @@ def slice_movements(holder: int, cap: int, amounts: Mapping[str, int]) -> list[M
 def entry_movements(
     holder: int, terms: Terms, cap: Totals | None, contents: Contents, spent: Mapping[str, int]
 ) -> list[Movement]:
-    """Return the balance changes that the entry `contents` of an account makes; a release makes none.
+    """Return the changes of balances that an entry of an account makes, as its contents imply them.
 
-    A release is an entry with the answer of one part of a question.
+    - `contents` are the contents of the entry. A charge takes units, a settlement (the answer of a charge) refunds
+      them, a slice entry moves units between the cap and the account, and a release (the answer of one part of a
+      question) changes nothing.
     - `holder` is the number of the record that opened the account, and `terms` are the account's terms.
-    - `cap` is the budget of the account's zCDP cap (a joint budget of the dataset's accounts), or None.
+    - `cap` is the cap (the joint budget of the dataset's accounts) if it adds up zCDP and so pays each charge directly;
+      otherwise None. If instead the account pays from a slice, which is its reserved part of the cap, the result lacks
+      the payment from the slice.
     - `spent` maps each balance to the units spent from it before, because prices may depend on what remains. Most
       balances are divided into 2^60 units.
-
-    A payment from the account's slice, its reserved part of a cap, is not included.
     """
     if contents.kind == "slice":
         return slice_movements(holder, terms.cap or 0, read_amounts(contents.text))
@@ -497,10 +499,13 @@ def filter_promise(rule: str, epsilon: float) -> CertifiedBound:
 def uses_priced_by_balance(uses: Sequence[Use], terms: Terms, *, has_slice: bool) -> list[Use]:
     """Return those of the `uses` that `Account.charge` may pay only if their question is chosen before the charge.
 
-    For a question that is chosen after later answers, a price from a wallet, a menu (fixed costs of listed guarantees)
-    or a slice (the account's reserved part of a dataset's joint budget) may be too low; `Account.reserve` charges a
-    higher one. Gaussian and (0, delta)-DP uses are left out, because their price is always valid. `uses` are privacy
-    guarantees with counts, `terms` are the account's terms, and `has_slice` says whether the account pays from a slice.
+    Their price is paid from a wallet (a budget in mu squared), from a menu (a fixed list of guarantees with costs) or
+    from a slice (the account's reserved part of a dataset's joint budget). Such a price may be too low for a question
+    that is chosen after later answers were seen; `Account.reserve` charges a higher price. Gaussian and (0, delta)-DP
+    uses are left out, because their price is always right.
+
+    `uses` are privacy guarantees with counts, `terms` are the account's terms, and `has_slice` says whether the account
+    pays from a slice.
     """
     # A question paid from a wallet, a menu or a slice may not be chosen after later answers were seen. Gaussian and
     # (0, delta)-DP uses have a price that is always valid.

@@ -241,8 +241,9 @@ class ChainCheck:
     def _check_release(self, entry: Entry) -> None:
         """Record a fault unless the release `entry` (the answer to one part of a question) was paid for by a charge.
 
-        The charge must be in the same budget period, have a price that allows an answer in parts, and have no refund.
-        The release may draw nothing, and the account must not be frozen or closed.
+        The charge must be in the same budget period, and must have no refund. Its price must be right at every balance,
+        because the parts of a question are answered after the charge. The release itself may pay for nothing and give
+        nothing back, and the account must not be frozen or closed at its position.
         """
         charge_key, mark, part = entry.contents.key.partition("\n")
         period, uses = self._charged.get(charge_key, (None, "[]"))

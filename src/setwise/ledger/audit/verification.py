@@ -108,8 +108,9 @@ def verify(
     """Recompute every hash chain, price and balance of the ledger; return the faults and the ends of all chains.
 
     `connection` must see one consistent state of the database. Each other argument that is not None adds a check:
-    - `head` is the digest of an earlier anchor (the ends of all chains): nothing may have been added or changed since.
-    - `since` is an earlier anchor: entries may have been added since, and nothing else.
+    - `head` is the digest of an earlier anchor (the ends of all chains at some time). Nothing may have been added or
+      changed since then.
+    - `since` is an earlier anchor. Entries may have been added since then, but no earlier entry may have changed.
     - `key` is the key that must have signed every signed head (a record inside the ledger of where all chains ended).
     - `oldest_head` and `latest_head`, only with `key`: some head must have a timestamp between these two (microseconds
       since 1970), so that a ledger whose recent heads were cut off is noticed.
