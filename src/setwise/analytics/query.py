@@ -290,7 +290,7 @@ class Query:
 
     @property
     def counted(self) -> Statistic | None:
-        """The query's only statistic if groups can be ranked by it; None if they cannot, or if there are several statistics.
+        """The query's only statistic if groups can be ranked by it; None if they cannot, or if there are several.
 
         Groups can be ranked by a statistic to which each user adds a whole number of 0 or more, such as a count of
         rows.
