@@ -151,7 +151,7 @@ def table_columns(
 
 
 def _ends(name: str) -> tuple[str, str]:
-    """Return the names of the columns with the lower and the upper ends of the intervals of the statistic `name`."""
+    """Return the names of the columns with the lower and upper ends of the intervals of the statistic `name`."""
     return ("lower", "upper") if name == "count" else (f"{name}_lower", f"{name}_upper")
 
 

@@ -131,11 +131,12 @@ def month_numbers(name: str, cells: Sequence[Cell]) -> dict[Cell, float]:
 
 @dataclass(frozen=True, slots=True, order=True)
 class _Place:
-    """The sort key of one group key within its group column; the fields are compared in order.
+    """The sort key of one group key within its group column; two keys are compared by the first field that differs.
 
-    - `last` is True for a key that is not a number or time in a column of numbers or times, such as the key for nulls.
-    - `number` is the value of a number.
-    - `text` is the text of a time.
+    - `last` is True for a key to be sorted after all others: in a column of numbers or times, a key that is neither,
+      such as the label for nulls.
+    - `number` is the group key if the column holds numbers; 0 otherwise.
+    - `text` is the group key if the column holds times; "" otherwise.
     - `first_place` is the index of the key in the order of first appearance, which sorts names.
     """
 

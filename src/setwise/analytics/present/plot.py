@@ -101,10 +101,10 @@ def bars_of(answer: "PrivateAnswer", names: Sequence[str] | None = None) -> list
 
 
 def measure_of_bars(answer: "PrivateAnswer") -> str:
-    """Return the text at the axis of values, which says what the bars measure.
+    """Return the text at the axis of values of a picture, which says what the bars measure.
 
-    It is the name of the first statistic if the answer has several statistics that are not quantiles, and otherwise the
-    answer's heading.
+    It is the answer's heading if the answer has a single count per group, one statistic, or only quantiles. Otherwise
+    it is the name of the first statistic, because the bars show only this one.
     """
     several = len(answer.statistics) > 1 and answer.kind != "quantile"
     return answer.statistics[0] if several else answer.heading
@@ -210,9 +210,10 @@ def plot_chart(
 
 
 def _lines(chart: Chart, answer: "PrivateAnswer", notes: Sequence[str], caption: Caption) -> Picture:
-    """Return a picture of the values of `chart` as a line over time, with a band for their intervals.
+    """Return a picture of the values of `chart` as a line over time, with a band for their confidence intervals.
 
-    Below the picture stand the answer's notes, then `notes`.
+    Below the picture stand the sentences of `answer` about its numbers, then the sentences `notes`. `caption` has the
+    title and the name of the axis of times.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -238,7 +239,8 @@ def _lines(chart: Chart, answer: "PrivateAnswer", notes: Sequence[str], caption:
 def _bars(chart: Chart, answer: "PrivateAnswer", notes: Sequence[str], caption: Caption) -> Picture:
     """Return a picture of the first 60 values of `chart` (`MOST_BARS`) as bars with error bars for their intervals.
 
-    Below the picture stand the answer's notes, then `notes`.
+    Below the picture stand the sentences of `answer` about its numbers, then the sentences `notes`. `caption` has the
+    title and the name of the axis of groups.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

@@ -82,11 +82,10 @@ def brief_bounds_note(
     rows: Mapping[int, FoundContributions] | None = None,
     clipped: Mapping[str, ClippedShare] | None = None,
 ) -> str:
-    """Return sentences about the bounds of `query`, and about how much they leave out; "" if nothing is bounded.
+    """Return sentences, for the lines below an answer, about the bounds of `query` and how much they leave out.
 
-    They say in fewer words what `left_out_note` says about the bounds, and `found_shares_notes` about how much bounds
-    that a private search found leave out. `user` is the name of the user column. The other arguments are noisy shares,
-    which are known only for bounds that a private search found:
+    The function `left_out_note` says the same at length. The result is "" if nothing is bounded. `user` is the name of
+    the user column. The other arguments are noisy shares, which are known only for bounds that a private search found:
     - `left_out` is the share of (user, group) pairs that the limit on groups per user leaves out; None if the limit was
       stated.
     - `rows` has the share of rows that each found limit on a user's rows leaves out, by the index of the statistic;
@@ -192,9 +191,9 @@ def _groups_in_words(query: Query) -> str:
 
 
 def _difference(statistics: Sequence[Statistic]) -> str:
-    """Return a clause that says in which direction bounds can change the numbers of `statistics`.
+    """Return a clause that says in which direction bounds on users can change the numbers of `statistics`.
 
-    Bounds can only lower some numbers, such as counts, and can lower or raise others, such as means.
+    They can only lower some numbers, such as counts, and can lower or raise others, such as means.
     """
     lowered = [statistic.only_lowered for statistic in statistics]
     if all(lowered):
@@ -235,10 +234,11 @@ _MISLED_BY_CLIPPING = ("mean", "quantile")
 
 
 def unclear_statistics(query: Query, clipped: Mapping[str, ClippedShare]) -> dict[int, str]:
-    """Return the means and quantiles that may be far from the exact ones because of clipping: index and kind.
+    """Return the means and quantiles that clipping may have changed much: a mapping from index to kind.
 
-    Only statistics whose clipping bounds a private search found are considered. `clipped` has the noisy share of users
-    whose values are clipped, by the name of a statistic. A value may be far off if this share may be above one half.
+    The index is that of the statistic in the query, and the kind is "mean" or "quantile". Only statistics whose
+    clipping bounds a private search found are considered. `clipped` has the noisy share of users whose values are
+    clipped, by the name of a statistic. A statistic is in the result if this share may be above one half.
     """
     return {
         place: statistic.kind
@@ -271,8 +271,9 @@ def found_shares_notes(
     - `user` is the name of the user column.
     - `left_out` is the noisy share of (user, group) pairs that the found limit on groups per user leaves out; None if
       the limit was stated.
-    - `rows` has the limits on a user's rows that were found, by the index of the statistic. Each comes with the noisy
-      share of rows that it leaves out; the share is about the group in which a user has the most rows.
+    - `rows` has the limits on a user's rows that a search found, by the index of the statistic. Each comes with the
+      noisy share of rows that the limit leaves out. In a query with groups, only the rows in the largest group of each
+      user (the group in which the user has most rows) count for this share.
     - `clipped` has the share of users whose values are clipped, by the name of a statistic.
     """
     groups = query.groups
@@ -295,11 +296,12 @@ def found_shares_notes(
 
 
 def _share_note(counted: str, left_out: LeftOutShare) -> str:
-    """Return a sentence on the share of `counted`, such as "rows of each user", that a privately found bound drops.
+    """Return a sentence on the share of `counted`, such as "rows of each user", that a found bound leaves out.
 
-    `left_out` has the noisy share. In it, a user with more than `left_out.of_first` groups or rows counts like a user
-    with just so many, so it is right only if no user has more. The sentence states this condition. If the interval of
-    the share is too wide to be useful, the sentence says that the share is not known.
+    A private search found the bound. `left_out` has the noisy share and its interval. In this share, a user with more
+    than `left_out.of_first` groups or rows counts as having just that many. The true share is then larger, so the
+    sentence states the condition that no user has more. If the interval of the share is too wide to be useful, the
+    sentence says that the share is not known.
     """
     if left_out.upper - left_out.lower > _UNKNOWN_SHARE:
         return f"Which share of the {counted} is left out cannot be told within this epsilon."
@@ -384,8 +386,8 @@ def average_of_all(answer: "PrivateAnswer", displayed_count: int) -> str:
 def measure_text(query: Query, from_text: Sequence[Column] = (), version: str = "") -> str:
     """Return a text that says what the query's answer measures: users, rows or a sum, with the bounds on one user.
 
-    `from_text` are text columns whose cells are parsed as another kind; the text says that other cells are skipped.
-    `version` is the version of a lake table that was read, or "".
+    `from_text` are text columns whose cells are parsed as another kind, such as numbers; the text says that cells which
+    cannot be parsed are skipped. `version` is the version of a lake table that was read, or "".
     """
     words = "; ".join(_statistics(query.statistics, " per item" if query.item is not None else ""))
     match query.contributions:

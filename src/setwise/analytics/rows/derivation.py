@@ -167,12 +167,12 @@ class AddWindows:
 
     - `user` is the user column.
     - `windows` are the columns that are added. Of the table's other columns, the step keeps those that are read later.
-    - `ties` are the names, in lower case, of all columns that the SQL statement names. They are used only after
-      SELECT *, and names that the table lacks are ignored.
+    - `ties` are the names, in lower case, of columns that break ties after SELECT *: all columns that the SQL statement
+      names. Names that the table lacks are ignored.
 
-    Rows that are equal in the ORDER BY of a window are sorted by further columns, so that the result does not depend
-    on the order of rows in the table. The further columns are all columns that this step or a later step reads. After
-    SELECT *, which reads every column, they are the columns in `ties`.
+    Rows that are equal in the ORDER BY of a window (ties) are sorted by further columns, so that the result does not
+    depend on the order of rows in the table. These are all columns that this step or a later step reads. After SELECT
+    *, which reads every column, only the columns in `ties` are used.
     """
 
     user: str
@@ -182,7 +182,7 @@ class AddWindows:
 
 @dataclass(frozen=True, slots=True)
 class KeyPair:
-    """A condition of a join: the value of `left` in a row equals the value of `right` in a row of the other table."""
+    """A condition of a join: the value of `left` in a row of one table equals that of `right` in a row of the other."""
 
     left: RowExpression
     right: RowExpression
@@ -190,7 +190,7 @@ class KeyPair:
 
 @dataclass(frozen=True, slots=True)
 class JoinedValue:
-    """A column that a join adds: `name` is its name in the joined table, and `column` its name in the other table."""
+    """A column that a join takes from another table: `column` is its name there, and `name` its name after the join."""
 
     name: str
     column: str
@@ -227,10 +227,10 @@ Step: TypeAlias = AddColumns | KeepRows | SelectColumns | GroupByUser | AddWindo
 
 @dataclass(frozen=True, slots=True)
 class Derivation:
-    """The steps, in order, that make a derived table from a private table, such as filters and aggregates per user.
+    """The operations (steps), in order, that compute a derived table from a private table, such as filters.
 
-    Each step computes the rows of a user from rows of the same user. Without steps the derived table is the private
-    table itself.
+    Each step computes the rows of a user from rows of the same user, for example by grouping them. Without steps the
+    derived table is the private table itself.
     """
 
     steps: tuple[Step, ...] = ()
@@ -263,8 +263,9 @@ class Derivation:
     def rows_joined(self) -> int:
         """The most rows of the private table that joins combine into one row of the derived table; 1 without joins.
 
-        If it is k, a user with n rows has at most n^k rows in the derived table. A join with a table that has at most
-        one row per user leaves k unchanged. Grouping the rows by the user alone makes k = 1 again.
+        The number is limited because a user with n rows has up to n^k rows in the derived table if k of the user's rows
+        are combined into one. A join with a table that has at most one row per user does not raise the number. Grouping
+        the rows by the user alone makes it 1 again.
         """
         number = 1
         for step in self.steps:
@@ -279,7 +280,7 @@ class Derivation:
 
     @property
     def has_one_row(self) -> bool:
-        """Whether each user has at most one row in the derived table.
+        """Whether each user certainly has at most one row in the derived table.
 
         That is so if a step groups the rows by the user alone, and no later step joins or groups rows in another way.
         """
@@ -288,17 +289,18 @@ class Derivation:
 
     @property
     def size(self) -> int:
-        """The number of steps (operations on the rows of each user, such as filters).
+        """The number of steps (operations on the rows of each user, such as filters) that the derivation takes.
 
-        The steps of the derived tables that a step joins are included.
+        If a step joins another derived table, the steps that compute that table count too.
         """
         return sum(1 + (step.rows.size if isinstance(step, JoinUserRows) else 0) for step in self.steps)
 
     def after(self, prefix: "Derivation") -> "Derivation":
         """Return a new derivation that first takes the steps of `prefix`, and then the steps of this derivation.
 
-        A step is an operation on the rows of each user, such as a filter. If a step joins a derived table, the steps of
-        `prefix` are put before the steps of that table, too, because it is computed from the same private table.
+        A step is an operation on the rows of each user, such as a filter. A step of this derivation may join another
+        derived table, which is computed from the same private table; `prefix` is then put before the steps of that
+        table, too.
         """
         if not prefix:
             return self
@@ -310,17 +312,23 @@ class Derivation:
 
     @property
     def reads_twice(self) -> bool:
-        """Whether a step joins rows of the private table with other rows of it, so that the table is read again."""
+        """Whether a step joins the private table's rows with other rows of the same table.
+
+        Engines then read the table more than once.
+        """
         return any(isinstance(step, JoinUserRows) for step in self.steps)
 
     @property
     def released(self) -> frozenset[int]:
-        """The indexes of the scalar subqueries whose noisy results this derivation uses, such as in a filter."""
+        """The indexes of the scalar subqueries whose released (noisy) values the steps use, such as in a filter."""
         return frozenset(place for step in self.steps for part in _expressions(step) for place in released_places(part))
 
     @property
     def read(self) -> frozenset[str]:
-        """The names of all columns that the steps of the derivation read, including columns that earlier steps add."""
+        """The names of all columns that the steps read, including columns that an earlier step adds.
+
+        The steps are the operations, such as filters, that compute the derived table.
+        """
         return frozenset(name for step in self.steps for part in _expressions(step) for name in columns_of(part))
 
     def with_released(self, values: Mapping[int, float | None]) -> "Derivation":
@@ -498,8 +506,8 @@ def _uses(step: Step) -> Iterator[tuple[RowExpression, bool]]:
     """Yield (expression, flag) for each expression of `step`, so that a service can check permissions for its columns.
 
     `step` is an operation on the rows of each user, such as a filter. The flag is True for the argument of an aggregate
-    and the value of a computed column, which are used as numbers. It is False for conditions, keys and renamed columns.
-    Columns that the step passes on are left out.
+    and the value of a computed column, because they are used as numbers. It is False for conditions, keys of groups and
+    joins, and columns that are only renamed. Columns that the step passes on under the same name are left out.
     """
     match step:
         case AddColumns(columns) | SelectColumns(columns=columns):
@@ -540,9 +548,9 @@ def _window_uses(window: UserWindow, user: str) -> Iterator[tuple[RowExpression,
 def _computed_with(expression: RowExpression, *, is_number: bool) -> Iterator[tuple[str, bool]]:
     """Yield (column name, flag) for each occurrence of a column in `expression`.
 
-    The flag says whether the column is used as a number. It is True if the value of `expression` is used as a number
-    (`is_number`), and the column stands by itself, or only inside arithmetic and function calls. It is False inside a
-    condition or CASE.
+    The flag says whether the column is used only as a number, so that a service can check permissions. It is True if
+    the value of the whole `expression` is used as a number (`is_number`), and the column is the expression itself or
+    stands only inside arithmetic and function calls. It is False inside a condition or CASE.
     """
     number = is_number and isinstance(expression, ColumnValue | Arithmetic | ConstantValue | Call)
     if isinstance(expression, ColumnValue):
@@ -554,8 +562,8 @@ def _computed_with(expression: RowExpression, *, is_number: bool) -> Iterator[tu
 def names_added(step: Step) -> Iterator[str]:
     """Yield the names of the columns that `step`, an operation on the rows of each user, adds to a table or selects.
 
-    For a step that groups rows, these are the keys and aggregates. The user column is left out, because every derived
-    table has it.
+    For a step that groups rows, these are its keys and aggregates, but not the user column, which every derived table
+    has.
     """
     match step:
         case AddColumns(columns) | SelectColumns(columns=columns):

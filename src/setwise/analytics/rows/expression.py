@@ -49,10 +49,10 @@ class ConstantValue:
 
 @dataclass(frozen=True, slots=True)
 class ReleasedValue:
-    """A placeholder, in a value computed from each row, for a number that an earlier SELECT of the statement releases.
+    """A placeholder, in a value computed from each row, for a noisy number that an earlier SELECT releases.
 
-    `place` is the index of that SELECT among the statement's scalar subqueries. `with_released` replaces this record by
-    the noisy number, as a constant, before an engine sees the expression.
+    `place` is the index of that SELECT among the scalar subqueries of the statement. The function `with_released`
+    replaces the placeholder by the number, as a constant, before an engine sees the expression.
     """
 
     place: int
@@ -83,9 +83,9 @@ class Arithmetic:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """The comparison of `left` and `right`, two values of one kind, by `operator`.
+    """The condition that compares `left` with `right`, two values of one kind, by `operator`, such as <=.
 
-    It is unknown (neither true nor false) if one of the two values is null.
+    The condition is unknown (neither true nor false) if one of the two values is null.
     """
 
     operator: Operator
@@ -153,11 +153,11 @@ class Case:
 
 
 class Function(StrEnum):
-    """The scalar functions, such as COALESCE, of row expressions (values computed from each row).
+    """The scalar functions, such as COALESCE, that a value computed from each row may call.
 
-    engines/row_sql.py decides which kinds of arguments each function takes. FROM_UNIX turns a number that counts, for
-    example, milliseconds since 1970 into a time in UTC. Its second argument says how many of them make a second: 1000
-    for milliseconds.
+    engines/row_sql.py decides which kinds of arguments each function takes. FROM_UNIX turns a number that counts units
+    of time since 1970 into a time in UTC. Its second argument says how many of these units make a second: 1000 for
+    milliseconds.
     """
 
     COALESCE = "COALESCE"
@@ -260,9 +260,10 @@ class TimeText:
 
 
 class Start(StrEnum):
-    """The periods of time, such as a month, whose starts can be computed (`PeriodStart`) or counted (`TimeDifference`).
+    """The periods of time, such as a month, whose beginning can be computed from a time, or which can be counted.
 
-    A WEEK begins on Monday, a SUNDAY_WEEK on Sunday.
+    `PeriodStart` computes the beginning, and `TimeDifference` counts the periods between two times. A WEEK begins on
+    Monday, a SUNDAY_WEEK on Sunday.
     """
 
     SECOND = "second"
@@ -372,7 +373,7 @@ def columns_of(expression: RowExpression) -> Iterator[str]:
 
 
 def released_places(expression: RowExpression) -> Iterator[int]:
-    """Yield the index of each scalar subquery of the statement whose noisy number `expression` refers to."""
+    """Yield the indexes of the scalar subqueries whose released (noisy) numbers `expression` uses."""
     if isinstance(expression, ReleasedValue):
         yield expression.place
     for child in children(expression):

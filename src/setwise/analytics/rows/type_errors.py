@@ -41,10 +41,10 @@ def not_a_condition(expression: RowExpression, kind: Kind) -> InvalidParameter:
 
 
 def _declarable_types(expression: RowExpression, kind: Kind, wanted: Kind) -> dict[str, str]:
-    """Return {column name: `wanted`} if `expression` is a text column, which the data holder can declare as `wanted`.
+    """Return {column name: `wanted`} if `expression` is a text column, because a declared type would mend the error.
 
-    `expression` was refused because its values are of `kind`, while `wanted` is needed there. The result is empty if
-    the expression is not a column of text, because only a column of text can be declared to be of another kind.
+    `expression` was refused because its values are of `kind`, while `wanted` is needed in its place. Only the cells of
+    a text column can be declared to be of another kind, so the result is empty for any other expression.
     """
     return {expression.name: wanted} if isinstance(expression, ColumnValue) and kind is Kind.TEXT else {}
 
