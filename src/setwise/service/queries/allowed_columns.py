@@ -32,12 +32,12 @@ class AllowedColumns:
         return next((column for column in (name, plain) if column in self._names), None)
 
     def check(self, word: str, name: str, listed: tuple[str, ...], *, exists: bool) -> None:
-        """Raise `UnknownColumn` if a request may not use the column `name`.
+        """Raise `UnknownColumn` if a request may not use the column `name` in one of its fields.
 
-        - `word`: the request field with the column, such as "item" or "value"
+        - `word`: the name of the request field, such as "item" or "value"
         - `listed`: the columns that the steward allows in that field
-        - `exists`: whether the table has a column `name`; a missing column gets the same error as one that is not
-          allowed
+        - `exists`: whether the table has a column `name`. If not, the error is the same as for a column that is not
+          allowed, so that nobody can find out which other columns the table has
 
         Columns of public tables (tables without users) are always allowed.
         """
@@ -75,7 +75,11 @@ class AllowedColumns:
             self.check("a column to join on", key.column, listed, exists=True)
 
     def filter_columns(self, schema: Schema) -> list[str]:
-        """Return the names of the columns in `schema` by which a question may filter."""
+        """Return the names of the columns in `schema` by which a question may filter.
+
+        `schema` has the columns of the table that the question reads: the dataset's own columns, of which the steward
+        lists some as filters, and columns of public tables (tables without users), which are always allowed.
+        """
         columns = [(name, self.dataset_column(name)) for name in schema.names]
         return [name for name, column in columns if column is None or column in self._dataset.filters]
 
@@ -93,9 +97,11 @@ class AllowedColumns:
 
 
 def check_columns(query: Query, schema: Schema, allowed: AllowedColumns) -> Filter | None:
-    """Check that the steward allows all columns of `query`, and return its filter parsed for `schema`.
+    """Check that `query` uses only columns that the steward allows; return the parsed filter of the query, or None.
 
-    Returns None if the query has no filter. Raises `UnknownColumn` or `InvalidFilter` for a column that is not allowed.
+    The filter is parsed for `schema`, the columns of the table that the query reads; it is None if the query has no
+    filter. `allowed` has the columns that the steward allows. Raises `UnknownColumn` or `InvalidFilter` for a column
+    that is not allowed.
     """
     allowed.check_grouped(query, schema)
     if query.where is None:

@@ -9,9 +9,10 @@ from setwise.service.storage.datasets import Dataset
 def bounded_query(query: Query, dataset: Dataset) -> Query:
     """Return `query` with the dataset's contribution bounds filled in where the query states none.
 
-    Contribution bounds are the most groups in which one user counts, the most that the user adds to one group, and the
-    most rows of the user that count in one group. Raises `InvalidParameter` if a bound of the query is larger than the
-    dataset's, or if a histogram of private groups has no bound on the groups of a user.
+    Contribution bounds limit what one user contributes: the most groups in which the user counts, the most that the
+    user adds to one group, and the most rows of the user that count in one group. Raises `InvalidParameter` if one of
+    the first two bounds of the query is larger than the dataset's, or if a histogram of private groups (noise decides
+    which groups are shown) has no bound on the groups of a user.
     """
     bounded = _within_bounds(query.with_declared_rows(dataset.rows_per_user), dataset)
     has_bound = bounded.contributions is not None or bounded.auto_contributions
@@ -24,13 +25,13 @@ def bounded_query(query: Query, dataset: Dataset) -> Query:
 
 
 def _within_bounds(query: Query, dataset: Dataset) -> Query:
-    """Return `query` with the bounds of `dataset` filled in where the query states none.
+    """Return `query` with two contribution bounds of `dataset` filled in where the query states none.
 
     - `contributions`: the most groups in which one user counts
     - `per_item`: the most that one user adds to a group: a number of rows, or an amount of a summed column
 
-    A query without groups is returned unchanged. Raises `InvalidParameter` if one of the query's own bounds is larger
-    than the dataset's.
+    A query without groups is returned unchanged. Raises `InvalidParameter` if the dataset has one of these bounds and
+    the query's own bound is larger, or if the query has no such bound even after filling in.
     """
     if query.item is None:
         return query

@@ -130,8 +130,9 @@ class Engines:
 
         A dataset whose versions are fixed is called pinned: all steps of one question then read the same rows.
         `versions` maps names of tables to the versions to read; None takes the current versions. A path or URL stays as
-        it is if the table has no versions, or if it was registered together with a version. Raises `EngineFailed` if a
-        current version cannot be found out.
+        it is if the table has no versions, if `versions` does not name the table, or if the table was registered
+        together with a version. Tables on servers are never pinned. Raises `EngineFailed` if a current version cannot
+        be found out.
         """
         if dataset.engine is not EngineKind.DUCKDB or dataset.is_pinned:
             return dataset
@@ -160,9 +161,10 @@ class Engines:
         return table if pinned == located else f"{table.rstrip('/')}@{pinned.rpartition('@')[2]}"
 
     def _close_earlier_versions(self, name: str, table: str) -> None:
-        """Record `table` as the newest version of the dataset `name`, and close idle engines on earlier versions.
+        """Close the idle engines that read earlier versions of the dataset `name`, because no new question reads these.
 
-        `table` is a path or URL that ends with the version, as in `events@7`.
+        `table` is the dataset's path or URL with the newest version at its end, as in `events@7`. It is recorded, so
+        that engines on earlier versions are not kept from now on.
         """
         with self._lock:
             if self._newest.get(name) == table:
@@ -190,12 +192,11 @@ class Engines:
         return self._schemas[place]
 
     def version(self, dataset: Dataset) -> str:
-        """Return a text that changes when the dataset's table changes.
+        """Return a text that changes when the dataset's table changes; "" if the service cannot see changes.
 
         A repeated SQL statement over PostgreSQL's protocol gets its stored answer only while this text stays the same.
         The text has the versions of lake tables (Delta, Iceberg), or the inodes and modification times of files; an
-        analyst may see a digest of the text. The text is "" for a table on a server, because the service cannot see
-        when such a table changes.
+        analyst may see a digest of the text. It is "" for a table on a server.
         """
         pinned = self.pin(dataset)
         if pinned != dataset:
@@ -568,9 +569,12 @@ def _cannot_open(dataset: Dataset) -> EngineFailed:
 def _full_names(table: str, kind: EngineKind, database: str) -> set[str]:
     """Return a set with the full name of `table` on a server, by which two datasets on the same table are recognised.
 
-    `kind` is the engine. A name without a database gets "default" on Spark, and on ClickHouse `database` ("default" if
-    `database` is ""). A path on Spark stays a path. The set is empty for PostgreSQL, because the server itself is asked
-    for full names, and for DuckDB, whose tables are identified by their files.
+    `kind` is the engine.
+
+    - ClickHouse: a name without a database gets `database`, or "default" if `database` is "".
+    - Spark: a name without a database gets "default"; a path stays a path.
+    - PostgreSQL and DuckDB: the set is empty, because a PostgreSQL server itself is asked for full names, and tables of
+      DuckDB are identified by their files.
     """
     match kind:
         case EngineKind.CLICKHOUSE:
@@ -587,9 +591,9 @@ def _full_names(table: str, kind: EngineKind, database: str) -> set[str]:
 def _types_of(dataset: Dataset, prefix: str = "") -> dict[str, Kind]:
     """Return the kinds (integer, date, ...) that a steward declared for CSV columns of `dataset`, by column name.
 
-    Without `prefix` these are the columns of the dataset's own table. With a `prefix` such as "countries." they are the
-    columns of the public table (a table without users) called countries, and their names are returned without the
-    prefix.
+    Without `prefix`, the result is about the columns of the dataset's own table. With a `prefix` such as "countries.",
+    it is about the columns of the public table (a table without users) called countries; in `dataset`, the names of
+    these columns begin with the prefix, and in the result they do not.
     """
     public = tuple(f"{name}." for name, _ in dataset.public)
     return {

@@ -25,12 +25,13 @@ _LARGEST_RESULT = 50_000
 
 
 class ExactResults:
-    """Cache of exact histograms and statistics, so that unchanged tables are not read again for the same aggregation.
+    """Cache of exact histograms and statistics (before noise), so that an unchanged table is not read again for them.
 
-    Each account has its own results, because otherwise the time of an answer would tell what other analysts asked. The
-    cache has room for a limited count of numbers. Each result is counted as the most numbers that it could have
-    (`most_numbers`), and not as the numbers that it has. Otherwise the number of groups in a table would decide which
-    results are cached, and the time of a second answer would reveal it.
+    Each account has results of its own, because otherwise the time of an answer would tell what other analysts asked.
+
+    The cache has room for a fixed count of numbers. A result is counted as the most numbers that it could have
+    (`most_numbers`), and not as the numbers that it does have. Otherwise the number of groups in a table would decide
+    which results are cached, and the time of a second answer would reveal that number.
     """
 
     # A contribution bound may make the engine choose at random which contributions of a user count; every answer from a
@@ -43,8 +44,9 @@ class ExactResults:
     def read(self, place: Hashable, size: int | None, read: Callable[[], Exact]) -> Exact:
         """Return the result that is cached under the key `place`; if there is none, call `read` and cache its result.
 
-        `size` is the most numbers that the result can have, as `most_numbers` returns it; None if only the rows say how
-        many. A result is returned but not cached if its `size` is None or too large for the cache.
+        `size` is the most numbers that the result can have (as `most_numbers` returns it), or None if only the rows
+        decide how many it has. If `size` is None or too large for the cache, the result is returned without being
+        cached.
         """
         if size is None:
             return read()
@@ -62,7 +64,7 @@ def most_numbers(aggregation: Aggregation, limit: int | None) -> int | None:
     """Return the most numbers that an exact result of `aggregation` can have, whatever the table's rows are.
 
     An exact result has the counts and sums before noise. `limit` is the most groups that are read, or None if all
-    groups are read. Returns None if only the rows say how many groups there are, so that no number is the most.
+    groups are read. Returns None if only the rows decide how many groups there are, so that there is no such maximum.
     """
     if aggregation.item is None or aggregation.pooled:
         groups = 1

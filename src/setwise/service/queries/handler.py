@@ -107,10 +107,11 @@ class CheckedQuestion:
     statement: Statement | None = None
 
     def to_plan(self) -> Task[ExecutablePlan | JointPlan]:
-        """Return the task that plans this question in a worker process.
+        """Return the task for a worker process that plans this question: chooses the mechanism, the noise and the cost.
 
-        Results of tasks are cached. If the plan does not depend on the question's filter, the task has no filter, so
-        that questions which differ only in their filters share one cached plan. `complete_plan` then adds the filter.
+        The service caches the results of tasks. If the plan does not depend on the question's filter, the task has no
+        filter, so that questions which differ only in their filters share one cached plan. `complete_plan` then adds
+        the filter.
         """
         parts = [replace(part, query=replace(part.query, where=None), where=None) for part in self.parts]
         tasks = tuple(
@@ -153,11 +154,13 @@ class CheckedQuestion:
 class Preview:
     """The plan of a question, and whether its account could pay for it now.
 
-    - `left`: the mechanism uses that remain in the account; for an account with a budget, the largest use it can pay
+    - `left`: the uses (guarantees with counts) that remain in the account; for an account with a budget, the largest
+      use that it can still pay for
     - `shortage`: a sentence that says what is lacking in the account, or in the joint budget of its dataset, and which
       smaller budget the account could pay, if there is one; None if the account can pay
-    - `warning`: a sentence, or None. A dataset's joint budget may keep two sums, of mu squared and of epsilons. The
-      sentence warns that this question fits only one of the two sums; the charge then ends the other for all accounts
+    - `warning`: a sentence, or None. A dataset's joint budget may pay in two ways, from a sum of mu squared and from a
+      sum of epsilons. The sentence warns that it can pay for this question in only one of the two ways; the charge then
+      closes the other way for all accounts
     """
 
     plan: Plan
@@ -233,7 +236,7 @@ class QuestionService:
             raise (error if fitting is None else BudgetExhausted(f"{error}; {fitting}")) from None
 
     def _plan(self, checked: CheckedQuestion, check: Callable[[], None] = lambda: None) -> ExecutablePlan | JointPlan:
-        """Return the plan of the question `checked`, from a worker process or its cache.
+        """Return the plan (mechanism, noise and cost) of the question `checked`, from a worker process or its cache.
 
         `check` is called while the plan is computed, and raises an error if the question was cancelled.
         """
@@ -243,14 +246,12 @@ class QuestionService:
     def _answer_one(
         self, checked: CheckedQuestion, planned: ExecutablePlan, running: RunningQuery, payer: TimedAccount
     ) -> str:
-        """Charge and run the question `checked`, which has one query over private rows.
-
-        Returns the stored answer as JSON text.
+        """Charge and run the question `checked`, which has one query over private rows; return its stored answer (JSON).
 
         - `planned`: the plan of the question (mechanism, noise and cost)
-        - `running`: the query as this replica runs it: its key, its engine slot (the right to read a table) and its
-          timing
-        - `payer`: the account, which is charged before the query waits for a slot
+        - `running`: the query as this replica runs it, with its idempotency key and its engine slot (the right to read
+          a table)
+        - `payer`: the account, which is charged before the query waits for its slot
         """
         (part,) = checked.parts
         budget = checked.budget
@@ -276,14 +277,13 @@ class QuestionService:
     def _answer_parts(
         self, checked: CheckedQuestion, planned: JointPlan, running: RunningQuery, payer: TimedAccount
     ) -> str:
-        """Charge a statement with several SELECTs over private rows once, and run all of these SELECTs.
+        """Charge a SQL statement once, run all its SELECTs over private rows, and return the answer as JSON text.
 
-        Returns the stored answer as JSON text.
-
-        - `planned`: the plans of the SELECTs of `checked`
-        - `running`: the query as this replica runs it: its key, its engine slot (the right to read a table) and its
-          timing
-        - `payer`: the account, which is charged before the query waits for a slot
+        - `checked`: the question with the statement
+        - `planned`: the plan of each SELECT (mechanism, noise and cost), and the cost of all of them together
+        - `running`: the query as this replica runs it, with its idempotency key and its engine slot (the right to read
+          a table)
+        - `payer`: the account, which is charged before the query waits for its slot
         """
         statement, dataset = checked.statement, checked.dataset
         assert statement is not None, "only SQL has several queries over private rows"
@@ -473,7 +473,7 @@ class QuestionService:
     def _preview(self, checked: CheckedQuestion, remaining: tuple[Use, ...]) -> Preview:
         """Return the preview of the question `checked`: its plan, and what its account lacks to pay for the plan.
 
-        `remaining` are the mechanism uses that the account has left, which the preview shows.
+        `remaining` are the uses (guarantees with counts) that the account has left, which the preview shows.
         """
         account = checked.account
         planned = payable_plan(
@@ -491,10 +491,10 @@ class QuestionService:
         return Preview(plan=planned.plan, left=remaining, shortage=lacks, warning=warning)
 
     def _fitting_budget(self, checked: CheckedQuestion, planned: ExecutablePlan | JointPlan) -> str | None:
-        """Return a sentence that suggests a smaller budget, if the account cannot pay for `planned`.
+        """Return a sentence that suggests a smaller (epsilon, delta), which the account can pay; None if none is found.
 
-        `planned` is the plan of the question `checked`. Returns None if no budget is found that the account can pay, or
-        if the question does not spend an (epsilon, delta) but uses that were registered at the account's opening.
+        Called for a question, `checked`, whose plan, `planned`, costs more than the account can pay. The result is also
+        None if the question does not spend an (epsilon, delta), but uses that were registered at the account's opening.
         """
         account = checked.account
         total = planned.total if isinstance(checked.budget, Within) else checked.budget

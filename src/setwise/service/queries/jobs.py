@@ -110,10 +110,11 @@ class Jobs:
         return None if row is None else _job(row)
 
     def resume(self, job: Job, *, request: str) -> tuple[Job, bool]:
-        """Return the query `job`, as `find` has read it, and whether this replica shall run it now.
+        """Return (query, whether this replica shall run it) for the query `job`, which was charged before.
 
-        A query that failed, was cancelled or lost its replica is run again, unless another replica has taken it over
-        since it was read. Raises `KeyConflict` if the key of the query was used for another request than `request`.
+        `job` is the query's row as `find` has read it. A query that failed, was cancelled or lost its replica (one
+        process of the service) is run again, unless another replica has taken it over since the row was read. Raises
+        `KeyConflict` if the key of the query was used for another request than `request`.
         """
         if job.request != request:
             raise KeyConflict(
@@ -133,7 +134,7 @@ class Jobs:
         return None if job is None else job.created_at
 
     def begin(self, *, person: str, account: str, key: str, request: str) -> tuple[Job, bool]:
-        """Insert the row of a query that was just charged; return the query, and whether this replica shall run it.
+        """Insert the row of a query that was just charged; return (query, whether this replica shall run it).
 
         The second value is False if another replica has inserted the row first, and runs or has answered the query.
         `person` asked, and `account` paid under the idempotency `key`. `request` is the request body as JSON text.
@@ -164,10 +165,9 @@ class Jobs:
         return fresh, True
 
     def take_up(self, job: Job) -> tuple[Job, bool]:
-        """Try to take over the query `job`, which no replica runs.
+        """Try to take over the query `job`, which no replica runs; return (query, whether this replica shall run it).
 
-        Returns the query, and whether this replica shall run it: False if another replica has taken it over since `job`
-        was read.
+        The second value is False if another replica has taken the query over since `job` was read.
         """
         claim = update(schema.jobs).where(schema.jobs.c.id == job.id, schema.jobs.c.attempt == job.attempt)
         fresh = {

@@ -25,14 +25,17 @@ _LONGEST_REMEMBERED = 1 << 20
 
 
 def utc_day(seconds: float | None) -> date:
-    """Return the day in UTC of the time `seconds`, in seconds since 1970; None gives today."""
+    """Return the day in UTC that contains the time `seconds` (seconds since 1970); None gives today.
+
+    The day is the value of CURRENT_DATE in a question.
+    """
     return (datetime.now(UTC) if seconds is None else datetime.fromtimestamp(seconds, UTC)).date()
 
 
 class ParsedStatements:
-    """A cache of parsed SQL. The key of a statement in the cache has its text and options, its dataset, and the day.
+    """A cache of parsed SQL. The key of a statement in the cache is its text and options, its dataset, and the day.
 
-    The day belongs to the key because CURRENT_DATE becomes a constant in the parsed statement. Without the day, a
+    The day is a part of the key because CURRENT_DATE becomes a constant in the parsed statement. Without the day, a
     service that runs past midnight would go on answering about yesterday.
     """
 

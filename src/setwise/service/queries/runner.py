@@ -94,7 +94,7 @@ class QueryTiming:
     - `seconds`: the longest time for which the query may hold its slot
     - `step`: the query's answer, refund or failure is held back until 1, 2, 4, ... times this many seconds after the
       request, because the time at which the engine finishes reveals something about private rows
-    - `monotonic`, `sleep`: the clock in seconds, and the function that waits
+    - `monotonic`, `sleep`: the clock, which returns seconds, and the function that waits for a number of seconds
     """
 
     def __init__(
@@ -182,7 +182,8 @@ class QueryTiming:
     def release_slot(self) -> None:
         """Release the engine slot (the right to read a table); does nothing if it was released before.
 
-        `progress` stays READING, so that a caller cannot see when the engine finished.
+        The query's `progress`, which callers can see, stays at the value for reading. Otherwise a caller could see when
+        the engine finished, and that time depends on private rows.
         """
         with self._lock:
             had_slot, self._began = self._began is not None, None
@@ -268,8 +269,8 @@ class RunningQuery:
     """One query from its request to its answer, as this replica runs it.
 
     - `identity`: the person who asked the `question` under the idempotency `key`
-    - `timing`: the query's engine slot (the right to read a table), its deadline and the times at which answers may
-      leave
+    - `timing`: the query's engine slot (the right to read a table), its deadline, its cancellation, and the times at
+      which its answer may leave
     - `jobs`: the store of charged queries
     - `job`: the query's row in that store, or None until the query is charged
     - `task`: a future that is done when the query has ended, and then has the query's row or its error
@@ -291,7 +292,7 @@ class RunningQuery:
     def resume(self, earlier: Job | None) -> None:
         """Claim the query for this replica, if it was charged before and no replica runs it.
 
-        `earlier` is the row of the query as it was read at the start of this request, or None if the query was not
+        `earlier` is the row of the query as it was read at the start of this request. It is None if the query was not
         charged before; then nothing is done. Raises `RunsElsewhere` if the query was answered or another replica runs
         it, and `KeyConflict` if the query's idempotency key was used for another request.
         """
@@ -314,7 +315,7 @@ class RunningQuery:
 
 
 class Runner:
-    """The queries that this replica runs.
+    """The queries that this replica (one process of the service) runs, and the methods to start, await and stop them.
 
     - `answer`: the function that checks, plans, charges and runs a query, and returns the stored answer as text
     - `jobs`: the store of charged queries
@@ -442,9 +443,10 @@ class Runner:
         await self._store.run(running.timing.stop, reason)  # cancelling an engine may take a moment
 
     def _forget_ended(self, place: tuple[str, str, str], task: "asyncio.Future[Job]") -> None:
-        """Forget a query that has ended, and count its outcome (done, failed, cancelled or refused) in the metrics.
+        """Remove an ended query from the running ones, and count how it ended (done, failed, cancelled or refused).
 
-        `place` identifies the query: names of person and account, and idempotency key. `task` has its result or error.
+        `place` identifies the query: (name of the person, name of the account, idempotency key). `task` has its result
+        or its error.
         """
         del self._running[place]
         self._metrics.running.set(len(self._running))

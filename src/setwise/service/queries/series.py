@@ -368,8 +368,9 @@ class LentTable:
 def _check_columns(words: Mapping[str, Any], dataset: Dataset, schema: Schema) -> None:
     """Raise `UnknownColumn` or `InvalidFilter` if a live series (user counts) uses a column that is not allowed.
 
-    `words` are the parameters of the series: its columns `item` and `at`, and its filter `where`. `dataset` lists the
-    columns that its steward allows, and `schema` has all columns of its table.
+    `words` are the parameters of the series. They name the column to group by (`item`), the column with the time of
+    each row (`at`), and a filter (`where`). `dataset` lists the columns that its steward allows for each of these, and
+    `schema` has all columns of its table.
     """
     grouped = group_of(words["item"], schema).column
     for name, column, listed in (("item", grouped, dataset.items), ("at", words["at"], dataset.filters)):

@@ -28,8 +28,9 @@ _LARGEST_DOMAIN = 10_000
 class TimedAccount:
     """An account that charges a query before it waits for an engine slot, and stores its answer at a padded time.
 
-    An engine slot is the right to read a table. `timing` has the query's slot and its padded times (1, 2, 4, ... times
-    a fixed number of seconds after the request). `record_charge` is called when the charge is on disk.
+    An engine slot is the right to read a table. Padded times are 1, 2, 4, ... times a fixed number of seconds after the
+    request. `timing` acquires the query's slot and waits for its padded times. The function `record_charge` is called
+    as soon as the charge is on disk.
     """
 
     def __init__(self, account: Account, timing: QueryTiming, record_charge: Callable[[], None]) -> None:
@@ -38,10 +39,11 @@ class TimedAccount:
         self._record_charge = record_charge
 
     def charge(self, uses: Sequence[Use], *, key: str, request: str) -> Receipt:
-        """Charge the mechanism `uses` to the account under `key`, then wait for an engine slot; return the receipt.
+        """Charge `uses` (guarantees with counts) to the account, then wait for an engine slot; return the receipt.
 
-        An engine slot is the right of one query to read a table. `request` is the text of the request. If the receipt
-        already has a stored answer, the call does not wait for a slot, because no row is read.
+        An engine slot is the right of one query to read a table. `key` is the idempotency key, and `request` the text
+        of the request. If the receipt already has a stored answer, the call does not wait for a slot, because no row is
+        read.
         """
         receipt = self._account.charge(uses, key=key, request=request)
         self._record_charge()
@@ -53,8 +55,8 @@ class TimedAccount:
         """Wait for the next padded time, then store `answer`, and return the stored JSON text.
 
         Padded times (1, 2, 4, ... times a fixed number of seconds after the request) hide how long reading took.
-        `receipt` is the receipt of the charge, and `returned` are unused mechanism uses that are refunded to the
-        account. Raises `EngineFailed` if the query was cancelled before the padded time.
+        `receipt` is the receipt of the charge. `returned` are charged guarantees, with counts, that were not needed and
+        are refunded to the account. Raises `EngineFailed` if the query was cancelled before the padded time.
         """
         self._timing.wait_for_padded_time()
         self._timing.raise_if_cancelled()
@@ -145,9 +147,9 @@ class TableReader:
     def group_weights(self, aggregation: Aggregation) -> Iterator[WeightReader]:
         """Yield a reader of exact group weights, with which a mechanism chooses the private groups that it shows.
 
-        Each user divides some weight among their groups, and the weight of a group is the sum over users. The mechanism
-        adds noise and shows groups of large weight. It reads the weights in each of several rounds; one engine is
-        borrowed for all rounds.
+        Each user divides some weight among their groups, and the weight of a group is the sum over all users. The
+        mechanism adds noise and shows groups of large weight. It works in several rounds and reads the weights in each
+        of them, so one engine is borrowed for all rounds.
         """
         with self._reading() as engine, engine.group_weights(aggregation) as weights:
             yield weights

@@ -35,7 +35,7 @@ _BUSY_SECONDS = 30
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """Connections to the service's tables, whose errors become `StoreFailed` with a sentence for the operator.
+    """Connections to the service's tables; their errors become `StoreFailed`, with a sentence for the operator.
 
     - `engine`: a SQLAlchemy engine whose commits wait until data is on disk
     - `relaxed`: a SQLAlchemy engine whose commits do not wait, and so may be lost in a power cut

@@ -87,10 +87,10 @@ class Dataset:
 
     @property
     def protected(self) -> str:
-        """The name of the column whose values are the units of privacy; each unit is protected by itself.
+        """The name of the column by which rows are protected: all rows with one value of this column, together.
 
         If the unit of privacy is the user, this is the user column. Otherwise it is a column that is computed from the
-        user column, for example a column with a value for each day of each user.
+        user column, for example a column with a different value for each day of each user.
         """
         return self.user if self.unit == USER else unit_column(self.user, self.unit)
 

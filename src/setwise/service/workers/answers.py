@@ -93,10 +93,10 @@ def without_rows(table: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckShell:
-    """Task for a worker process: check the SQL that `statement` runs over noisy rows, before `statement` is charged.
+    """Task for a worker process: check, before a charge, the SQL that `statement` will run over noisy rows.
 
-    A statement consists of queries over private rows, and of SQL that runs over their noisy results. DuckDB plans that
-    SQL here on empty tables, so that no row is needed.
+    A statement consists of queries over private rows, and of SQL that runs over their noisy results. This task lets
+    DuckDB plan the second part on empty tables, so that no row is needed.
 
     - `schemas`: the columns of the rows that each private query of `statement` reads
     - `public`: the public tables (tables without users) that the statement reads, as pairs of the table's name and the
@@ -139,22 +139,23 @@ class ComputePublicValue:
 def make(task: "Task[Made]", stored: StoredAnswer, workers: WorkerPool) -> Made:
     """Run `task`, which renders the stored answer `stored` (as JSON or CSV, for example), and return its result.
 
-    A process of the pool `workers` runs the task if the answer is large, or if its SQL computes with the answer's noisy
-    rows. Otherwise the task is run in this process, which takes less time than a message to a worker.
+    If the answer is large, or if its SQL computes with the answer's noisy rows, a process of the pool `workers` runs
+    the task. Otherwise this process runs it, which takes less time than a message to a worker.
     """
     return workers.calculate(task) if stored.is_heavy else task.result()
 
 
 @dataclass(frozen=True, slots=True)
 class WriteRows:
-    """Task for a worker process: the columns and rows of the answer `stored`, asked in SQL, as JSON texts."""
+    """Task for a worker process: return the columns and the rows of `stored`, the answer to a SQL query, as JSON."""
 
     stored: StoredAnswer
 
     def result(self) -> dict[str, str]:
-        """Return a dict from field names to JSON texts.
+        """Return the columns and rows that the SQL computes from the stored answer, as a dict of JSON texts.
 
-        - `columns`, `rows`: the columns and rows that the SQL computes from the answer
+        - `columns`: a list with a JSON object for each column that the SQL selects, with the fields of `OutputRecord`
+        - `rows`: a list of the rows
         - `row_problem`: the error message, if the SQL that computes with the answer's noisy rows failed; otherwise left
           out
         - `row_notes`: a list of sentences about the rows; left out if there are none
@@ -171,22 +172,25 @@ class WriteRows:
 
 @dataclass(frozen=True, slots=True)
 class WriteJson:
-    """Task for a worker process: the answer `stored` as the JSON text that the command line prints."""
+    """Task for a worker process: write `stored`, a stored answer, as the JSON text that the command line prints."""
 
     stored: StoredAnswer
 
     def result(self) -> str:
-        """Return the stored answer as the JSON text that the command line prints, with a line end."""
+        """Return the stored answer as the JSON text that the command line prints, with a line end.
+
+        If the question was asked in SQL, the text has the rows that the SQL computes from the answer.
+        """
         answer, statement = self.stored.read(), self.stored.statement
         return (answer if statement is None else self.stored.sql_result(answer)).to_json() + "\n"
 
 
 @dataclass(frozen=True, slots=True)
 class WriteCsv:
-    """Task for a worker process: the answer `stored` as CSV whose labels a spreadsheet cannot mistake for formulas.
+    """Task for a worker process: write `stored`, a stored answer, as CSV that is safe to open in a spreadsheet.
 
-    A label that begins like a formula, or with an apostrophe, gets a leading apostrophe; removing the first apostrophe
-    restores the label.
+    A spreadsheet would run a label that begins like a formula. Such a label, and a label that begins with an
+    apostrophe, gets a leading apostrophe; removing the first apostrophe restores the label.
     """
 
     stored: StoredAnswer
@@ -236,12 +240,12 @@ def _quote_text(text: str) -> str:
 class AnswerParts:
     """The parts of an answer that a page shows: its first items, bars and table rows, and how many there are in all.
 
-    - `answer`: the answer with its first 1000 items
+    - `answer`: the answer with its first 1000 items (groups)
     - `count`: the number of all items
-    - `bars`: the first bars of the first chart
-    - `bar_count`: the number of all bars of that chart
-    - `measure`: what these bars show, in words
-    - `charts`: a name and the first bars for each statistic; several quantiles share one chart
+    - `charts`: a dict for each chart, with its name and its first 50 bars. There is one chart for each statistic of the
+      answer, except that several quantiles share one chart
+    - `bars`, `bar_count`: the first 50 bars of the first chart, and the number of all its bars
+    - `measure`: what the bars of the first chart show, in words
     - `over_time`: True if the labels of the bars are times
     - `columns`, `row_count`: the columns of the table, each with its cells in the first 1000 rows, and the number of
       all rows
@@ -262,12 +266,12 @@ class AnswerParts:
 
 @dataclass(frozen=True, slots=True)
 class ShowAnswer:
-    """Task for a worker process: the parts of the answer `stored` that its page shows."""
+    """Task for a worker process: compute the parts of `stored`, a stored answer, that its page shows."""
 
     stored: StoredAnswer
 
     def result(self) -> AnswerParts:
-        """Return the parts of the stored answer that a page shows."""
+        """Return the parts of the stored answer that a page shows: its first items, table rows and bars of charts."""
         answer, statement = self.stored.read(), self.stored.statement
         result = None if statement is None else self.stored.sql_result(answer)
         table = answer.columns() if result is None else result.by_column()

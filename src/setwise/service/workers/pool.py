@@ -48,8 +48,8 @@ def _never_cancelled() -> None:
 class HashedOnce:
     """A dictionary key that wraps `key` and computes the hash of `key` only once.
 
-    The keys here are tasks of worker processes. A task is looked up several times, and hashing it takes long, because
-    the hash covers its whole query and schema.
+    Most keys are tasks of worker processes. A task is looked up several times, and computing its hash takes long,
+    because the hash covers the task's whole query and schema.
     """
 
     __slots__ = ("_hash", "key")
@@ -66,10 +66,11 @@ class HashedOnce:
 
 
 class RememberedResults:
-    """A cache of recent results by key. The sizes of all results add up to at most `most`; each is at most `largest`.
+    """A cache of recent results, in which every result has a size, such as bytes or characters.
 
-    The caller states the size of each result, in any unit: worker pools state bytes of the pickled task and result. The
-    caller also holds a lock around every call. The least recently used results are dropped first.
+    The sizes of all results together are at most `most`, and the size of each result is at most `largest`. The caller
+    states the size of a result when adding it, and must hold a lock around every call. Results that were used least
+    recently are dropped first.
     """
 
     def __init__(self, most: int = _REMEMBERED_BYTES, largest: int = _LARGEST_REMEMBERED) -> None:
@@ -91,10 +92,10 @@ class RememberedResults:
         return entry[0]
 
     def add(self, key: Hashable, result: object, size: int) -> None:
-        """Cache `result` under `key`; `size` is its size in the unit of this cache.
+        """Cache `result` under `key`, and drop the results that were used least recently if there is no room.
 
-        Does nothing if the result is larger than the cache allows, or if the key has a result already. Results that
-        were used least recently are dropped to make room.
+        `size` is the size of the result, in the unit of this cache (such as bytes). Does nothing if the result is
+        larger than the cache allows for one result, or if the key has a result already.
         """
         hashed = HashedOnce(key)
         if size > self._largest or hashed in self._results:

@@ -32,7 +32,10 @@ Result_co = TypeVar("Result_co", covariant=True)
 
 
 class Task(Protocol[Result_co]):
-    """A calculation for a worker process. Equal tasks have equal results, so that results can be cached by task."""
+    """A calculation for a worker process: a record of its inputs, with a method that computes the result.
+
+    Equal tasks have equal results, so that results can be cached by task.
+    """
 
     def __hash__(self) -> int: ...
 
@@ -168,16 +171,16 @@ class PlanQuestion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanStatement:
-    """Task for a worker process: the joint plan of a SQL statement with several SELECTs that aggregate private rows.
+    """Task for a worker process: plan a SQL statement with several SELECTs that aggregate private rows.
 
-    `parts` are the planning tasks of the single SELECTs, all with the same user column and account. Each of these tasks
-    states the budget of the whole statement, which the joint plan divides among the SELECTs.
+    `parts` has a planning task for each SELECT, all with the same user column and account. Each of these tasks states
+    the budget of the whole statement, which the plan divides among the SELECTs.
     """
 
     parts: tuple[PlanQuestion, ...]
 
     def result(self) -> JointPlan:
-        """Return the joint plan of the SELECTs, whose costs are composed so that all together stay within the budget.
+        """Return a plan (mechanism, noise and cost) of each SELECT; together they stay within the statement's budget.
 
         No row is read.
         """
@@ -194,9 +197,10 @@ class PlanStatement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CertifyTerms:
-    """Task: certify the epsilon of an account that pays with registered mechanism `uses`, and return its `Terms`.
+    """Task: certify the epsilon of an account that pays with registered `uses`, and return the account's `Terms`.
 
     - `name`, `analyst`, `dataset`: the account's name, the person who may spend from it, and the dataset to ask about
+    - `uses`: the mechanism uses that are registered, such as "pure:0.1x25" (25 uses of a 0.1-DP mechanism)
     - `delta`: the delta at which the overall epsilon of all uses is certified
     - `period`: the calendar period after which the uses are renewed, or None
     - `wallet`: a second budget, which pays for uses that are not registered: all unregistered uses together reveal at
@@ -234,10 +238,10 @@ class CertifyBudget:
     - `name`, `analyst`, `dataset`: the account's name, the person who may spend from it, and the dataset to ask about
     - `period`: the calendar period after which the budget is renewed, or None
     - `rule`: how the account adds up the costs of mechanism uses. "wallet" compares each use with a Gaussian mechanism
-      and adds mu squared of these mechanisms, the rule of zCDP adds zCDP parameters, and "menu" adds fixed costs, which
-      are whole numbers
-    - `menu`: for the rule "menu" only, the list of mechanism uses with a fixed cost. The account pays only for uses
-      whose guarantee is at least as strong as that of a listed use. Empty for the other two rules
+      and adds mu squared of these mechanisms, "zcdp" adds zCDP parameters, and "menu" adds fixed costs, which are whole
+      numbers
+    - `menu`: for the rule "menu" only, the list of mechanism uses with a fixed cost, such as "pure:0.1". The account
+      pays only for uses whose guarantee is at least as strong as that of a listed use. Empty for the other two rules
     - `failure_share`: the share of delta for outright failures, in which everything may be revealed; None is the rule's
       default
     """
@@ -255,8 +259,9 @@ class CertifyBudget:
     def result(self) -> Terms:
         """Return the terms of the account: its promise (epsilon, delta), and the budget that it may spend.
 
-        The budget is in the unit of the account's rule, such as mu squared for the rule "wallet". For the rule "menu"
-        (a fixed list of mechanism uses that the account accepts), computing the budget takes time.
+        The unit of the budget depends on the account's rule; it is mu squared for the rule "wallet", for example. For
+        the rule "menu" (a fixed list of mechanism uses that the account accepts), computing the budget may take
+        seconds.
         """
         return filter_terms(
             self.name,
@@ -277,7 +282,7 @@ class JointPromise:
 
     - `terms`: the promise and budget of each account
     - `cap`: the status of the joint budget of all accounts on the dataset, or None if there is no joint budget
-    - `periods`: for an account whose budget is renewed, the number of periods whose budgets are counted
+    - `periods`: the number of calendar periods that the result covers, for each account whose budget is renewed
     """
 
     dataset: str
@@ -308,7 +313,10 @@ class ShowStatus:
 
 
 def _in_words(composition: Composition) -> list[str]:
-    """Return a description for people of each mechanism use in a composition, such as "25 counts at ε 0.1"."""
+    """Return a description for people of each mechanism use in `composition`, such as "25 counts at ε 0.1".
+
+    A page shows these descriptions beside the composed epsilon.
+    """
     return [use_in_words(use) for use in composition.uses]
 
 
@@ -353,10 +361,10 @@ class Along(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mixture:
-    """A number of mechanisms to compose for a chart, all with the same `epsilon`; each is bounded-range or pure DP.
+    """The mechanisms to compose for one point of a chart: `number` mechanisms with the same `epsilon`.
 
-    `number` is how many they are, and `share` (from 0 to 1) is the share of bounded-range mechanisms among them. The
-    overall epsilon of all mechanisms together is computed at `delta`.
+    The share `share` of them (from 0 to 1) is bounded-range, and all others are pure DP. The overall epsilon of all
+    mechanisms together is computed at `delta`.
     """
 
     number: int
@@ -379,8 +387,8 @@ class Mixture:
 class CurvePoints:
     """Task: compute one curve of the page that compares composition bounds: lower and upper bounds on overall epsilons.
 
-    - `which`: the curve, which has about ten points
-    - `along`: what the x axis is: the number of mechanisms, or the share of them that is bounded-range
+    - `which`: the name of the curve, which has about ten points
+    - `along`: the quantity on the x axis: the number of mechanisms, or the share of them that is bounded-range
     - `mixture`: the mechanisms to compose. At each point, the value x on the x axis replaces either their number or
       their share that is bounded-range
 
@@ -451,10 +459,10 @@ def _epsilon_bracket(which: Curve, mixture: Mixture) -> tuple[float, float]:
 
 
 def _compose_epsilon(uses: list[str], interaction: Interaction, delta: float) -> tuple[float, float]:
-    """Return certified (lower, upper) bounds on the overall epsilon at `delta` of the composed `uses`.
+    """Return certified (lower, upper) bounds on the overall epsilon at `delta` of all `uses` together.
 
-    `uses` are written as in "pure:0.1x25" (25 uses of a 0.1-DP mechanism), and `interaction` is what the analyst may
-    choose after seeing answers.
+    `uses` are written as in "pure:0.1x25" (25 uses of a 0.1-DP mechanism). `interaction` is what the analyst may choose
+    after seeing answers: nothing, the mechanisms, or also their order.
     """
     answer = compose(uses, interaction).epsilon(delta)
     return answer.lower, answer.upper
