@@ -246,7 +246,7 @@ class QuestionService:
     def _answer_one(
         self, checked: CheckedQuestion, planned: ExecutablePlan, running: RunningQuery, payer: TimedAccount
     ) -> str:
-        """Charge and run the question `checked`, which has one query over private rows; return its stored answer (JSON).
+        """Charge and run the question `checked`, which has one query over private rows; return its stored answer.
 
         - `planned`: the plan of the question (mechanism, noise and cost)
         - `running`: the query as this replica runs it, with its idempotency key and its engine slot (the right to read
