@@ -31,11 +31,15 @@ MOST_ROWS = 2**15
 """A user with more rows than this in a group counts as one with this many; no larger bound on rows can be found."""
 
 UNITS = 1024
-"""Parts into which a user's 1 is divided between two bins. Every gap between powers of two up to `MOST_GROUPS` divides
-this number, so that no rounding is needed there. Numbers of rows beyond are rounded by at most 0.05% of their size."""
+"""Parts into which a user is divided between two bins (ranges of numbers of groups per user).
+
+Every gap between powers of two up to `MOST_GROUPS` divides this number, so that no rounding is needed there. Numbers of
+rows beyond are rounded by at most 0.05% of their size.
+"""
 
 CONFIDENCE = Fraction(95, 100)
-"""With this probability the share that is left out lies in its interval, whichever bound was chosen."""
+"""The probability with which the interval has the share of pairs or rows that a bound leaves out, whichever was chosen.
+"""
 
 _MISTAKEN = Fraction(1, 10_000)
 """The probability that some bin without users, anywhere, is taken for one that has some."""
@@ -228,15 +232,16 @@ class ContributionSearch:
         return np.concatenate([standing, estimate_tail(noisy[last + 1 :], float(standing[-1]), scale)])
 
     def describe(self, noisy: NDArray[np.float64], bound: int, last: int) -> FoundContributions:
-        """Return the chosen contribution bound, with the estimated share of (user, group) pairs that it leaves out.
+        """Return the chosen contribution bound with an estimate of the share of (user, group) pairs that it leaves out.
 
         - `noisy` has the noisy number of users in each bin, that is, in each range of numbers of groups per user.
         - `bound` is the chosen bound, in groups per user.
         - `last` is the index of the last bin that is known to have users.
 
-        In the share, a user with more groups than some number counts as having that number (`LeftOutShare.of_first`).
-        The number is the largest end of a bin for which the interval of the share is narrow. If there is none, it is
-        the end of the bin after `last`, or after the bin that ends at `bound`, whichever is later.
+        In the share, a user with more groups than some number counts as having that number (`LeftOutShare.of_first`),
+        because a few users with many groups could not be told apart from noise. The number is the largest end of a bin
+        for which the interval of the share is at most 0.05 wide. If there is none, the number is the end of the bin
+        after `last`, or after the bin that ends at `bound`, whichever is later.
         """
         ends = self.ends
         nearest = min(max(last, ends.index(bound)) + 1, len(ends) - 1)
@@ -343,16 +348,18 @@ class ContributionSearch:
 def _noise_of_shares(
     ends: tuple[int, ...], bound: int, of_first: int, scale: float
 ) -> tuple[NDArray[np.float64], "LaplaceSums"]:
-    """Return (weights, noise) of (left-out pairs) - p * (all pairs), for each share p in `_SHARES`.
+    """Return (weights, noise) with which the interval of the share that a contribution bound leaves out is computed.
 
-    Row i of the weights has a weight for each bin, and the noise is the sum of the bins' noises with these weights.
+    For each share p in `_SHARES` it is tested whether noise alone can explain (pairs left out) - p * (all pairs), where
+    a pair is a user and one of the user's groups. Row i of the weights has a weight for each bin (range of numbers of
+    groups per user): the weighted sum of the numbers of users in the bins is that difference for the i-th share. The
+    noise is the sum of the bins' noises with these weights.
 
     - `ends` has the most groups of a user in each bin.
     - `bound` is the most groups in which one user counts, and `of_first` the most groups of a user that are considered.
     - `scale` is the noise scale of one bin, in units of 1 / `UNITS` users.
 
-    The exact numbers of users are not needed, so that a question with the same plan and bound need not compute the sums
-    of noise again, which takes 3 ms.
+    The result does not depend on the numbers of users and is cached, because the sums of noise take 3 ms to compute.
     """
     capped = np.minimum(np.array(ends), of_first)
     weights = np.maximum(capped - bound, 0) - np.outer(_SHARES, capped)
@@ -361,11 +368,11 @@ def _noise_of_shares(
 
 @lru_cache(maxsize=1024)
 def _radii(scale: Fraction, chance: Fraction) -> tuple[float, float]:
-    """Return (radius of the Laplace noise of one bin, radius of the summed noise of two bins), both in users.
+    """Return (threshold for one bin, threshold for the sum of two bins) above which a noisy number shows users.
 
-    Each of the two noises exceeds its radius, in absolute value, with probability at most `chance` / 2. A noisy number
-    of users above the radius is taken to show that the bin, or the two bins, have users; if they have none, this is
-    wrong with probability at most `chance`.
+    A bin is a range of numbers of groups (or rows) per user, and the search adds Laplace noise to the number of users
+    in each bin. Both thresholds are in users. The noise of an empty bin exceeds the first with probability at most
+    `chance` / 2, and the summed noise of two empty bins exceeds the second with probability at most `chance` / 2.
 
     `scale` is the noise scale of one bin, in units of 1 / `UNITS` users. (Users are divided between bins in such
     units.)
@@ -378,14 +385,15 @@ def _radii(scale: Fraction, chance: Fraction) -> tuple[float, float]:
 
 @lru_cache(maxsize=1024)
 def _standing_radii(scale: Fraction, bins: int, chance: Fraction) -> tuple[float, tuple[float, ...]]:
-    """Return (radius for one bin, radii for sums), in users: a noisy number above its radius shows that users exist.
+    """Return (threshold for one bin, thresholds for sums of bins) above which a noisy number shows users.
 
-    The i-th radius for sums is for the sum of bin i and all later bins, because users may be spread over many bins.
+    A bin is a range of numbers of groups (or rows) per user. The i-th threshold for sums is for the sum of the numbers
+    of users in bin i and all later bins, because users may be spread over many bins. All thresholds are in users.
 
     - `scale` is the Laplace noise scale of one bin, in units of 1 / `UNITS` users, the units in which users are divided
       between bins.
     - `bins` is the number of bins.
-    - `chance` bounds the probability that the noise of any bin, or any of these sums of noise, exceeds its radius.
+    - `chance` bounds the probability that noise alone exceeds any of the thresholds.
     """
     part = chance / (2 * bins)
     alone = LaplaceNoise(scale=scale).radius(1 - part)
@@ -436,8 +444,9 @@ _APART = 1.02
 class LaplaceSums:
     """Several sums of independent Laplace noises; `exceeding` bounds the probability that each sum is large.
 
-    Row i of `scales` has the scales of the noises in the i-th sum, no two of them equal. `factors` has the same shape:
-    P[|i-th sum| > t] is the sum over j of factors[i, j] * exp(-t / scales[i, j]).
+    The search for contribution bounds uses it to decide whether noise alone can explain a weighted sum of noisy
+    numbers. Row i of `scales` has the scales of the noises in the i-th sum, no two of them equal. `factors` has the
+    same shape: P[|i-th sum| > t] is the sum over j of factors[i, j] * exp(-t / scales[i, j]).
     """
 
     scales: NDArray[np.float64]

@@ -143,22 +143,23 @@ class DoublingBounds:
 
     @property
     def near_threshold(self) -> int:
-        """The lower threshold on the noisy number of values in a bin about as far from 0 as another bin with values.
+        """The threshold on the noisy number of a bin whose values are about as large as the largest values found.
 
-        A bin is an interval of values; bin 0 has the zeros. If `threshold` shows that some bin has values, bins about
-        as far from bin 0, on both sides of it, are likely to have values too. So such a bin is taken to have values if
-        its noisy number exceeds this threshold, which is lower than `threshold`.
+        A bin is an interval of values; bins double in size away from bin 0, which has the zeros. Once `threshold` has
+        shown that some bins have values, bins whose values are in absolute value at most 16 times smaller than the
+        largest ones found, on both sides of 0, are likely to have values too. Such a bin is taken to have values if its
+        noisy number of values exceeds this threshold, which is lower than `threshold`.
         """
         # If the outermost bin is b or -b, these are the bins b - `_NEAR` + 1 to b, and their negatives.
         return self._noise.radius(1 - _MISTAKEN_NEAR / (2 * _NEAR))
 
     @property
     def neighbour_threshold(self) -> int:
-        """The lowest threshold, for the next bin outside of the bins that were found to have values.
+        """The threshold on the noisy number of the bin just outside of all bins found to have values; the lowest one.
 
-        If the noisy number of values in that bin (an interval of values) exceeds it, the bin is taken to have values
-        too. The threshold is low because a mistake only doubles a clipping bound, while a bin that is missed has its
-        values clipped.
+        A bin is an interval of values. If the noisy number of values in the bin just outside exceeds this threshold,
+        the bin is taken to have values too. The threshold is low because a mistake only doubles a clipping bound, while
+        a bin that is missed has its values clipped.
         """
         return self._noise.radius(1 - _MISTAKEN_NEIGHBOUR)
 

@@ -14,7 +14,9 @@ LARGEST_COUNT = 2**62
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Histogram:
-    """Distinct labels (group keys), all text or all integers, each with a whole count from 0 to 2^62.
+    """Distinct labels (group keys), each with an exact whole count from 0 to 2^62.
+
+    The labels are all text, all integers, or all tuples with one text or integer for each group column.
 
     Raises: `InvalidParameter` if the number of labels differs from the number of counts.
 

@@ -258,6 +258,8 @@ class PermuteAndFlip:
 def _scores_in_units(scores: Sequence[int | Fraction]) -> tuple[list[int], int]:
     """Return (scores, denominator): `scores` as whole numbers, multiplied by their least common denominator.
 
+    Picks are made with whole numbers, so that no rounding error depends on the scores.
+
     Raises: `InvalidParameter` if there are no scores, or if they are not integers or rationals within ±2^62 after the
     multiplication. The message quotes no score, because scores are private.
     """

@@ -248,7 +248,8 @@ _APART = 1.02
 def sum_quantile(scales: Sequence[float], chance: float) -> float:
     """Return a number that a sum of independent exponential random variables exceeds with probability at most `chance`.
 
-    `scales` are the means of the variables. Nearly equal means are raised, which can only raise the sum.
+    The error of a picked quantile in rank is bounded by such a sum. `scales` are the means of the variables. Nearly
+    equal means are raised, which can only raise the sum.
 
     >>> round(sum_quantile([2.0], 0.05), 3), round(sum_quantile([2.0, 1.0], 0.05), 3)
     (5.991, 7.352)

@@ -48,7 +48,8 @@ UNCLEAR_QUANTILE = (
     "may be one of these bounds, or noise. State --low and --high, or in SQL contribution_bounds_per_row => "
     "(low, high)."
 )
-"""The same sentence for a quantile."""
+"""The sentence below an answer with a quantile that is marked unreliable because it is not known how much is clipped.
+"""
 
 
 def mark_reasons(interval_note: str) -> str:

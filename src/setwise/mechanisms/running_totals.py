@@ -41,17 +41,21 @@ MOST_PERIODS = 4000
 this size."""
 
 BITS = 20
-"""Coefficients are multiples of 2^-20, unless the noise scale in those units would exceed what can be drawn."""
+"""The weights of earlier periods in a release are multiples of 2^-20, or of a larger power of 2 if the noise scale in
+units of 2^-20 would exceed what can be drawn.
+"""
 
 _FLOAT_SLACK = 1e-9
 """Relative and absolute margin of thresholds and radii, far above the rounding error of the floats they are computed
 from."""
 
 _EXPONENTS = tuple(Fraction(step, 20) for step in range(21))
-"""Exponents a of the candidates (1 - x)^-a: 0 is the identity, 1/2 the square root of the prefix sums."""
+"""Candidates for the exponent a of a `Shape`, whose weights are the coefficients of (1 - x)^-a: 0 weighs the present
+period alone, and 1/2 is the square root of the prefix sums.
+"""
 
 _CUTOFFS = (1, 2, 4)
-"""Candidates for windows are also cut off after these multiples of the window length; later coefficients are 0."""
+"""If estimates sum windows of w periods, weights that are 0 from these multiples of w on are candidates too."""
 
 
 class Purpose(StrEnum):
@@ -151,8 +155,8 @@ def wanted_window(periods: int, purpose: Purpose, window: int | None) -> int | N
 def _relative_error(coefficients: NDArray[np.float64], window: int | None, participations: int) -> float:
     """Return the standard deviation of a series' last estimate, divided by that of one noisy count of the same cost.
 
-    An estimate is a weighted sum of releases, and a release a weighted sum of counts plus noise. The one noisy count
-    costs as much privacy as the whole series.
+    `choose_shape` looks for the weights with the smallest result. An estimate is a weighted sum of releases, and a
+    release a weighted sum of counts plus noise. The one noisy count costs as much privacy as the whole series.
 
     - `coefficients` are the weights of the present and earlier periods in a release.
     - `window` is the number of periods that the estimate sums; None for all.
@@ -164,10 +168,11 @@ def _relative_error(coefficients: NDArray[np.float64], window: int | None, parti
 
 
 def _inverse_row(coefficients: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the weights b with which releases y are summed to estimate totals from the first period on.
+    """Return the weights b with which releases y are summed to estimate totals of all periods so far.
 
     The total up to period t is estimated as the sum over s <= t of b[t - s] y[s]. A release y[s] is a sum of the counts
-    of period s and of earlier periods with the weights `coefficients`, plus noise.
+    of period s and of earlier periods with the weights `coefficients`, plus noise. The weights b undo the weights of
+    the releases, so that the estimate is the total plus noise.
     """
     # As a power series, b(x) is 1 / ((1 - x) c(x)), where c(x) = c[0] + c[1] x + ... has the `coefficients`. Rounding
     # errors do not grow exponentially along the recursion, because no zero of c(x) lies inside the unit circle
@@ -181,8 +186,8 @@ def _inverse_row(coefficients: NDArray[np.float64]) -> NDArray[np.float64]:
 def _window_row(row: NDArray[np.float64], window: int | None) -> NDArray[np.float64]:
     """Return the weights with which releases are summed to estimate the total of the last `window` periods.
 
-    They are b[k] - b[k - window], where b = `row` are the weights that estimate the total of all periods. If `window`
-    is None, or as long as the series, the result is b.
+    The weights are b[k] - b[k - window] for the release k periods ago, where b = `row` are the weights that estimate
+    the total of all periods so far. If `window` is None, or as long as the series, the result is b.
     """
     if window is None or window >= len(row):
         return row
@@ -348,17 +353,18 @@ class RunningTotals:
         return np.asarray(np.ldexp(released.astype(np.float64), -self.bits) @ lower.T, dtype=np.float64)
 
     def deviations(self, window: int | None = None) -> NDArray[np.float64]:
-        """Return, for every period of the series, the standard deviation of its estimate, in users.
+        """Return, for every period of the series, the standard deviation, in users, of the total estimated for it.
 
-        The estimate is the total of the last `window` periods, or of all periods so far if `window` is None.
+        The total is that of the last `window` periods, or of all periods so far if `window` is None. It is estimated
+        from noisy releases alone, so the deviation depends on the parameters and not on the data.
         """
         return self.deviation * np.sqrt(np.cumsum(self._row(window) ** 2))
 
     def radii(self, confidence: Fraction, window: int | None = None) -> NDArray[np.float64]:
-        """Return for every period a radius, in users, that the error of its estimate rarely exceeds.
+        """Return, for every period, a radius in users: how far the estimated total may be from the exact one.
 
-        With probability `confidence`, the error is at most the radius. `window` is the number of periods that an
-        estimate sums, or None for all so far.
+        With probability `confidence`, the error of the total is at most the radius. The total is that of the last
+        `window` periods, or of all periods so far if `window` is None.
         """
         # The error of an estimate is a weighted sum of the noises of the releases, which are rounded normals. Rounding
         # changes each release by at most half a unit, so it changes the estimate by at most half the sum of the
@@ -424,16 +430,17 @@ class RunningTotals:
         return self.participations + self._widen(-float(ndtri(tail)), None)
 
     def _widen(self, quantile: float, window: int | None) -> NDArray[np.float64]:
-        """Return for every period half the width of an interval, in users: `quantile` deviations plus a rounding term.
+        """Return for every period half the width of an interval around its estimated total, in users.
 
-        The deviation is the standard deviation of the period's estimate. The rounding term is the largest effect that
-        rounding the releases can have. `window` is the number of periods that the estimate sums, or None for all.
+        The half width is `quantile` times the standard deviation of the estimate, plus the largest effect that rounding
+        the releases to whole numbers can have. `window` is the number of periods that the estimate sums, or None for
+        all so far.
         """
         rounding = math.ldexp(0.5, -self.bits) * np.cumsum(np.abs(self._row(window)))
         return np.asarray((quantile * self.deviations(window) + rounding) * (1.0 + _FLOAT_SLACK) + _FLOAT_SLACK)
 
     def _row(self, window: int | None) -> NDArray[np.float64]:
-        """Return the weights with which releases are summed to estimate the total of the last `window` periods.
+        """Return the weights with which noisy releases are summed to estimate the total of the last `window` periods.
 
         The first weight belongs to the release of the present period, the next to the release of the period before, and
         so on. If `window` is None, the total is of all periods so far.
@@ -455,7 +462,8 @@ def least_selected(
     """Return lower confidence bounds on the exact totals of groups that are shown only above `thresholds`.
 
     - `estimates` are the noisy estimates of the totals. A group is shown if its estimate exceeds its entry of
-      `thresholds`, so estimates of shown groups tend to be too high, which the bounds allow for.
+      `thresholds`, so estimates of shown groups tend to be too high, which the bounds allow for. The bound is 0 for an
+      estimate that does not exceed its threshold.
     - `deviations` are the standard deviations of the estimates.
     - `tail` is the probability of a miss: for a shown group whose exact total is at or below the bound, an estimate as
       high as the observed one has at most this probability.

@@ -66,7 +66,7 @@ class NoisySums(StatisticRelease):
         """The most that one user adds to each of the statistic's sums, in absolute value: their sensitivities."""
 
     def guarantees(self) -> tuple[Guarantee, ...]:
-        """Return the privacy cost for one group: one guarantee for each of the noisy sums."""
+        """Return the privacy cost for one group: one guarantee for each noisy sum that the statistic needs."""
         return tuple(guarantee_of(self.noise, reach) for reach in self.reaches)
 
     def with_noise(self, noise_of_scale: NoiseOfScale, scale: Fraction) -> "StatisticRelease":
@@ -80,9 +80,10 @@ class NoisySums(StatisticRelease):
         return self._with(noise_of_scale(wider))
 
     def with_draws(self, counts: Counts | None, pick: Fraction | None) -> "StatisticRelease":
-        """Return this statistic with the noise `counts` on each of its sums.
+        """Return this statistic with noise of the kind and scale in `counts` on each of its sums.
 
-        `pick`, the epsilon of the exponential mechanism for other statistics, is ignored.
+        `counts` has the scale for a sum to which one user adds at most 1. `pick` is for other statistics, which are
+        picked by the exponential mechanism of that epsilon; it is ignored here.
 
         Raises: `InvalidParameter` if `counts` is None.
         """
@@ -208,8 +209,9 @@ class NoisyMean(NoisySums):
     def interval_reach(self, number: int, confidence: Fraction) -> float:
         """Return an upper bound on the distance from a mean to the ends of its interval, in the units of the mean.
 
-        `number` is the noisy number of users or rows, and the interval holds with probability `confidence`. No sum is
-        needed, because the distance is largest for the largest possible mean, and is computed for that.
+        A plan states this bound as the expected accuracy of a mean. `number` is the noisy number of users or rows, and
+        the interval holds with probability `confidence`. No sum is needed, because the distance is largest for the
+        largest possible mean, and is computed for that.
 
         Requires: `number` is positive.
         """
@@ -219,7 +221,10 @@ class NoisyMean(NoisySums):
         return self.ratio(confidence).explained(float(self.reach)) / number
 
     def ratio(self, confidence: Fraction) -> NoisyRatio:
-        """Return the object that divides a noisy sum by a noisy number, with intervals of this `confidence`."""
+        """Return the object that divides a noisy sum by a noisy number of users or rows.
+
+        For each quotient it also computes an interval that holds with probability `confidence`.
+        """
         return NoisyRatio.of(self.reach, self.rows, self.noise, confidence)
 
     def _with(self, noise: Counts) -> "NoisyMean":
@@ -340,9 +345,10 @@ class UsersFound(StatisticRelease):
         return self
 
     def with_draws(self, counts: Counts | None, pick: Fraction | None) -> "UsersFound":
-        """Return this statistic unchanged; `counts` (noise of sums) and `pick` (epsilon of picks) are ignored.
+        """Return this statistic unchanged, because its noise comes from the release that finds the groups.
 
-        The noise on the number of users comes from the release that finds the groups.
+        `counts` (the noise of other statistics' sums) and `pick` (the epsilon with which quantiles are picked) are
+        ignored.
         """
         del counts, pick
         return self
@@ -370,7 +376,7 @@ class UsersFound(StatisticRelease):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OneQuantile(StatisticRelease):
-    """One of several quantiles of the same values, which are all picked together.
+    """One of several quantiles of the same values, which the exponential mechanism picks together.
 
     - `quantiles` is the mechanism that picks all quantiles of these values together.
     - `number` is the index of this quantile among the quantiles of these values.
@@ -436,10 +442,11 @@ class OneQuantile(StatisticRelease):
         return replace(self, quantiles=replace(self.quantiles, epsilon=pick))
 
     def check_among(self, statistics: Sequence[StatisticRelease]) -> None:
-        """Raise `InvalidParameter` unless the common cost of the quantiles picked with this one is charged.
+        """Raise `InvalidParameter` unless a statistic in `statistics` pays for this quantile.
 
-        Quantiles of the same values are picked together, and their cost is charged to one of them: the entry of
-        `statistics` with the index `leader`. So this entry must be such a quantile.
+        `statistics` has all statistics of the query. Quantiles of the same values are picked together, and their common
+        cost is charged to the entry of `statistics` with the index `leader`. So that entry must be a quantile of the
+        same values with the same leader.
         """
         if self.leader in range(len(statistics)):
             leader = statistics[self.leader]
@@ -467,7 +474,10 @@ class OneQuantile(StatisticRelease):
         return scale
 
     def rank_error(self, confidence: Fraction) -> int:
-        """Return a bound, in users, on the error of the quantile's rank that holds with probability `confidence`."""
+        """Return a bound on how many users lie between the picked result and the true quantile (the error in rank).
+
+        The bound holds with probability `confidence`.
+        """
         return self.quantiles.rank_error(self.number, confidence)
 
 

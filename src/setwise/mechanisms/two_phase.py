@@ -89,9 +89,9 @@ class OrderedLeastSquares:
 
 
 def _round(count: Fraction) -> int:
-    """Return the whole number nearest to `count`; a count halfway between two whole numbers is rounded up.
+    """Return the whole number nearest to `count`, a count that was fitted to the order of the groups.
 
-    Rounding keeps the order of counts.
+    A count halfway between two whole numbers is rounded up. So rounding keeps the order of counts.
     """
     return math.floor(count + Fraction(1, 2))
 

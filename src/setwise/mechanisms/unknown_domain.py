@@ -49,7 +49,8 @@ _LARGEST_MARGIN = 1 << 61
 def exceedance(scale: Fraction, margin: int) -> Fraction:
     """Return P[Z > margin] for discrete Laplace noise Z of this `scale`, rounded up to a fraction.
 
-    The probability is q^(margin+1) / (1 + q) with q = exp(-1/scale).
+    A count that lies `margin` below a fixed threshold exceeds the threshold with this probability after noise. The
+    probability is q^(margin+1) / (1 + q) with q = exp(-1/scale).
     """
     low_q, _ = _exp(1 / scale)
     return _exp((margin + 1) / scale)[1] / (1 + low_q)
@@ -244,7 +245,8 @@ class TruncatedGaussian:
     - `sigma`: the noise has parameter per_item * `sigma`.
     - `delta` bounds the probability of an outright failure, in which everything may be revealed. It decides the level T
       at which the noise is truncated: the noise lies in {-T, ..., T}.
-    - `threshold`: the cutoff is T if TIGHT, and T + per_item if PAPER (as in the paper).
+    - `threshold` chooses the cutoff, which a released noisy count must exceed: T if TIGHT, and T + per_item if PAPER
+      (as in the paper that this package implements).
 
     Theorem: the paper's truncated Gaussian (algo:truncGauss); docs/truncated-gaussian-on-the-lattice.md for the
     integers.
@@ -415,6 +417,9 @@ _LARGEST_OFFSET = 1 << 61
 class UnknownGumbel:
     """Releases at most k groups with the highest noisy counts above a noisy threshold, in order, without their counts.
 
+    Groups are picked one after the other: a pick chooses the highest of the noisy threshold and the remaining noisy
+    counts.
+
     - `limit`: only the `limit` groups with the highest exact counts take part.
     - `contributions` is the most counts to which a user adds (None: any number), and `per_item` the most that a user
       adds to one count.
@@ -480,8 +485,9 @@ class UnknownGumbel:
     def _uses(self, picks: int) -> tuple[Use, ...]:
         """Return the privacy cost of `picks` picks, as mechanism uses (guarantees with counts).
 
-        It is one bounded-range use for each pick, and, once for all picks, a use that reveals nothing unless it fails,
-        with probability at most `delta`. It fails if the threshold is exceeded by a group that only one of two
+        A pick chooses the group with the highest remaining noisy count, or finds that the noisy threshold is higher.
+        The cost is one bounded-range use for each pick, and, once for all picks, a use that reveals nothing unless it
+        fails, with probability at most `delta`. It fails if the threshold is exceeded by a group that only one of two
         neighbouring tables can show.
         """
         return (
@@ -492,9 +498,9 @@ class UnknownGumbel:
     def guarantees(self) -> tuple[Use, ...]:
         """Return the largest privacy cost of one release, as uses (guarantees with counts).
 
-        It is k bounded-range uses, one for each pick, and one use that reveals nothing unless it fails, with
-        probability at most `delta`. It fails if the threshold is exceeded by a group that only one of two neighbouring
-        tables can show.
+        The cost is k bounded-range uses, one for each pick (the choice of the next highest noisy count), and one use
+        that reveals nothing unless it fails, with probability at most `delta`. It fails if the threshold is exceeded by
+        a group that only one of two neighbouring tables can show.
         """
         return self._uses(self.k)
 
@@ -522,8 +528,8 @@ class UnknownGumbel:
 
         `histogram` has the exact counts, and `randomness` is the source of the noise.
 
-        Ensures: releasing j groups costs min(j + 1, k) picks, because stopping at the threshold counts as a pick, and
-        the delta is spent even if no group is returned.
+        Ensures: the release states a cost of min(j + 1, k) bounded-range uses if it has j groups: one for each group,
+        and one for the threshold that ended it. The delta is spent even if no group is returned.
         """
         top, next_count = _top_and_next(histogram, self.limit)
         label_count = len(top)
@@ -537,7 +543,10 @@ class UnknownGumbel:
 
 @lru_cache(maxsize=256)
 def _log_odds(odds: Fraction) -> Fraction:
-    """Return max(0, ln(odds)), rounded up to a multiple of 2^-96; cached, because `odds` contain no private data."""
+    """Return max(0, ln(odds)), rounded up to a multiple of 2^-96; used to place a threshold under Gumbel noise.
+
+    Results are cached, because `odds` (the number of groups to hide, divided by delta) contain no private data.
+    """
     return Fraction(max(0, ln(odds, _PRECISION).high), 1 << _PRECISION)
 
 

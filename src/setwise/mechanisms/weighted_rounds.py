@@ -32,7 +32,7 @@ from setwise.mechanisms.unknown_domain import SMALLEST_SHARE, gaussian_margin
 from setwise.records import set_fields
 
 WEIGHT_UNIT = 2**20
-"""The weight of a user with one group; all weights are whole multiples of 1 / WEIGHT_UNIT of it."""
+"""Weights are whole numbers in units of 1 / WEIGHT_UNIT, so a user with one group gives that group this weight."""
 
 USER_UNIT = 2**14
 """A user is counted as USER_UNIT divided among their groups, rounded down, so that groups can be added up."""
@@ -45,15 +45,16 @@ leave out groups of users who have many.
 """
 
 _SHAPES = (Fraction(1), Fraction(4), Fraction(16))
-"""How the privacy cost (mu squared) of discovery is divided among three rounds."""
+"""The ratio of the privacy costs (mu squared) of the three Gaussian uses planned for the rounds of a discovery."""
 
 _SURVEY = Fraction(1, 100)
 """The share of the privacy cost of discovery that counts users and their weights, to choose the number of rounds."""
 
 _POPULAR = 0.1
-"""A first round is run by itself if it finds groups that this share of the users have, or less.
+"""A cheap first round is run if the smallest group that it finds has at most this share of all users.
 
-Where only more popular groups could be found, a first round would free little weight and cost a part of the budget.
+If a first round for a part of the budget could find only groups that are more popular, it would free little weight, so
+one round spends the whole budget instead.
 """
 
 _FREED = 0.6
@@ -208,7 +209,8 @@ class WeightedRounds:
       means that no counts follow.
 
     Theorem: docs/discovery.md, Theorem 1.
-    Ensures: Gaussian uses with the sum of 1 / sigma^2 that `guarantees` states, and outright failures of `delta`.
+    Ensures: survey and rounds together cost Gaussian uses whose mu squared add up to at most 1 / sigma^2, and outright
+    failures (events in which everything may be revealed) of probability at most `delta`; `guarantees` lists both.
     """
 
     # Costs are measured as mu squared, 1 / sigma^2. A survey before the first round estimates the number of users and
@@ -258,15 +260,17 @@ class WeightedRounds:
         return tuple(float_root_above(self.sigma**2 * planned_cost / shape) for shape in _SHAPES)
 
     def sigmas_for(self, part: Fraction) -> tuple[Fraction, ...]:
-        """Return the parameters sigma of the rounds' three Gaussian uses if only a part of the planned cost is spent.
+        """Return the three planned sigmas of the search, each divided by sqrt(`part`), for a search that spends less.
 
-        `part`, above 0 and at most 1, is the fraction of the planned mu squared (1 / sigma^2) that the rounds spend. So
-        each planned sigma (see `sigmas`) is divided by sqrt(part).
+        The search for private groups is planned as three Gaussian uses, whose parameters are `sigmas`; a round spends
+        one or more of them. A survey may decide to spend only `part` (above 0, at most 1) of their mu squared, 1 /
+        sigma^2, and to leave the remaining mu squared to the noisy counts of the groups. The noise is then wider. Each
+        result is rounded up.
         """
         return self.sigmas if part == 1 else tuple(float_root_above(sigma * sigma / part) for sigma in self.sigmas)
 
     def unspent(self, part: Fraction) -> Fraction:
-        """Return the part of the planned privacy cost that the rounds do not spend and leave to the counting of groups.
+        """Return the mu squared that the rounds of the search leave to the noisy counts of the groups found.
 
         The cost of a Gaussian use is its mu squared, 1 / sigma^2. `part` is the fraction of the planned mu squared that
         the rounds spend.
@@ -298,8 +302,8 @@ class WeightedRounds:
     def preview(self, confidence: Fraction = CONFIDENCE) -> ErrorEstimate:
         """Return how many users a private group needs to be found, in the field `detectable` of an `ErrorEstimate`.
 
-        A group with that number of users is found with probability `confidence`, if users have `contributions` groups
-        each and one round spends the whole cost.
+        A group with that number of users is found with probability `confidence`, if its users have `contributions`
+        groups (or 200, if that is less) each, and one round spends the whole cost.
         """
         # A group may need fewer users if users have fewer groups, or if an earlier round finds many of their groups.
         confidence = probability("confidence", confidence)
@@ -380,7 +384,8 @@ class WeightedRounds:
     def _doubt(self, state: Discovery) -> float:
         """Return the relative uncertainty of `state.users`, the noisy number of users that a survey released.
 
-        It is three standard deviations of the survey's noise, divided by the noisy number.
+        The uncertainty is three standard deviations of the survey's noise, divided by the noisy number. From 0.5 on,
+        the survey neither lowers the contribution bound nor moves budget from the search for groups to their counts.
         """
         assert state.users is not None
         return 3.0 * float(self.survey_sigma * _ROOT) / state.users
@@ -402,7 +407,8 @@ class WeightedRounds:
     def _whole_weight(self, state: Discovery) -> float:
         """Return an estimate of the sum of the weights that all users give to their groups, in units of 2^-20.
 
-        It is computed from public numbers in `state`: the noisy results of a survey before the first round.
+        The share of this weight that lies on the groups found decides whether another round pays off. The estimate is
+        computed from public numbers in `state`: the noisy numbers of users and of groups per user.
         """
         assert state.users is not None
         assert state.groups_per_user is not None
@@ -514,8 +520,9 @@ class DiscoveredCounts:
 def combined_sigma(sigmas: Sequence[Fraction]) -> Fraction:
     """Return the parameter sigma of one Gaussian use that costs at most as much as Gaussian uses of all the `sigmas`.
 
-    The cost of a use is mu squared, which is 1 / sigma^2. So the result is 1 / sqrt(sum of 1 / sigma^2), rounded up to
-    a float. A single sigma is returned without rounding.
+    A round of the search for groups may spend several planned uses at once; this is the sigma of its noise. The cost of
+    a use is mu squared, which is 1 / sigma^2. So the result is 1 / sqrt(sum of 1 / sigma^2), rounded up to a float. A
+    single sigma is returned without rounding.
     """
     if len(sigmas) == 1:
         return sigmas[0]
@@ -537,8 +544,9 @@ def round_threshold(sigma: Fraction, delta: Fraction) -> int:
 
 
 def _noise(sigma: Fraction) -> RoundedGaussianNoise:
-    """Return the rounded Gaussian noise on sums of users' weights, in units of 2^-20.
+    """Return the rounded Gaussian noise that a round of the search adds to each group's sum of users' weights.
 
-    `sigma` is the noise scale divided by the l2 norm of one user's weights.
+    The noise is in units of 2^-20, as the weights are. `sigma` is the noise scale divided by the l2 norm of one user's
+    weights.
     """
     return RoundedGaussianNoise(sigma=sigma * WEIGHT_UNIT)

@@ -351,7 +351,8 @@ def _searched_row_measures(query: Query) -> tuple[Measure, ...]:
 def has_open_bounds(query: Query) -> bool:
     """Return whether the query leaves some of its bounds to a private search.
 
-    They are clipping bounds, the most groups in which one user counts, or the most rows of one user that count.
+    A bound that may be left open is a clipping bound, the most groups in which one user counts, or the most rows of one
+    user that count.
     """
     return query.auto_contributions or any(statistic.is_auto for statistic in query.statistics)
 

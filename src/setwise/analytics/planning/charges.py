@@ -21,9 +21,9 @@ def promise_within(uses: tuple[Use, ...], total: Total, status: AccountStatus | 
     - `uses` are mechanisms, each as a privacy guarantee and a number of runs. Their cost is a certified epsilon at
       `delta`.
     - `delta` is the delta of the account that pays. If no account pays (`status` is None), it is the question's delta,
-      or 0 if `uses` are within the question's epsilon at delta 0.
-    - `alone` is the (epsilon, delta) of `uses` at the question's own delta, or at 0 as above, which the answer shows as
-      its cost; None if no account pays, because the cost is then at the question's own delta already.
+      or 0 if pure DP is enough: if the cost of `uses` at delta 0 is within the question's epsilon.
+    - `alone` is the (epsilon, delta) that the answer shows as its own cost if an account pays: `uses` at the question's
+      delta, or at 0 if pure DP is enough. It is None if no account pays, because `cost` then says the same.
     """
     # A question whose uses satisfy pure DP within its epsilon needs no delta.
     is_pure = certified_price(uses, 0.0, Interaction.SETWISE).upper <= total.epsilon

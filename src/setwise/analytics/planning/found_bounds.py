@@ -62,7 +62,11 @@ def with_found_bounds(
 
 
 def _with_marks(item: Item, places: Collection[int]) -> Item:
-    """Return `item` with its estimates at the indexes `places` marked as unreliable."""
+    """Return `item`, a released group, with some of its estimates marked as unreliable.
+
+    `places` are the indexes of these estimates: means and quantiles for which more than half of the users may have
+    clipped values.
+    """
     estimates = (
         replace(estimate, unreliable=True) if place in places else estimate
         for place, estimate in enumerate(item.estimates)

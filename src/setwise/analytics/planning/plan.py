@@ -152,11 +152,12 @@ class ExecutablePlan:
     - `shows_counts` is False if the question asked for labels only.
     - `total` is the question's own budget; None if guarantees that an account registered pay.
     - `from_text` are the columns whose cells are text that is parsed as another kind.
-    - `version` is the version of a lake table; "" for other tables.
+    - `version` is the version of a lake table (Delta or Iceberg); "" for other tables.
     - `axes` says for each group column whether its labels are names, numbers or times.
     - `in_utc` are the columns of times with a time zone whose periods, such as days, are group keys. The periods begin
       at midnight in UTC, which the answer says.
-    - `search` is the search for open bounds, which runs first; None if no bound is open.
+    - `search` is the private search that runs first, for bounds which the query leaves open (such as the most groups in
+      which a user counts); None if the query states all bounds.
     - `largest_group` is an estimate of the count of the largest group, from the noisy numbers of a search that ran
       before; None if there is no estimate.
     """

@@ -313,7 +313,8 @@ class Statistic(ABC):
     def search_limit_note(self) -> str:
         """A sentence, without its full stop, that says how to include values beyond the bounds that a search can find.
 
-        "" if no search found bounds for the statistic, or if the found bounds are narrower than its widest.
+        "" unless a private search found bounds for the statistic, and a bound is the largest that such a search can
+        find.
         """
         return ""
 
@@ -433,8 +434,10 @@ def read_bounds(
 ) -> ClipBounds | None:
     """Return the clipping bounds and the rounding step that a statistic's parameters state; None if `bounds` is "auto".
 
-    - `low` and `high` are the clipping bounds, and `step` is the rounding step, at most high - low; None if it is
-      chosen later. If `bounds` is "auto", a private search finds all three of them, so none may be given.
+    - `low` and `high` are the clipping bounds, and `step` is the rounding step, at most high - low; None if the step is
+      chosen later.
+    - `bounds` is "auto" if a private search is to find low, high and step (so none may be given), "found" if a search
+      has found them, and None otherwise.
     - `from_zero` is True for sums, whose step may be as large as the larger one of |low| and |high|.
     Raises: `InvalidParameter` if a bound is missing, is not a number, or contradicts another parameter.
     """

@@ -1,8 +1,8 @@
 """Discrete Laplace and Gaussian noise: P[z] proportional to exp(-|z| / scale), or to exp(-z^2 / (2 sigma^2)).
 
 Noise of moderate scale is drawn from a table of its whole law (sampling/inverse_cdf.py). Laplace noise of larger scale
-is drawn digit by digit. Gaussian noise of larger scale is drawn by rejection from Laplace noise; a draw is accepted
-with probability exp(-gamma), decided exactly.
+is drawn digit by digit. Gaussian noise of larger scale is drawn by rejection: draws of Laplace noise are accepted with
+probabilities of the form exp(-gamma) for a rational gamma, and each of these decisions is exact.
 """
 
 import math
@@ -194,7 +194,10 @@ def _by_rejection(sigma: Fraction, count: int, randomness: Randomness, width: in
 
 
 RADIUS = 2.0**-44
-"""Relative error assumed for the float arithmetic of a coin's probability; its true error is far smaller."""
+"""Relative error assumed for a probability exp(-gamma) that floats compute; the true error is far smaller.
+
+A random draw that is closer to the probability than this error is decided by exact arithmetic.
+"""
 
 
 def heads(
@@ -248,7 +251,8 @@ def _decide_exactly(gamma: Fraction, word: int, width: int, randomness: Randomne
 def _absolute_law(sigma: Fraction, bound: int | None) -> NDArray[np.float64]:
     """Return P[|Z| = 0], P[|Z| = 1], ... of the discrete Gaussian as floats, to a relative accuracy of 1e-12.
 
-    The law is conditioned on {-bound, ..., bound} if `bound` is not None.
+    Radii and moments of the noise are computed from these probabilities. The law is conditioned on {-bound, ..., bound}
+    if `bound` is not None.
 
     Requires: sigma is at most `LARGEST_TABLE_SCALE`.
     """

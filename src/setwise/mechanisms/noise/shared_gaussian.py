@@ -89,19 +89,26 @@ class SharedGaussianNoise:
 
     @property
     def sigma(self) -> Fraction:
-        """Upper bound on the standard deviation of one count's noise before it is rounded, in units of a count."""
+        """Upper bound on the standard deviation of the noise of one count before rounding, in units of a count.
+
+        The noise is the sum of a part drawn for this count alone and a part that is common to all counts.
+        """
         return Fraction(root_above(self.own**2 + self.common**2)) / self.denominator
 
     @property
     def own_sigma(self) -> Fraction:
-        """Standard deviation, before rounding, of the independent part of one count's noise, in units of a count.
+        """Standard deviation, before rounding, of the separate part of one count's noise, in units of a count.
 
-        Differences of two counts have noise of this part alone, because the common part is the same in both counts.
+        The noise of a count is the sum of a part drawn for this count alone and a part that is common to all counts.
+        The difference of two noisy counts has noise of the separate parts alone, because the common part cancels.
         """
         return self.own / self.denominator
 
     def radius(self, confidence: Fraction) -> int:
-        """Return an r such that the noise Z of a count has P[|Z| <= r] >= confidence."""
+        """Return an r such that the noise Z of one count has P[|Z| <= r] >= `confidence`, in units of a count.
+
+        Z includes both the part drawn for this count alone and the part that is common to all counts.
+        """
         # Z is (Y + Y') / denominator, rounded, where Y is the count's own noise and Y' the common noise. If |Z| > r,
         # then |Y + Y'| >= denominator (r + 1/2). Y and Y' are rounded Gaussians, so the sum of the two Gaussians is
         # within 1 of Y + Y'.
@@ -111,10 +118,10 @@ class SharedGaussianNoise:
 
     @property
     def variance(self) -> Fraction:
-        """The variance of one count's noise without the effect of the last rounding, to a whole number.
+        """The variance of one count's noise, of which counts share a part, without the effect of the last rounding.
 
-        The planner compares it with sigma^2 of independent rounded Gaussian noise. The last rounding adds about 1/12 to
-        the variance of either noise, so it is left out of both.
+        The planner compares it with sigma^2 of independent rounded Gaussian noise. The last rounding, to a whole
+        number, adds about 1/12 to the variance of either noise, so it is left out of both.
         """
         # The noise is (own part + common part) / denominator, rounded. Rounding each part adds 1/12, in units of
         # 1/denominator^2, and is included. Rounding the quotient adds about 1/12 more, which is left out, because
@@ -125,17 +132,19 @@ class SharedGaussianNoise:
 
     @property
     def expected_absolute(self) -> float:
-        """The approximate mean absolute value of one count's noise.
+        """The approximate mean absolute value of the noise of one count, used to preview errors.
 
-        It is computed for a rounded Gaussian of the same variance.
+        The noise is the sum of a part drawn for this count alone and a part common to all counts. The result is
+        computed for a rounded Gaussian of the same variance.
         """
         return RoundedGaussianNoise(sigma=root_above(self.variance)).expected_absolute
 
     @property
     def standard_deviation(self) -> float:
-        """The approximate standard deviation of one count's noise.
+        """The approximate standard deviation of the noise of one count, used to preview errors.
 
-        It is computed for a rounded Gaussian of the same variance.
+        The noise is the sum of a part drawn for this count alone and a part common to all counts. The result is
+        computed for a rounded Gaussian of the same variance.
         """
         return RoundedGaussianNoise(sigma=root_above(self.variance)).standard_deviation
 
@@ -187,9 +196,9 @@ def squared_sensitivity(labels: int, changeable: int, theta: Fraction) -> Fracti
 def relative_deviations(labels: int, changeable: int) -> tuple[float, float]:
     """Return the standard deviations of (a count's noise, its part that is not shared), relative to independent noise.
 
-    Counts share a part of their noise if that makes it smaller. Each number is divided by the standard deviation that
-    independent noise of the same privacy cost would have. There are `labels` counts, of which one user changes at most
-    `changeable`.
+    The planner uses these factors to predict the error of Gaussian counts. Counts share a part of their noise if that
+    makes it smaller. Each number is divided by the standard deviation that independent noise of the same privacy cost
+    would have. There are `labels` counts, of which one user changes at most `changeable`.
 
     >>> [round(part, 2) for part in relative_deviations(10, 10)]
     [0.66, 0.57]

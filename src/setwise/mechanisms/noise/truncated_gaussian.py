@@ -32,7 +32,10 @@ from setwise.records import set_fields
 _LARGEST_TABLE_BOUND = 1 << 15
 _LARGEST_BOUND = 1 << 62
 _LARGEST_TAIL_TABLE = 1 << 18
-"""Largest table of tails. Noise that has a table has less than e^-8000 of its mass further out."""
+"""Largest z for which the probabilities P[Z >= z] of truncated noise Z are computed one by one.
+
+Noise for which such a table is made has less than e^-8000 of its probability beyond this z.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +110,10 @@ class TruncatedGaussianNoise:
 
 @lru_cache(maxsize=32)
 def _log_tails(sigma: Fraction, bound: int) -> NDArray[np.float64]:
-    """Return log P[Z >= z], for z from -bound to bound + 1, of Gaussian noise Z of `sigma` truncated at `bound`."""
+    """Return log P[Z >= z], for z from -bound to bound + 1, of Gaussian noise Z of `sigma` truncated at `bound`.
+
+    The table is used for confidence intervals of counts that were released because they exceeded a threshold.
+    """
     log_weights = -0.5 * (np.arange(bound, -bound - 1, -1, dtype=np.float64) / float(sigma)) ** 2
     tails = np.logaddexp.accumulate(log_weights)[::-1]
     return np.append(tails - tails[0], -np.inf)
@@ -121,8 +127,9 @@ class Threshold(StrEnum):
     """
 
     TIGHT = "tight"
-    """Counts above T. A count of 0 can never exceed T, and a neighbour's count that does is already in the event
-    that delta excludes."""
+    """A noisy count must exceed T. Noise never lifts a count of 0 above T. A group that only one of two neighbouring
+    tables has can exceed T only in the outright failure that delta bounds.
+    """
     PAPER = "paper"
     """Counts above T + tau, as in the paper; kept for comparison."""
 

@@ -184,8 +184,9 @@ def _shares(name: MechanismName, bounds: Bounds) -> tuple[float, ...]:
 def _ratios(counts: CountNoise) -> tuple[float, ...]:
     """Return the ratios that the planner tries between the noise scale of counts and the noise scale of picks.
 
-    A mechanism may pick groups first and then count the picked groups. `counts` is the kind of noise on these counts.
-    If it is `NONE`, no counts follow the picks, and the result is (1.0,).
+    Some mechanisms first pick groups (choose the highest counts after Gumbel noise) and then release noisy counts of
+    the picked groups. `counts` is the kind of noise on these counts. If it is `NONE`, no counts follow the picks, and
+    the result is (1.0,).
     """
     return (1.0,) if counts is CountNoise.NONE else _RATIOS
 
@@ -235,7 +236,10 @@ def _cost_of_unit_noise(
 ) -> tuple[Floats, Floats]:
     """Return the privacy cost of one release at noise scale 1 as (rho of zCDP, sum of epsilons), one for each `ratio`.
 
-    - `name` is the mechanism: it adds noise to all counts, or makes `k` picks of groups.
+    From these costs, the noise scale that fits the budget is estimated.
+
+    - `name` is the mechanism: it adds noise to all counts, or makes `k` picks of groups (choices of the highest count
+      after Gumbel noise).
     - `changed` is the number of counts that one user can change.
     - `counts` is the noise on counts of the picked groups, and `counted` the number of such counts that one user can
       change.
@@ -276,10 +280,11 @@ def rough_noise_scale(rho: Floats, pure: Floats, epsilon: float, delta: Floats) 
 
 
 def _scale_with_plain_picks(picks: float, rho: Floats, epsilon: float, delta: Floats) -> Floats:
-    """Return roughly the noise scale of picks at which the picks and counts of the picked groups cost (epsilon, delta).
+    """Return roughly the noise scale of picks at which picks and counts of the picked groups cost (epsilon, delta).
 
-    The picks are made with Gumbel noise. The estimate adds up the epsilons of the picks and composes only the counts by
-    zCDP. With one or two picks, this gives less noise than zCDP for picks and counts together.
+    A pick chooses the group with the highest count after Gumbel noise; the picked groups then get noisy counts. The
+    estimate adds up the epsilons of the picks and composes only the counts by zCDP. With one or two picks, this gives
+    less noise than zCDP for picks and counts together.
 
     - `picks` is the number of picks.
     - `rho` is the zCDP parameter of the counts if the noise scale of the picks is 1.

@@ -32,21 +32,23 @@ class CostConfig:
     least_scale: float = 0.05
     """The smallest noise scale that is tried, in units of what one user can add to a count."""
     close: float = 1.003
-    """Calibration stops when the noise scale is known within this factor, or when the price is within this factor of
-    epsilon."""
+    """The search stops when the noise scale is known within this factor, or its price is within it of the budget."""
     linear: float = 0.02
-    """Distance in log epsilon from the budget below which a step along the slope lands within the rounding error."""
+    """If log epsilon is at most this far from the budget's, a step along the slope ends within the rounding error."""
     rounded: float = 6e-4
-    """Distance below the budget, in log epsilon, for which such a step aims: a little more than the rounding error of
-    a noise scale with four digits, so that the next price is within the budget."""
+    """How far below the budget, in log epsilon, the search aims when it is within `linear` of the budget.
+
+    This is a little more than the rounding error of a noise scale with four digits, so that the next price is within
+    the budget.
+    """
     near: float = 3e-3
-    """Distance in log epsilon from the target at which a search by estimates ends."""
+    """Distance, in log epsilon, from the budget's epsilon at which a search by uncertified estimates ends."""
     most_estimates: int = 30
     """Largest number of estimates in one search; three are usual."""
     least_slope: float = 0.1
+    """Smallest assumed fall of log epsilon per unit of log noise scale; below 1 if a part of the cost is fixed."""
     most_slope: float = 2.0
-    """Limits, with `least_slope`, for the fall of log epsilon per unit of log noise scale. It is 1 if all noise
-    grows, and less if a part of the cost is fixed."""
+    """Largest assumed fall of log epsilon per unit of log noise scale; it is 1 if epsilon is inverse to the scale."""
     least_apart: float = 1e-4
     """Least distance in log noise scale of two points whose slope is used. The slope of closer points is that of their
     rounding errors, and a wrong slope costs the search further certified prices."""
@@ -176,12 +178,12 @@ def smallest_noise_scale(price: Price, first: EstimatedScale, epsilon: float) ->
 
 
 def decimal(scale: float) -> Fraction:
-    """Return the noise scale rounded to four significant digits, as an exact fraction."""
+    """Return the noise scale rounded to four significant digits, as a fraction, so that plans are easy to read."""
     return Fraction(f"{scale:.4g}")
 
 
 def _short(scale: float) -> float:
-    """Return the noise scale rounded to four significant digits, as a float."""
+    """Return the noise scale rounded to four significant digits, as a float; only such scales are tried in a search."""
     return float(f"{scale:.4g}")
 
 

@@ -48,6 +48,7 @@ class MechanismName(StrEnum):
 class Bounds:
     """A histogram query, or with `k` a top-k query, and the bounds on what one user contributes to it.
 
+    - `k` is how many groups with the highest counts are wanted; None for a histogram, which wants all groups.
     - `contributions` is the most groups towards which a user counts (None: any number; only for a top k or a known
       domain).
     - `per_item` is the most that a user adds to one group.
@@ -95,16 +96,16 @@ class Bounds:
 
     @property
     def search_limit(self) -> int:
-        """The number of groups that take part if the groups are private: those with the highest counts.
+        """How many private groups can be released at most: only those with the highest exact counts take part.
 
-        It is `limit`, or the default number if `limit` is None. Only these groups can be released, so that the database
-        need not return all counts.
+        It is `limit`, or the default number (1000, or k if k is larger) if `limit` is None. So the database need not
+        return all counts.
         """
         return self.limit or max(LIMIT, self.k or 1)
 
     @property
     def rivals(self) -> int:
-        """The number of groups that can be released, against which a group in a top k must hold its own.
+        """The number of groups among which the top k are chosen, by which expected errors of a ranking are computed.
 
         It is the size of the public domain, or `search_limit` for private groups.
         """

@@ -27,7 +27,10 @@ A smaller part of it is spent where the survey tells that users have few groups 
 """
 
 CLOSE_FINDING_SHARE = Fraction(3, 5)
-"""The same, where an accuracy of the counts is asked for: with 3/4 it would take a quarter more epsilon."""
+"""The largest share of a histogram's privacy cost that finds its groups, if the analyst asks for an accuracy of counts.
+
+With `FINDING_SHARE` = 3/4, the accuracy would take a quarter more epsilon.
+"""
 
 FAILURE_SHARE = Fraction(1, 2)
 """The share of delta for the thresholds of the rounds."""
@@ -107,10 +110,11 @@ def plan_counts(bounds: Bounds, total: Total) -> tuple[DiscoveredCounts, float] 
 
 
 def _counts(bounds: Bounds, total: Total, scale: Fraction) -> DiscoveredCounts:
-    """Return the mechanism that finds groups in rounds and then counts them with noise of deviation per_item * scale.
+    """Return the mechanism that finds private groups in rounds and then releases noisy counts of them.
 
-    per_item is the most that one user adds to a count. `bounds` limits what one user contributes, and `total` is the
-    budget of the query.
+    In a round, each user divides a weight among their groups, and a group is found if its noisy sum of weights exceeds
+    a threshold. The noise of a count has deviation per_item * `scale`, where per_item is the most that one user adds to
+    a count. `bounds` limits what one user contributes, and `total` is the budget of the query.
     """
     # The counts cost contributions / scale^2, and the rounds cost 1 / sigma^2, both as mu squared. The sigma of the
     # rounds is chosen so that the rounds have the share `FINDING_SHARE` of the sum, or `CLOSE_FINDING_SHARE` if `total`

@@ -51,7 +51,7 @@ mean absolute error (1.0 or 0.798 noise scales)."""
 class StatisticsChoice:
     """A plan for statistics of groups: the mechanism with its noise, and the plan's name.
 
-    `discovery` is the plan that finds the groups, or None if every group of a public domain is released.
+    `discovery` is the part of the plan that finds the groups, or None if every group of a public domain is released.
     """
 
     mechanism: GroupStatistics
@@ -98,13 +98,13 @@ def plan_statistics(
                 guess = estimate_noise_scale(draft.price_function(estimated_price, delta), first, target)
                 if guess is not None:
                     rough.append((draft, guess))
-        for draft, guess in sorted(rough, key=lambda tried: tried[0].off(tried[1].scale)):
+        for draft, guess in sorted(rough, key=lambda tried: tried[0].log_error(tried[1].scale)):
             if certified:
                 scale = smallest_noise_scale(draft.price_function(searched_price, delta), guess, target)
             else:
                 scale = _increased_scale(draft, guess)
             if scale is not None:
-                return StatisticsChoice(mechanism=draft.mechanism_at(scale), name=draft.name, discovery=draft.found)
+                return StatisticsChoice(mechanism=draft.mechanism_at(scale), name=draft.name, discovery=draft.discovery)
     raise Unattainable(f"no noise in range meets epsilon {float(total.epsilon):g} at this delta; ask for less")
 
 
@@ -114,10 +114,11 @@ range after this increase exists after certification too."""
 
 
 def _increased_scale(draft: "_UnscaledPlan", guess: EstimatedScale) -> Fraction | None:
-    """Return the estimated noise scale `guess`, raised by 5%; None if no noise of this scale can be used.
+    """Return the estimated noise scale `guess`, raised by 5%; None if noise of this scale cannot be used.
 
-    The scale that is certified later is within about 1% of the estimate, so it can be used too if the result can. The
-    result is None if it exceeds the largest noise scale, or if the mechanism of the plan `draft` rejects it.
+    A plan that is never run, such as one for example bounds, uses the raised scale instead of a certified one. A
+    certified scale is within about 1% of the estimate, so it can be used if the raised scale can. The result is None if
+    the raised scale exceeds the largest noise scale, or if the mechanism of the plan `draft` rejects it.
     """
     scale = decimal(guess.scale * _ESTIMATE_MARGIN)
     try:
@@ -146,13 +147,13 @@ class _UnscaledPlan:
     """A plan for statistics of groups whose noise scale is not chosen yet.
 
     - `bounds` has the query's k (how many groups a top-k query asks for), public groups and limits per user.
-    - `found` is the plan that finds the groups, or None if every group of a public domain is released.
+    - `discovery` is the plan that finds the groups, or None if every group of a public domain is released.
     - `wanted` are the statistics to release.
     - `noise` is the kind of noise on counts, sums and means.
     """
 
     bounds: Bounds
-    found: Choice | None
+    discovery: Choice | None
     wanted: Sequence[StatisticRelease]
     noise: CountNoise
 
@@ -163,7 +164,7 @@ class _UnscaledPlan:
         A wanted number of users costs nothing if the mechanism that finds the groups releases it. Otherwise it becomes
         a noisy sum with noise of its own.
         """
-        if self.found is not None and self.found.preview.radius is not None:
+        if self.discovery is not None and self.discovery.preview.radius is not None:
             return list(self.wanted)
         return [NoisyTotal(reach=1, noise=_UNIT) if release == UsersFound() else release for release in self.wanted]
 
@@ -173,7 +174,7 @@ class _UnscaledPlan:
 
         The parts are how groups are found, the noise of counts, sums and means, and the mechanism of quantiles.
         """
-        names = [] if self.found is None else [self.found.name]
+        names = [] if self.discovery is None else [self.discovery.name]
         kinds = {release.by_picks for release in self.statistics if release != UsersFound()}
         parts = ((str(self.noise), False in kinds), ("exponential", True in kinds))
         names += [name for name, present in parts if present]
@@ -188,7 +189,7 @@ class _UnscaledPlan:
         return GroupStatistics(
             statistics=tuple(release.with_noise(_NOISE[self.noise], scale) for release in self.statistics),
             contributions=self.bounds.contributions,
-            discovery=None if self.found is None else _without_counts(self.found.mechanism),
+            discovery=None if self.discovery is None else _without_counts(self.discovery.mechanism),
             domain=self.bounds.domain or (),
             k=self.bounds.k,
         )
@@ -204,18 +205,18 @@ class _UnscaledPlan:
         """
         return lambda scale: price(self.uses(scale), delta)
 
-    def off(self, scale: float) -> float:
-        """Return a number that compares this plan's error at noise scale `scale` with other plans; smaller is better.
+    def log_error(self, scale: float) -> float:
+        """Return a number by which the planner compares the errors of plans; smaller is better.
 
-        The number is the sum of the logarithms of the errors of finding groups and of each statistic. Factors that are
-        the same for all plans are left out, so only differences between plans mean something.
+        The number is the sum of the logarithms of the errors of finding groups and of each statistic, at noise scale
+        `scale`. Factors that are the same for all plans are left out, so only differences between plans mean something.
         """
         # The errors are the lead that a group's count needs for the group to be found, the errors of counts, sums and
         # means, and the rank errors of quantiles. Terms that are the same for all plans are left out.
         total = 0.0
-        if self.found is not None:
-            total += math.log(max(1, reach_of(self.found.preview)))
-        preview = None if self.found is None else self.found.preview
+        if self.discovery is not None:
+            total += math.log(max(1, reach_of(self.discovery.preview)))
+        preview = None if self.discovery is None else self.discovery.preview
         for release in self.statistics:
             total += math.log(release.planning_error(scale, _ERROR[self.noise], preview))
         return total

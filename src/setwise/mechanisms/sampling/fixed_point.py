@@ -114,7 +114,10 @@ def _exp_small(y: Fraction, bits: int) -> FixedInterval:
 
 
 def _atanh_series(z: Fraction, bits: int) -> FixedInterval:
-    """Return bounds, with `bits` bits, on 2 atanh(z) for 0 <= z <= 1/3, by the series 2 (z + z^3/3 + z^5/5 + ...)."""
+    """Return bounds, with `bits` bits, on 2 atanh(z) for 0 <= z <= 1/3, by the series 2 (z + z^3/3 + z^5/5 + ...).
+
+    Logarithms are computed from it, because ln(x) = 2 atanh((x - 1) / (x + 1)).
+    """
     power = FixedInterval.of(z, bits)
     square = power.times(power, bits)
     total = NONE

@@ -12,10 +12,15 @@ from setwise.mechanisms.randomness import WORD, Randomness
 from setwise.mechanisms.sampling.fixed_point import NONE, FixedInterval, exp_minus, ln
 
 _FEW = np.uint64(1 << 24)
-"""Words within this distance of either end leave the uniform V too uncertain for floats; one word in 2^39 is."""
+"""A 64-bit word starts the uniform number V that makes the noise. If the word is within this distance of 0 or of 2^64,
+floats bound the noise too loosely; one word in 2^39 is.
+"""
 
 _NEAR_ONE = np.uint64((1 << 64) - (1 << 44))
-"""From this word on 1 - V is computed from the word's complement, because 1 - V in floats would cancel."""
+"""From this 64-bit word on, 1 - V is computed from the word's complement, because 1 - V in floats would cancel.
+
+V is the uniform number, starting with the word, that makes the noise.
+"""
 
 
 def float_keys(shortfalls: NDArray[np.float64], words: NDArray[np.uint64]) -> NDArray[np.float64]:

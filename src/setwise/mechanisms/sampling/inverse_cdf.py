@@ -85,7 +85,8 @@ class _Series:
     def at(self, z: int) -> FixedInterval:
         """Return bounds on the sum over m of J_m A^m / (2m)!, where A = z^2 / (4 variance^2), for the integer `z`.
 
-        J_m is the integral of w^(2m) exp(-w^2 / (8 variance)) from 0 to 1. The bounds have the precision of the series.
+        J_m is the integral of w^(2m) exp(-w^2 / (8 variance)) from 0 to 1. The sum is a factor of the probability of z
+        under a rounded Gaussian. The bounds have the number of bits after the point with which the object was made.
         """
         precision, factors = self._precision, self._factors
         square = z * z * self._quarter.numerator << precision
@@ -108,7 +109,7 @@ class _Series:
     def _factor(self, m: int) -> FixedInterval:
         """Return bounds on J_m, the integral of w^(2m) exp(-w^2 / (8 variance)) from 0 to 1; cached.
 
-        `m` is the index of a term of the series.
+        `m` is the index of a term of the series that gives the probabilities of a rounded Gaussian.
         """
         while len(self._factors) <= m:
             self._factors.append(_integral(len(self._factors), self._variance, self._precision))
@@ -314,13 +315,17 @@ _CHUNK = 1 << 15
 """Number of draws handled at a time, so that words and results stay in the processor's cache."""
 
 _SCAN = 1 << 18
-"""Up to this many comparisons, every word is compared with every floor, so that the time of a draw does not depend
-on it."""
+"""Up to this many comparisons of random words with table entries, every word is compared with every entry, so that the
+time of a draw does not depend on the word.
+"""
 
 _FEWEST_GUIDE_BITS = 14
 _MOST_GUIDE_BITS = 18
-"""Largest number of leading bits of a word that index the guide (`_FEWEST_GUIDE_BITS` is the smallest): enough that
-few buckets contain a floor, and few enough that the guide stays in the cache."""
+"""Largest number of leading bits by which a random word is looked up in a first, small table, the guide.
+
+The number is large enough that the leading bits mostly decide the draw, and small enough that the guide stays in the
+cache. `_FEWEST_GUIDE_BITS` is the smallest number.
+"""
 
 
 def draw(law: Law, count: int, randomness: Randomness, width: int = WORD) -> NDArray[np.int64]:
