@@ -78,7 +78,7 @@ class Aggregation:
     def for_discovery(self) -> "Aggregation":
         """Return the aggregation by which the private search for groups finds the labels that occur in the table.
 
-        It has the same user, group columns and filter, but no measures (numbers that users add) and no domain (public
+        It has the same user, group columns and filter, but no measures (integers that users add) and no domain (public
         labels). A user counts in at most 200 (`MOST_GROUPS`) groups, and at most once in each.
         """
         return replace(self, contributions=MOST_GROUPS, per_item=1, measures=(), domain=None)
@@ -111,7 +111,10 @@ class Aggregation:
 
     @property
     def items_kept_per_user(self) -> int | None:
-        """The largest number of groups in which a user is counted, chosen at random; None if it is not limited."""
+        """The most groups (items) in which a user counts; None means no limit.
+
+        Which of a user's groups count is decided at random.
+        """
         return None if self.item is None else self.contributions
 
 
@@ -145,10 +148,10 @@ def check_suitable(aggregation: Aggregation, schema: Schema) -> None:
 
 
 def with_filter(aggregation: Aggregation, where: Filter | None, schema: Schema) -> Aggregation:
-    """Return a copy of `aggregation` whose filter is `where` instead of its own; None means no filter.
+    """Return a copy of `aggregation` with the filter `where` in place of its own; None means no filter.
 
     The copy is checked against `schema`, the columns of the table. If `aggregation` itself has passed `check_suitable`
-    for this schema, a new filter is the only part that is checked, because nothing else has changed.
+    for this schema, only a new filter is checked, because nothing else has changed.
 
     Raises: `UnknownColumn`, `UnsuitableTable` or `InvalidParameter` if the copy does not suit the columns.
     """
@@ -209,7 +212,7 @@ def check_item(column: Column, aggregation: Aggregation, place: int = 0) -> None
     """Raise if rows cannot be grouped by `column`, which must hold text, integers, dates or booleans.
 
     `place` is the position of `column` among the group columns of `aggregation`. If `aggregation` states labels (public
-    labels, or a label for null), their cells at this position must have the type of the column's labels.
+    labels, or a label for null), the part of each label at this position must have the type of the column's labels.
 
     Raises: `UnsuitableTable` for a column of another type, `InvalidParameter` for a label of another type.
     """
@@ -284,7 +287,7 @@ def _check_labels(column: Column, aggregation: Aggregation, place: int) -> None:
     """Raise `InvalidParameter` if a label that `aggregation` states has another type than the labels of `column`.
 
     Stated labels are the public labels (`domain`) and the label for null (`null_item`). `place` is the position of
-    `column` among the group columns. If a label is a tuple, its cell at this position is checked.
+    `column` among the group columns. If a label is a tuple, only its part at this position is checked.
     """
     # `distinct_labels` has checked that all labels of the domain have one type, so the first one is enough.
     labels: list[tuple[str, Cell]] = [("the domain", cell_of(label, place)) for label in (aggregation.domain or ())[:1]]

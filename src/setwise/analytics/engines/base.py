@@ -63,7 +63,10 @@ def without_driver_error(call: Callable[Arguments, Result]) -> Callable[Argument
 
 
 class EngineQuery(Protocol):
-    """The query of one aggregation of one open table; its methods return exact counts or statistics, without noise."""
+    """The query of one aggregation of one open table; its methods return exact counts or statistics, without noise.
+
+    An aggregation says which rows are counted, in which groups, and how much of one user counts.
+    """
 
     def histogram(self, most: int | None) -> Histogram:
         """Return the exact count (no noise) of every group whose count is positive.
@@ -96,10 +99,11 @@ class EngineQuery(Protocol):
 
 
 class WeightReader:
-    """Context manager that reads the weights of groups, to which the private search for groups then adds noise.
+    """Context manager that reads the exact weights of groups, to which the private search for groups adds noise.
 
-    A weight is a sum over users: a user with n groups adds about 2^20/sqrt(n) to each. All rounds of the search share
-    one query and what it stores. `aggregation` names the user and group columns of `engine`'s table.
+    The search finds, in up to three rounds, groups whose labels are private. A weight is a sum over users: a user with
+    n groups adds about 2^20/sqrt(n) to each. `aggregation` names the user and group columns of `engine`'s table. The
+    rounds share one database query object and the temporary tables that it stores, so that the rows are read only once.
     """
 
     def __init__(self, engine: "Engine", aggregation: Aggregation) -> None:
@@ -123,15 +127,16 @@ class WeightReader:
 
     @without_driver_error
     def read(self, found_labels: Sequence[Label]) -> GroupWeights:
-        """Return the exact weights, sums over users, of all groups that are not in `found_labels`.
+        """Return the exact weights, without noise, of all groups that are not in `found_labels`.
 
-        Earlier rounds found `found_labels`. A user with n other groups adds about 2^20/sqrt(n) to each of these.
+        `found_labels` are the groups that earlier rounds of the private search for groups have found. A weight is a sum
+        over users: a user with n groups that are not found yet adds about 2^20/sqrt(n) to each of these.
         """
         return self._query.group_weights(found_labels)
 
 
 class Engine(ABC):
-    """One open table (or join) of a database engine; computes exact counts in which the part of one user is limited.
+    """One open table (or join) of a database engine; computes exact counts to which a user adds a limited amount.
 
     - `_schema` has the columns of the table, as they are stored.
     - `_manifest` describes a prepared dataset (a stored random ranking of each user's groups). None for other tables.
@@ -153,7 +158,8 @@ class Engine(ABC):
     def describe(self) -> Schema:
         """Return the table's columns (name, kind and SQL type), read from the engine's metadata and never from rows.
 
-        For a prepared dataset, these are the user, item and value columns of the table that it was prepared from.
+        A prepared dataset stores ranks of users' groups and no rows of users. For such a dataset, the result has the
+        user, item (group) and value columns of the table that it was made from.
         """
         return self._schema if self._manifest is None else self._manifest.schema()
 
@@ -168,9 +174,9 @@ class Engine(ABC):
     def check(self, aggregation: Aggregation) -> None:
         """Raise if the table's metadata shows that `aggregation` cannot be answered; called before budget is charged.
 
-        Raises: `UnknownColumn` or `UnsuitableTable` if a column is missing or has the wrong type, if the table was
-        redefined after it was opened, or if it is a prepared dataset that is out of date or was made for other
-        aggregations.
+        Raises: `UnknownColumn` or `UnsuitableTable` if a column is missing or has the wrong type, or if the table was
+        redefined after it was opened. Also if the table is a prepared dataset (a stored random ranking of each user's
+        groups) whose source has changed, or which was made for other columns.
         """
         self._check_definition()
         if self._manifest is None:
@@ -181,7 +187,11 @@ class Engine(ABC):
 
     @without_driver_error
     def histogram(self, aggregation: Aggregation) -> Histogram:
-        """Return exact counts (no noise) of all groups with a positive count, bounded per user by `aggregation`."""
+        """Return the exact count, without noise, of every group whose count is positive.
+
+        `aggregation` names the user and group columns, and says to how many groups, and how much to each, one user
+        adds.
+        """
         self.check(aggregation)
         with self._engine_query(aggregation) as query:
             return query.histogram(None)
@@ -198,9 +208,10 @@ class Engine(ABC):
 
     @without_driver_error
     def statistics(self, aggregation: Aggregation) -> GroupTable:
-        """Return the exact value (no noise) of every measure of `aggregation`, for every group.
+        """Return the exact value, without noise, of every measure of `aggregation`, for every group.
 
-        A measure, such as a sum of a column, adds up one integer per user, which is clipped and rounded first.
+        A measure is an integer that each user adds to a group, such as the user's sum of a column after rounding and
+        clipping. Its value for the group is the sum over users.
         """
         self.check(aggregation)
         with self._engine_query(aggregation) as query:
@@ -211,7 +222,8 @@ class Engine(ABC):
 
         A weight is a sum over users: a user with n groups adds about 2^20/sqrt(n) to each. `aggregation`, made by
         `Aggregation.for_discovery`, names the user and group columns.
-        Raises: on entering, `UnsuitableTable` for a prepared dataset, whose stored ranks do not distinguish users.
+        Raises: on entering, `UnsuitableTable` for a prepared dataset, which stores how many users have a group at each
+        rank, but not which users.
         """
         return WeightReader(self, aggregation)
 
@@ -227,10 +239,10 @@ class Engine(ABC):
     def user_groups(self, aggregation: Aggregation) -> "pa.Table":
         """Return an Arrow table with one row for each user and each group of `aggregation` in which the user has a row.
 
-        Columns are u (the user as text), g0, g1, ... (labels). A user may be in any number of groups. The rows are as
-        private as the table.
+        Columns are u (the user as text), g0, g1, ... (the labels of the group). A user may be in any number of groups.
+        The rows are as private as the table itself.
 
-        Raises: `UnsuitableTable` for a prepared dataset, whose stored ranks do not distinguish users.
+        Raises: `UnsuitableTable` for a prepared dataset, which stores how many users have a group, but not which users.
         """
         self.check(aggregation)
         if self._manifest is not None:
@@ -315,7 +327,10 @@ class Engine(ABC):
 
     @contextmanager
     def _cancellable(self, stop: Callable[[], object]) -> Iterator[None]:
-        """Context manager: inside its `with` block, `Engine.cancel`, called by any thread, calls `stop`."""
+        """Context manager: while its `with` block runs, `Engine.cancel` calls `stop`.
+
+        `stop` must stop the statement that runs in the block. Any thread may call `Engine.cancel`.
+        """
         with self._lock:
             self._running.add(stop)
         try:
@@ -341,7 +356,8 @@ class Engine(ABC):
     def _weights_query(self, aggregation: Aggregation) -> AbstractContextManager[EngineQuery]:
         """Return a context manager that yields the query of `aggregation` for the private search for groups.
 
-        Raises: on entering, `UnsuitableTable` for a prepared dataset, whose stored ranks no longer distinguish users.
+        Raises: on entering, `UnsuitableTable` for a prepared dataset, which stores how many users have a group, but not
+        which users.
         """
         if self._manifest is not None:
             raise UnsuitableTable("a prepared dataset does not tell users apart: name the table it was prepared from")
@@ -356,16 +372,18 @@ class Engine(ABC):
 
     @abstractmethod
     def _store(self, aggregation: Aggregation, manifest: Manifest, destination: str) -> None:
-        """Rank at random each user's groups in `aggregation`; store the ranks and `manifest` at `destination`.
+        """Rank each user's groups in `aggregation` at random, and store the ranks and `manifest` at `destination`.
 
-        `manifest` describes the stored dataset. A dataset that was prepared at `destination` before is replaced.
+        `manifest` describes the stored dataset. A prepared dataset that is at `destination` already is replaced.
         """
 
 
 class SqlEngineQuery(ABC):
     """One `aggregation` in the SQL of one engine: builds the statements, runs them and converts the results.
 
-    - `relation` is the SQL text, in `dialect`, of the table to read.
+    - `aggregation` says which rows are counted, in which groups, and how much of one user counts.
+    - `dialect` writes the SQL of the engine.
+    - `relation` is the SQL text, in `dialect`, of the table to read, to stand after FROM.
     - `schema` has the columns of the table.
     - `manifest` describes a prepared dataset (a stored random ranking of each user's groups). None for other tables.
     """
@@ -383,7 +401,10 @@ class SqlEngineQuery(ABC):
         self._builder = StatementBuilder(dialect, relation, schema, Parameters(dialect))
 
     def histogram(self, most: int | None) -> Histogram:
-        """Return the exact count of each group, bounded per user; only the `most` highest unless `most` is None."""
+        """Return the exact count, without noise, of each group; only the `most` highest counts unless `most` is None.
+
+        One user adds to a limited number of groups, and a limited amount to each, as the query's aggregation says.
+        """
         if self._manifest is None:
             statement = self._decode(self._all_counts())
         else:
@@ -393,7 +414,11 @@ class SqlEngineQuery(ABC):
         return self._fetch_counts(statement)
 
     def statistics(self) -> GroupTable:
-        """Return the exact value (no noise) of every measure of this query, such as the sum of a column, per group."""
+        """Return the exact value, without noise, of every measure of this query's aggregation, for every group.
+
+        A measure is an integer that each user adds to a group, such as a sum of a column; its value is the sum over
+        users.
+        """
         statement = self._all_statistics()
         if not self._aggregation.pooled:
             statement = self._decode(statement)
@@ -404,9 +429,10 @@ class SqlEngineQuery(ABC):
         return self._fetch(self._builder.user_groups(self._aggregation, self._rows()), ["u"])
 
     def group_weights(self, found_labels: Sequence[Label]) -> GroupWeights:
-        """Return the exact weight (see `EngineQuery.group_weights`) of each group that is not in `found_labels`.
+        """Return the exact weight of each group that is not in `found_labels`, to which the private search adds noise.
 
-        `found_labels` are the groups that the private search for groups has found so far.
+        A weight is a sum over users: a user with n groups that are not in `found_labels` adds about 2^20/sqrt(n) to
+        each. `found_labels` are the groups that the private search for groups has found so far.
         """
         with self._fixed_errors():
             columns = label_columns(self._aggregation)
@@ -423,10 +449,10 @@ class SqlEngineQuery(ABC):
             return arrow_group_weights(self._fetch(statement, WEIGHT_COLUMNS), self._aggregation)
 
     def _kept_pairs(self, rows: str) -> str:
-        """Return the SQL statement with one row (labels, u) for each user u and each group in which u is counted.
+        """Return the text of a SELECT with one row (g0, g1, ..., u) for each user u and each group in which u counts.
 
-        These are at most `contributions` groups of the aggregation, chosen at random. `rows` is the SQL statement of
-        the rows to aggregate.
+        g0, g1, ... are the labels of the group. A user counts in at most `contributions` groups (a field of the query's
+        aggregation), which are chosen at random. `rows` is the SQL statement of the rows to aggregate.
         """
         pairs = self._builder.bounded_pairs(self._aggregation, rows)
         return self._builder.kept_pairs(self._aggregation, pairs, self._salt())
@@ -434,7 +460,8 @@ class SqlEngineQuery(ABC):
     def _not_among(self, labels: Sequence[str], found_labels: Sequence[Label]) -> list[str]:
         """Return a list with one SQL condition, that a row's group is not in `found_labels`; [] if no group was found.
 
-        `labels` are the SQL expressions of the row's labels.
+        The private search for groups leaves out the groups that its earlier rounds found (`found_labels`). `labels` are
+        the SQL expressions of the labels of a row's group.
         """
         if not found_labels:
             return []
@@ -442,10 +469,10 @@ class SqlEngineQuery(ABC):
         return [f"NOT ({self._membership(labels, columns, rows)})"]
 
     def _keep_pairs(self) -> str | None:
-        """Return the SQL name of a temporary table (u, labels): each user u with each group in which u is counted.
+        """Return the SQL name of a temporary table (u, g0, g1, ...) of each user u with each group in which u counts.
 
-        The first call stores the pairs, so that later rounds of the private search for groups need not read the rows
-        again. None, the default, means that the engine stores no pairs.
+        The first call stores the table, so that later rounds of the private search for groups need not read the rows
+        again. None, the default, means that the engine stores no such table.
         """
         return None
 
@@ -457,48 +484,56 @@ class SqlEngineQuery(ABC):
         return nullcontext()
 
     def prepared_statement(self) -> tuple[str, dict[str, object]]:
-        """Return (SQL, parameters): the statement whose rows (item, n, rank, users) a prepared dataset stores.
+        """Return (SQL, parameters): the SELECT whose rows (item, n, rank, users) a prepared dataset stores.
 
-        A row says that `users` users have the group `item` at position `rank` of a random order, and each add n to it.
+        Each user's groups are put into a random order. A row says that `users` users have the group `item` at position
+        `rank` of their order, and that each of them adds n to that group. The parameters are the values of the SQL's
+        placeholders, by name.
         """
         pairs = self._builder.pairs(self._aggregation, self._rows(hint=self._hint()))
         ranked = self._builder.rank_items(self._aggregation, pairs, self._salt())
         return self._builder.prepared_rows(ranked), self._builder.parameters.values
 
     def _all_counts(self) -> str:
-        """Return the SQL statement for (labels, count) of every group, for a table that is not a prepared dataset.
+        """Return the text of a SELECT of (g0, g1, ..., count): the labels and the count of every group.
 
-        One statement counts all users here; an engine that counts them in parts, to save memory, overrides this.
+        It reads a table that is not a prepared dataset. One statement counts all users here; an engine that counts them
+        in parts, to save memory, overrides this method.
         """
         return self._counts()
 
     def _all_statistics(self) -> str:
-        """Return the SQL statement for the measures (numbers that users add, such as sums) of every group.
+        """Return the text of a SELECT of the measures (integers that users add to groups, such as sums) of every group.
 
-        One statement reads all users here; an engine that reads them in parts, to save memory, overrides this.
+        Its columns are (g0, g1, ..., cell, measure, users, s0, n0, s1, ...), which `StatementBuilder.statistics`
+        explains. One statement reads all users here; an engine that reads them in parts, to save memory, overrides this
+        method.
         """
         return self._statistics()
 
     def _decode(self, statement: str) -> str:
-        """Return the SQL `statement` changed so that its rows have the texts of labels.
+        """Return the SQL `statement` with the texts of labels in its result, in place of any codes that stand for them.
 
-        Here nothing is changed. An engine that sorts hashes in place of texts, for speed, overrides this.
+        Here `statement` is returned unchanged, because it has no codes. An engine that groups rows by hashes of the
+        texts, for speed, overrides this method.
         """
         return statement
 
     def _statistics(self, *, number_rows: bool = False) -> str:
-        """Return the SQL statement for the measures (numbers that users add, such as sums) of every group.
+        """Return the text of a SELECT of the measures (integers that users add to groups, such as sums) of every group.
 
-        If `number_rows`, the statement numbers each user's rows by window functions. Otherwise it groups by user and
-        group. The result is the same, with the columns of `StatementBuilder.statistics`; only the speed differs.
+        Its columns are (g0, g1, ..., cell, measure, users, s0, n0, s1, ...), which `StatementBuilder.statistics`
+        explains. If `number_rows`, the statement numbers each user's rows by window functions. Otherwise it groups rows
+        by user and group. The result is the same; only the speed differs.
         """
         salt = self._salt() if self._aggregation.needs_salt else None
         return self._builder.statistics(self._aggregation, self._rows(hint=self._hint()), salt, number_rows)
 
     def _counts(self) -> str:
-        """Return the SQL statement for (labels, count) of every group, over the rows that `_rows` selects.
+        """Return the text of a SELECT of (g0, g1, ..., count): the labels and the count of every group.
 
-        As the aggregation says, a user adds to at most `contributions` groups, and at most `per_item` to each.
+        As the query's aggregation says, a user adds to at most `contributions` groups, and at most `per_item` to each.
+        Of several statements with this result, the one that is expected to be fastest is returned.
         """
         if self._aggregation.items_kept_per_user is None:
             return self._builder.counts(self._aggregation, self._builder.bounded_pairs(self._aggregation, self._rows()))
@@ -512,18 +547,19 @@ class SqlEngineQuery(ABC):
         return self._builder.counts(self._aggregation, items)
 
     def _rows(self, *conditions: str, hint: str = "") -> str:
-        """Return the SQL statement for the rows to aggregate: the user, labels and values of each.
+        """Return the text of a SELECT of the rows to aggregate: columns u (the user), g0, g1, ... (labels), and values.
 
-        The rows satisfy the aggregation's filter and all SQL `conditions`, and their labels are in its domain (the
-        public labels), if it has one. `hint` is text for the query optimizer, placed before the columns of the SELECT.
+        The columns of values are v, the value to sum, or v0, v1, ..., from which measures are computed. The rows
+        satisfy the aggregation's filter and all SQL `conditions`. If the aggregation has a domain (public labels),
+        their labels are in it. `hint` is text for the query optimizer, placed before the columns of the SELECT.
         """
         return self._builder.rows(self._aggregation, [*self._in_domain, *conditions], hint)
 
     def _probe(self, some_users: str) -> str:
-        """Return a SQL statement that shows, for a sample of users, how often their rows repeat a (user, group) pair.
+        """Return a SQL statement that counts, for a sample of users, how often their rows repeat a (user, group) pair.
 
-        Its result is one row: `found` counts the rows of these users, and `pairs` the distinct (user, group) pairs in
-        them. `some_users` is the SQL condition that selects the users.
+        The faster of two statements is chosen by the result, which is one row: `found` counts the rows of these users,
+        and `pairs` the distinct (user, group) pairs in them. `some_users` is the SQL condition that selects the users.
         """
         return bounding.probe(self._builder, self._aggregation, self._rows(some_users))
 
@@ -539,7 +575,7 @@ class SqlEngineQuery(ABC):
         return [self._membership(labels, *domain_rows(self._aggregation, schema))]
 
     def _hint(self) -> str:
-        """Return text for the query optimizer, to be placed in a SELECT whose rows are ranked per user; "" for none."""
+        """Return text for the query optimizer, placed in a SELECT whose rows are ranked per user; "" by default."""
         return ""
 
     def _rows_rarely_repeat(self) -> bool:
@@ -552,7 +588,10 @@ class SqlEngineQuery(ABC):
 
     @abstractmethod
     def _salt(self) -> str:
-        """Return SQL text of a new secret number for random choices; its value is the same throughout a statement."""
+        """Return SQL text of a new secret random number (salt), which decides in which of their groups users count.
+
+        The number has the same value throughout a statement.
+        """
 
     @abstractmethod
     def _membership(self, labels: Sequence[str], columns: Sequence[Column], rows: Sequence[tuple[Cell, ...]]) -> str:
@@ -577,7 +616,10 @@ INTERVAL = 0.1
 
 
 class Poller:
-    """Context manager: a thread calls `look` every 0.1 s to watch a query, until `look` is True or the block ends."""
+    """Context manager: a thread calls `look` every 0.1 s, until `look` returns True or the `with` block ends.
+
+    Engines use it to follow the progress of a query that runs in the block.
+    """
 
     def __init__(self, look: Callable[[], bool]) -> None:
         self._look = look

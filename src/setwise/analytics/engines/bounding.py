@@ -82,12 +82,18 @@ def predicate(expression: Expression, dialect: Dialect, parameters: Parameters) 
 
 
 def _constant(column: Column, value: Value, dialect: Dialect, parameters: Parameters) -> str:
-    """Add the constant `value` to `parameters`; return SQL of `dialect` that casts it to the type of `column`."""
+    """Add the filter constant `value` to `parameters`; return SQL of `dialect` that casts its placeholder.
+
+    The constant is cast to the type of `column`, so that a filter can compare the two.
+    """
     return dialect.constant(column, parameters.add(_parameter_value(value)))
 
 
 def _parameter_value(value: Value) -> Bound:
-    """Return the filter constant `value` as a SQL parameter: dates, times and decimals become text, which SQL casts."""
+    """Return the filter constant `value` as the value of a SQL parameter.
+
+    Dates, times and decimals become text, which the SQL casts to the type of a column.
+    """
     match value:
         case datetime():
             return value.isoformat(sep=" ", timespec="microseconds")
@@ -102,7 +108,10 @@ def _parameter_value(value: Value) -> Bound:
 
 
 def within(number: str) -> str:
-    """Return a SQL expression that clips the SQL `number` to -2^62 .. 2^62, the range of a histogram's counts."""
+    """Return a SQL expression that clips the SQL number `number` to -2^62 .. 2^62.
+
+    This is the range of a histogram's counts.
+    """
     return f"GREATEST(LEAST({number}, {LARGEST_COUNT}), -{LARGEST_COUNT})"
 
 
@@ -110,8 +119,9 @@ def within(number: str) -> str:
 class StatementBuilder:
     """Builder of SQL statements, in the `dialect` of one engine, about one table, view or join.
 
-    `relation` is the SQL text after FROM, and `schema` its columns. Constants are added to `parameters`. In the SQL, u
-    is the user, g0, g1, ... are the labels of a row's group (item), and n is what a user adds to a group.
+    `relation` is the SQL text after FROM, and `schema` its columns. `parameters` collects the values of the
+    placeholders in all statements of this builder. In the SQL, u is the user, g0, g1, ... are the labels of a row's
+    group (item), and n is what a user adds to a group.
     """
 
     dialect: Dialect
@@ -120,10 +130,12 @@ class StatementBuilder:
     parameters: Parameters
 
     def rows(self, aggregation: Aggregation, conditions: Sequence[str] = (), hint: str = "") -> str:
-        """Return SQL for the rows to aggregate: columns u (the user), g0, g1, ... (labels), and numbers from the row.
+        """Return the text of a SELECT of the rows to aggregate: columns u (the user), g0, g1, ... (labels), and values.
 
-        The numbers are v, the value to sum, if `aggregation.value` is set, and v0, v1, ..., from which measures are
-        computed. `conditions` are further SQL conditions. `hint` is text for the query optimizer, placed after SELECT.
+        The values are v, the column to sum, if `aggregation.value` is set, and v0, v1, ..., from which the
+        aggregation's measures (integers that users add to groups) are computed. The rows have a user and satisfy the
+        aggregation's filter, whose constants are added to `parameters`, and the SQL `conditions`. `hint` is text for
+        the query optimizer, placed after SELECT.
         """
         user = self.schema.column(aggregation.user)
         all_conditions = [f"{self.dialect.user(user)} IS NOT NULL", *conditions]
@@ -145,7 +157,11 @@ class StatementBuilder:
         return f"SELECT {hint}{', '.join(columns)} FROM {self.relation} WHERE {' AND '.join(all_conditions)}"
 
     def labels(self, aggregation: Aggregation) -> list[str]:
-        """Return the SQL expressions of a row's labels in `aggregation`, one for each of the columns g0, g1, ..."""
+        """Return the SQL expressions of the labels of a row's group, one for each of the columns g0, g1, ...
+
+        `aggregation` names the columns by which rows are grouped. If it names none, all rows have the label
+        `EVERYTHING`.
+        """
         if aggregation.item is None:
             return [f"'{EVERYTHING}'"]
         return [self._label(group, aggregation.null_item, place) for place, group in enumerate(aggregation.groups)]
@@ -153,8 +169,9 @@ class StatementBuilder:
     def _label(self, group: Group, null_item: Label | None, place: int) -> str:
         """Return the SQL expression of a row's label for `group`, a column to group by, or ranges of it such as months.
 
-        A null label becomes the label `null_item`, unless `null_item` is None. With several group columns `null_item`
-        is a tuple, and `place`, the position of `group`, selects its component.
+        If `null_item` is not None, a null label becomes the label `null_item`, which is added to `parameters`. With
+        several group columns `null_item` is a tuple, of which the component at `place`, the position of `group`, is
+        used.
         """
         label = label_sql(group, self.schema, self.dialect)
         if null_item is None:
@@ -163,10 +180,11 @@ class StatementBuilder:
         return f"COALESCE({label}, {self.dialect.label_constant(group.labels(self.schema), missing)})"
 
     def bounded_pairs(self, aggregation: Aggregation, rows: str) -> str:
-        """Return SQL for one row (u, labels, n) per user u and group of `aggregation`; `rows` is the SQL of the rows.
+        """Return the text of a SELECT with one row (u, g0, g1, ..., n) per user u and group, for counts with limits.
 
-        If `aggregation.value` is set, n is the sum of its values in the user's rows of the group. Otherwise n counts
-        these rows; if `per_item` is 1, it may be 1 whatever their number, because a user adds at most 1 to a group.
+        `rows` is the SQL statement of the rows. If `aggregation.value` is set, n is the sum of its values in the user's
+        rows of the group. Otherwise n counts these rows; but if `per_item` is 1, n is always 1, because a user then
+        adds at most 1.
         """
         if aggregation.value is None and aggregation.per_item == 1:
             # the engine need not count the rows
@@ -175,10 +193,11 @@ class StatementBuilder:
         return self.pairs(aggregation, rows)
 
     def pairs(self, aggregation: Aggregation, rows: str) -> str:
-        """Return SQL that groups the rows of the statement `rows` by user and group: one row (u, labels, n) per pair.
+        """Return the text of a SELECT that groups rows by user and group: one row (u, g0, g1, ..., n) per pair.
 
-        A group is a combination of labels. n is the number of the pair's rows or, if `aggregation.value` is set,
-        the sum of that column over them, at most 2^62. Pairs whose sum is 0 or less are left out.
+        u is the user, and g0, g1, ... are the labels of the group. n is the number of the pair's rows or, if
+        `aggregation.value` is set, the sum of that column over them, at most 2^62. Pairs whose sum is 0 or less are
+        left out. `rows` is the SQL statement of the rows.
         """
         by = f"u, {label_columns(aggregation)}"
         if aggregation.value is None:
@@ -188,19 +207,21 @@ class StatementBuilder:
         return f"SELECT {by}, {clipped} AS n FROM ({summed}) AS summed WHERE n > 0"
 
     def user_groups(self, aggregation: Aggregation, rows: str) -> str:
-        """Return SQL for all distinct pairs (labels, u) of a group of `aggregation` and a user in it; u is a text.
+        """Return the text of a SELECT of (g0, g1, ..., u): each group with each user u who has a row in it.
 
-        `rows` is the SQL statement of the rows to aggregate.
+        g0, g1, ... are the labels of the group, and u is a text. `rows` is the SQL statement of the rows of
+        `aggregation`.
         """
         labels = label_columns(aggregation)
         distinct = f"SELECT DISTINCT u, {labels} FROM ({rows}) AS counted"
         return f"SELECT {labels}, {self.dialect.text('u')} AS u FROM ({distinct}) AS pairs"
 
     def rank_items(self, aggregation: Aggregation, pairs: str, salt: str, columns: str = "n") -> str:
-        """Return SQL for the labels, `columns` and random rank of each user's groups (items) in `aggregation`.
+        """Return the text of a SELECT that ranks each user's groups (items) at random, one row per user and group.
 
-        `pairs` is the SQL with one row per user and group, and `columns` are comma-separated names of its columns. The
-        column rank numbers each user's groups from 1, in an order that the SQL expression `salt` makes random.
+        Its columns are g0, g1, ... (the labels), those named in `columns`, and rank, which numbers each user's groups
+        from 1 in an order that the SQL expression `salt` makes random. `pairs` is the SQL statement with one row per
+        user and group, and `columns` names columns of it, separated by commas.
         """
         labels = label_columns(aggregation)
         order = self.dialect.rank_hash("u", labels.split(", "), salt)
@@ -208,27 +229,31 @@ class StatementBuilder:
         return f"SELECT {labels}, {columns}, {rank} AS rank FROM ({pairs}) AS pairs"
 
     def keep_items(self, aggregation: Aggregation, ranked: str, columns: str = "n") -> str:
-        """Return SQL for the labels and `columns` of the groups (items) in which users count, a row per user and group.
+        """Return the text of a SELECT of the groups (items) in which users count, one row per user and group.
 
-        `ranked` is the SQL of all groups of each user, numbered in random order by the column rank. A user counts in
-        the groups of rank `aggregation.contributions` or less. `columns` are names of its columns, with commas.
+        Its columns are g0, g1, ... (the labels) and those named in `columns`, separated by commas. `ranked` is the SQL
+        statement of all groups of each user, which its column rank numbers in random order. A user counts in the groups
+        of rank `aggregation.contributions` or less.
         """
         labels = label_columns(aggregation)
         return f"SELECT {labels}, {columns} FROM ({ranked}) AS ranked WHERE rank <= {aggregation.contributions}"
 
     def kept_pairs(self, aggregation: Aggregation, pairs: str, salt: str) -> str:
-        """Return the SQL statement for one row (labels, u) per user u and group in which u is counted.
+        """Return the text of a SELECT with one row (g0, g1, ..., u) for each user u and each group in which u counts.
 
-        `pairs` is the SQL statement for all (u, labels) pairs. `salt` is the SQL expression of the secret salt, which
-        decides at random in which `aggregation.contributions` groups a user is counted.
+        g0, g1, ... are the labels of the group. `pairs` is the SQL statement of all pairs of a user and a group. `salt`
+        is the SQL expression of the secret random number that decides in which `aggregation.contributions` groups a
+        user counts.
         """
         return self.choose_items(aggregation, pairs, salt, "u")
 
     def choose_items(self, aggregation: Aggregation, pairs: str, salt: str, columns: str = "n") -> str:
-        """Return SQL for the labels and `columns` of the groups (items) in which users count, a row per user and group.
+        """Return the text of a SELECT of the groups (items) in which users count, one row per user and group.
 
-        `pairs` is the SQL of all pairs of user and group. A user counts in the `aggregation.contributions` groups with
-        the smallest hashes, which the SQL expression `salt` makes random. If `per_item` is 1, n may be missing.
+        Its columns are g0, g1, ... (the labels) and those named in `columns`, separated by commas; n, what the user
+        adds to the group, may be missing if `aggregation.per_item` is 1. `pairs` is the SQL statement of all pairs of a
+        user and a group. A user counts in the `aggregation.contributions` groups with the smallest hashes, which the
+        SQL expression `salt` makes random.
         """
         labels = label_columns(aggregation)
         hashed = self.dialect.rank_hash("u", labels.split(", "), salt)
@@ -244,11 +269,12 @@ class StatementBuilder:
         return f"SELECT {rows} FROM ({pairs}) AS pairs GROUP BY u"
 
     def weights(self, aggregation: Aggregation, pairs: str) -> str:
-        """Return SQL for (labels, weight, root, share): sums over users per group, for the private search for groups.
+        """Return the text of a SELECT of (g0, g1, ..., weight, root, share): three sums over users for each group.
 
-        `pairs` is SQL for one row (labels, u) per user u and group. A user with k groups adds to each about
-        2^20/sqrt(k) as weight, 2^14/sqrt(k) as root and 2^14/k as share, rounded down. Groups are found by their noisy
-        weights; noisy totals of shares and roots first estimate the number of users and their mean number of groups.
+        The private search for groups adds noise to them. A user with k groups adds to each of these about 2^20/sqrt(k)
+        as weight, 2^14/sqrt(k) as root and 2^14/k as share, rounded down. The noisy weights decide which groups are
+        found; before that, noisy totals of shares and roots estimate the number of users and how many groups they have
+        on average. `pairs` is the SQL statement with one row (g0, g1, ..., u) per user u and group.
         """
         labels = label_columns(aggregation)
         counted = f"SELECT {labels}, COUNT(*) OVER (PARTITION BY u) AS n FROM ({pairs}) AS pairs"
@@ -267,17 +293,20 @@ class StatementBuilder:
         return f"SELECT {labels}, {', '.join(columns)} FROM ({alike}) AS alike GROUP BY {labels}"
 
     def statistics(self, aggregation: Aggregation, rows: str, salt: str | None, number_rows: bool = False) -> str:
-        """Return SQL for the measures of `aggregation`, the integers that a user adds to a group, such as a sum.
+        """Return the text of a SELECT of the measures of `aggregation`, the integers that users add to groups.
 
-        Its columns are (labels, cell, measure, users, s0, n0, s1, ...). There are two kinds of rows.
+        Its columns are (g0, g1, ..., cell, measure, users, s0, n0, s1, ...), of which g0, g1, ... are the labels of a
+        group and a cell is one integer. There are two kinds of rows:
 
-        - With measure = -1, about a whole group: users is its number of users, s<i> the sum of measure i, n<i> how many
-          users add to that sum (if `Measure.rows` is set, how many values).
-        - With measure = i >= 0, about one integer (cell) in a group: users is how many users add it, its votes (if
-          `Measure.weight` is set), or the number of distinct values in the group (if `Measure.distinct` is set).
+        - A row with measure = -1 is about a whole group. users is its number of users, s<i> the sum of measure i, and
+          n<i> how many users add to that sum (if `Measure.rows` is set, how many values). cell is 0.
+        - A row with measure = i >= 0 is about one cell of a group. users is the number of users who add this integer by
+          measure i, or the number of votes that users give to it (if `Measure.weight` is set), or the number of
+          distinct values in the group (if `Measure.distinct` is set).
 
-        `rows` is the SQL of the rows, and `salt` the SQL expression for random choices, or None. `number_rows` makes
-        the SQL number rows instead of grouping them, as in `counts_of_rows`.
+        `rows` is the SQL statement of the rows, and `salt` the SQL expression of the secret number for random choices,
+        or None. If `number_rows`, the SQL numbers rows by window functions instead of grouping them, as in
+        `counts_of_rows`.
         """
         labels = label_columns(aggregation)
         measures = self._measures(aggregation)
@@ -331,12 +360,18 @@ class StatementBuilder:
         return (f"WITH {', '.join(parts)} " if parts else "") + " UNION ALL ".join(lines)
 
     def _spread_measure(self, aggregation: Aggregation, place: int, salt: str | None, sums: Sequence[str]) -> str:
-        """Return a SELECT for measure number `place`, by which one user adds to several cells (integers) of a group.
+        """Return the text of a SELECT for a measure by which one user adds to several cells (values) of a group.
 
-        If the measure has a `weight`, each user divides this number of votes among the cells of their rows, and a
-        result row has the votes for one cell. Otherwise it has the number of distinct cells of a group. `salt` is the
-        SQL expression for random choices. `sums` names the result columns of other measures. They are 0 here, so that
-        UNION ALL can join the SELECTs.
+        `place` is the position of the measure in `aggregation`. The columns are those of `statistics`: the labels,
+        cell, measure, users, and those named in `sums`, which belong to other measures and are 0 here, so that UNION
+        ALL can join the SELECTs. There are two cases:
+
+        - If the measure has a `weight`, each user divides this number of votes among the cells of their rows, which are
+          integers. A result row has one cell, and users is the number of votes for it.
+        - Otherwise each user keeps at most `Measure.distinct` cells of the group, chosen at random. A result row is
+          about a group: users is the number of distinct cells that users keep, and cell is 0.
+
+        `salt` is the SQL expression of the secret number for random choices.
         """
         measure = aggregation.measures[place]
         labels, value = label_columns(aggregation), self._measures(aggregation).row_name(measure)
@@ -366,11 +401,13 @@ class StatementBuilder:
         )
 
     def _divide_units_fast(self, aggregation: Aggregation, place: int, salt: str | None, none: str) -> str:
-        """Return a SELECT for the votes per group and cell (an integer), for engines that support MATERIALIZED.
+        """Return the text of a SELECT of the votes for each cell (an integer) of each group, with MATERIALIZED.
 
-        Each user has a fixed number of votes (`Measure.weight`), and divides them among the cells of their rows.
-        `place` is the position of the measure in `aggregation`. `salt` is the SQL expression by which a user's groups
-        are chosen; None for all groups. `none` is SQL text of the result columns that belong to other measures, all 0.
+        It is for engines that support MATERIALIZED, where it is the faster form. Each user has a fixed number of votes
+        (`Measure.weight`), and divides them among the cells of their rows in a group. The columns are the labels, cell,
+        measure (the position `place` of the measure in `aggregation`), users (the number of votes), and `none`: SQL
+        text of the columns that belong to other measures, all 0. `salt` is the SQL expression of the secret number by
+        which a user's groups are chosen; None if all are counted.
         """
         measure = aggregation.measures[place]
         labels, value = label_columns(aggregation), self._measures(aggregation).row_name(measure)
@@ -397,11 +434,12 @@ class StatementBuilder:
         )
 
     def _divide_units(self, labels: str, cells: str, measure: Measure) -> str:
-        """Return SQL for (labels, cell, users): the votes that all users give to each integer (cell) in a group.
+        """Return the text of a SELECT of (g0, g1, ..., cell, users): the votes for each cell of each group.
 
-        `labels` names the label columns. `cells` is SQL of rows (u, labels, cell, c): user u has c rows in that cell. A
-        user divides `measure.weight` votes among the cells of a group in proportion to c, rounded by largest
-        remainders.
+        A cell is an integer. Each user divides `measure.weight` votes among the cells of a group in proportion to the
+        number of their rows in each cell, rounded to whole votes by largest remainders. `labels` names the columns g0,
+        g1, ... of the group's labels. `cells` is SQL text, after FROM, of rows (u, g0, g1, ..., cell, c): user u has c
+        rows in that cell.
         """
         by = f"u, {labels}"
         per_user = f"OVER (PARTITION BY {by})"
@@ -422,9 +460,10 @@ class StatementBuilder:
     ) -> tuple[dict[str, str], list[str]]:
         """Return (common tables, selects): SQL for the measures by which a user adds one number to a group.
 
-        The results are common table expressions by name, and SELECTs for UNION ALL. `kept` is SQL with one row per user
-        and group, `labels` its label columns. `sums` maps result columns to SQL sums over users. `celled` names columns
-        of `kept` that are not summed: for each value in such a column, the users who have it are counted.
+        The first is a dict of common table expressions by name, which the SELECTs in the second read; the caller joins
+        these by UNION ALL. The columns are those of `statistics`. `kept` is the SQL statement with one row per user and
+        group, and `labels` names its label columns. `sums` maps result columns to SQL sums over users. `celled` names
+        columns of `kept` that are not summed: for each integer in such a column, the users who have it are counted.
         """
         added = "".join(f", {value} AS {name}" for name, value in sums.items())
         users = self.dialect.int64("COUNT(*)")
@@ -448,20 +487,21 @@ class StatementBuilder:
     def _user_total(self, name: str, largest: int) -> str:
         """Return a SQL expression for the sum of the column `name` over users, clipped to -2^62 .. 2^62.
 
-        It is 0 if there are no users. `largest` is the greatest absolute value of the column, from which the dialect
-        sees whether 64 bits can overflow.
+        The sum of no rows is 0. `largest` is the greatest absolute value that the column can have. The dialect sums in
+        64 bits if that cannot overflow.
         """
         return self.dialect.int64(within(f"COALESCE({self.dialect.total(name, largest)}, 0)"))
 
     def _measures(self, aggregation: Aggregation) -> Measures:
-        """Return the builder of SQL for the measures of `aggregation` (the integers that users add to groups)."""
+        """Return the builder of SQL for the measures of `aggregation`, integers that users add to groups."""
         return Measures(aggregation.measures, self.schema, self.dialect)
 
     def counts_of_rows(self, aggregation: Aggregation, rows: str, salt: str) -> str:
-        """Return SQL for (labels, count) of each group of `aggregation`, computed without grouping rows by user.
+        """Return the text of a SELECT of (g0, g1, ..., count), computed without grouping rows by user.
 
-        `rows` is the SQL of the rows, and `salt` the SQL expression that makes the order of a user's groups random. If
-        users rarely have several rows of one group, this form is faster than grouping. It cannot sum a value column.
+        There is one row for each group of `aggregation`: its labels and its count. Where users rarely have several rows
+        of one group, this is faster than grouping. It cannot sum a value column. `rows` is the SQL statement of the
+        rows, and `salt` the SQL expression of the secret number that makes the order of a user's groups random.
         """
         labels = label_columns(aggregation)
         kept = f"rank <= {aggregation.contributions} AND earlier < {aggregation.per_item}"
@@ -470,11 +510,12 @@ class StatementBuilder:
         return f"SELECT {labels}, COUNT(*) AS count FROM ({numbered}) AS numbered WHERE {kept} GROUP BY {labels}"
 
     def _rank_rows(self, aggregation: Aggregation, rows: str, salt: str, sums: Mapping[str, str] | None = None) -> str:
-        """Return SQL that numbers the rows of the statement `rows`: labels, rank, earlier and the columns in `sums`.
+        """Return the text of a SELECT that numbers rows: its columns are g0, g1, ..., rank, earlier, and sums.
 
-        The column rank numbers the user's groups from 1, in an order that the SQL expression `salt` makes random. The
-        column earlier numbers a user's rows in one group from 0. `sums` maps names of columns to SQL aggregates over
-        all rows of the same user and group.
+        The SELECT has one row for each row of the SQL statement `rows`, with the labels g0, g1, ... of its group. The
+        column rank numbers the groups of the row's user from 1, in an order that the SQL expression `salt` makes
+        random; all rows of one group have its number. The column earlier numbers a user's rows in one group from 0.
+        `sums` maps names of further columns to SQL aggregates over all rows of the same user and group.
         """
         labels = label_columns(aggregation)
         # In the window's order, rows of one user and item are adjacent. So DENSE_RANK numbers the distinct items, and
@@ -487,19 +528,21 @@ class StatementBuilder:
         return f"SELECT {labels}, {numbers}{added} FROM ({rows}) AS counted WINDOW {windows}"
 
     def prepared_rows(self, ranked: str) -> str:
-        """Return the SQL statement whose rows a prepared dataset stores: (item, n, rank, users), lowest ranks first.
+        """Return the text of the SELECT whose rows a prepared dataset stores: (item, n, rank, users), by rank.
 
-        `ranked` is the SQL statement that ranks each user's groups at random. A row says that `users` users have the
-        group `item` at that rank and add n to it, where n is a number of rows or a sum of values.
+        A row says that `users` users have the group `item` at position `rank` of a random order of their groups, and
+        that each adds n to it, where n is a number of rows or a sum of values. `ranked` is the SQL statement that ranks
+        each user's groups at random, with one row (g0, n, rank) per user and group.
         """
         grouped = f"SELECT g0 AS item, n, rank, COUNT(*) AS users FROM ({ranked}) AS ranked GROUP BY g0, n, rank"
         return f"{grouped} ORDER BY rank, item"
 
     def counts_of_prepared(self, aggregation: Aggregation, conditions: Sequence[str] = ()) -> str:
-        """Return SQL for (label, count) of every group of `aggregation`, from the rows of a prepared dataset.
+        """Return the text of a SELECT of (g0, count), the label and count of each group, from a prepared dataset.
 
-        A stored row (item, n, rank, users) says that `users` users have the group `item` at this rank and add n to it.
-        The counts are those that the original table would give. `conditions` are SQL conditions on rows.
+        A stored row (item, n, rank, users) says that `users` users have the group `item` at position `rank` of a random
+        order of their groups, and add n to it. Ranks up to `aggregation.contributions` count, so that the counts have
+        the same distribution as those of the original table. `conditions` are further SQL conditions on stored rows.
         """
         all_conditions = list(conditions)
         if aggregation.contributions is not None:
@@ -510,10 +553,10 @@ class StatementBuilder:
         return f"SELECT item AS g0, {count} AS count FROM {kept} GROUP BY item"
 
     def counts(self, aggregation: Aggregation, kept: str) -> str:
-        """Return the SQL statement for (labels, count) of every group of `aggregation`, from the SQL statement `kept`.
+        """Return the text of a SELECT of (g0, g1, ..., count): the labels and the count of every group.
 
-        `kept` has one row (labels, n) per user and group in which the user is counted. The count is the sum of n, each
-        clipped to `per_item`, and is at most 2^62, which is the most that a histogram holds.
+        `kept` is the SQL statement with one row (g0, g1, ..., n) per user and group in which the user counts. The count
+        is the sum of n, each clipped to `aggregation.per_item`, and is at most 2^62, the most that a histogram holds.
         """
         labels = label_columns(aggregation)
         if aggregation.per_item == 1:  # n is positive, so LEAST(n, 1) is 1 for every row
@@ -523,24 +566,29 @@ class StatementBuilder:
         return f"SELECT {labels}, {count} AS count FROM ({kept}) AS kept GROUP BY {labels}"
 
     def highest(self, aggregation: Aggregation, counts: str, most: int) -> str:
-        """Return SQL for the `most` groups of `aggregation` with the highest counts, as (labels, count), highest first.
+        """Return the text of a SELECT of (g0, g1, ..., count) with the `most` highest counts, highest first.
 
-        `counts` is the SQL statement for (labels, count) of all groups. Equal counts are in the order of their labels.
+        `counts` is the SQL statement for (g0, g1, ..., count) of all groups of `aggregation`, where g0, g1, ... are
+        labels. Equal counts are in the order of their labels.
         """
         labels = label_columns(aggregation)
         return f"SELECT {labels}, count FROM ({counts}) AS counts ORDER BY count DESC, {labels} LIMIT {most}"
 
 
 def label_columns(aggregation: Aggregation) -> str:
-    """Return the names of the SQL columns that hold a label of `aggregation`, as text "g0, g1, ..."; at least g0."""
+    """Return the names of the SQL columns that hold a group's labels, as one text "g0, g1, ..."; at least "g0".
+
+    There is one for each column by which `aggregation` groups rows.
+    """
     return ", ".join(f"g{place}" for place in range(max(1, len(aggregation.groups))))
 
 
 def _counted_groups(aggregation: Aggregation, columns: Iterable[str]) -> list[str]:
-    """Return SQL text of each of `columns`, for a SELECT that has one row per user and group.
+    """Return SQL text for each of the names `columns`, to be listed in a SELECT that has one row per user and group.
 
-    Column w<i> is the number that a user adds to the group by measure i of `aggregation`. If it is their number of
-    groups, or their greatest number in any group, the text is a window function; otherwise it is the column's name.
+    The column w<i> is the integer that a user adds to the group by measure i of `aggregation`. If that integer depends
+    on all groups of the user (it is their number of groups, or their greatest number in any group), the text is a
+    window function AS w<i>. Otherwise it is the name itself.
     """
     spanning = {}
     for place, measure in enumerate(aggregation.measures):
@@ -552,11 +600,11 @@ def _counted_groups(aggregation: Aggregation, columns: Iterable[str]) -> list[st
 
 
 def _cell_columns(celled: Sequence[str]) -> str:
-    """Return SQL text of the columns cell and measure, which say of what each result row of GROUPING SETS is the count.
+    """Return SQL text for the columns cell and measure of a SELECT with GROUPING SETS; both say what a row counts.
 
-    `celled` names columns w<i>, the integer that a user adds by measure i. A row about a whole group has measure -1 and
-    cell 0. A row about one integer has that integer as cell, and measure i. A row about the users who add nothing by
-    measure i has measure -2, and is ignored.
+    `celled` names columns w<i>: the integer that a user adds to a group by measure i. A row about a whole group has
+    measure -1 and cell 0. A row about the users who add one integer has measure i, and that integer as cell. A row
+    about the users who add nothing by measure i has measure -2, and is ignored.
     """
     cell = " ".join(f"WHEN GROUPING({name}) = 0 THEN COALESCE({name}, 0)" for name in celled)
     places = [(name, f"CASE WHEN {name} IS NULL THEN -2 ELSE {name[1:]} END") for name in celled]
@@ -572,7 +620,7 @@ SaltSource: TypeAlias = Callable[[], int]
 
 
 def secret_salt() -> int:
-    """Return a secret of 63 random bits from the operating system, which decides in which groups a user counts."""
+    """Return 63 secret random bits from the operating system, by which the groups in which a user counts are chosen."""
     return secrets.randbits(SALT_BITS)
 
 
@@ -583,10 +631,11 @@ MOST_ADDED_ROWS_PER_PAIR = 4 / 3
 
 
 def probe(builder: StatementBuilder, aggregation: Aggregation, sample_rows: str) -> str:
-    """Return SQL of `builder` that shows how often rows of a sample repeat a (user, group) pair of `aggregation`.
+    """Return SQL of `builder` that counts how often the rows of a sample of users repeat a (user, group) pair.
 
-    The SQL statement `sample_rows` selects all rows of some users. The result is one row (found, pairs): found is the
-    number of selected rows, and pairs the number of distinct (user, group) pairs in them.
+    The faster of two statements is chosen by the result, which is one row (found, pairs): found is the number of rows
+    in the sample, and pairs the number of distinct (user, group) pairs in them. `sample_rows` is the SQL statement of
+    all rows of the users in the sample, and `aggregation` names the user and group columns.
     """
     return f"SELECT SUM(n) AS found, COUNT(*) AS pairs FROM ({builder.pairs(aggregation, sample_rows)}) AS pairs"
 
@@ -595,6 +644,6 @@ def rows_rarely_repeat(row_count: int | None, pairs: int, added: bool = False) -
     """Return whether numbering rows is faster than grouping them, because few rows repeat a (user, group) pair.
 
     `row_count` is the number of rows of a sample, or None for an empty sample, and `pairs` the number of distinct pairs
-    in it. `added` says that the query also sums values of the rows. The result changes only the speed of the query.
+    in it. `added` says that the query also sums values of the rows. The answer changes only the speed of the query.
     """
     return row_count is not None and row_count <= (MOST_ADDED_ROWS_PER_PAIR if added else MOST_ROWS_PER_PAIR) * pairs

@@ -306,7 +306,7 @@ def _stem(name: str) -> str:
 
 
 def _last_part(table: str) -> str:
-    """Return the last part of a dotted table name such as shop."visits", without quotes."""
+    """Return the last part of a dotted table name, without quotes: visits for shop."visits"."""
     return table.rpartition(".")[2].strip('"`')
 
 

@@ -144,7 +144,8 @@ def _single_byte_converter(characters: dict[int, str]) -> Callable[[bytes], byte
     """Return a function that converts bytes of a single-byte encoding to UTF-8.
 
     `characters` maps each byte to its character. A byte that has no character in the encoding is mapped to a lone
-    surrogate, and is converted to a byte that is not valid UTF-8.
+    surrogate (a code point that is no character), and is converted to a byte that is not valid UTF-8, so that its cell
+    becomes null.
     """
     return lambda read: read.decode("latin-1").translate(characters).encode("utf-8", "surrogateescape")
 
@@ -152,8 +153,8 @@ def _single_byte_converter(characters: dict[int, str]) -> Callable[[bytes], byte
 class _Utf16Converter:
     """A callable that converts a UTF-16 byte stream to UTF-8, one block of bytes per call; b"" ends the stream.
 
-    `encoding` is Python's name of the variant of UTF-16. A byte order mark is removed. A lone surrogate becomes bytes
-    that are not valid UTF-8.
+    `encoding` is Python's name of the variant of UTF-16. A byte order mark is removed. Half of a surrogate pair, which
+    is no character, becomes bytes that are not valid UTF-8.
     """
 
     def __init__(self, encoding: str) -> None:
@@ -217,7 +218,8 @@ def distinct(names: tuple[str, ...]) -> bool:
 def _characters(encoding: str) -> dict[int, str] | None:
     """Return the character of each byte 0 to 255 in a single-byte `encoding`; None for other encodings.
 
-    None, too, if bytes below 128 are not ASCII. A byte without a character maps to a lone surrogate.
+    None, too, if bytes below 128 are not ASCII. A byte without a character maps to a lone surrogate (a code point that
+    is no character).
     """
     all_bytes = range(256)
     try:

@@ -276,7 +276,7 @@ class CsvFile:
         return self._records().count_lines() if self.names else (0, 0)
 
     def _records(self, layout: Layout | None = None) -> Records:
-        """Return the records of the file.
+        """Return the well-formed records of the CSV file; malformed records are left out when they are read.
 
         `layout` (number of cells, separator, block sizes) is for tests; None takes it from the header and the CSV
         format.
@@ -296,8 +296,8 @@ class CsvFile:
     def _parse(self, block: bytes, columns: Sequence[str]) -> pa.Table | None:
         """Return the columns named `columns` of `block`, whole lines of CSV, as a table of text.
 
-        Returns None if a line has another number of cells than the header, or if a cell is not UTF-8: the caller then
-        looks for the malformed records.
+        Returns None if a line has another number of cells than the header, or if a cell is not UTF-8. The caller then
+        removes the malformed records and parses the remaining ones.
         """
         try:
             return self._table(block, columns, pa.string())
@@ -305,7 +305,10 @@ class CsvFile:
             return None
 
     def _parse_kept(self, records: bytes, columns: Sequence[str]) -> pa.Table:
-        """Return the columns named `columns` of well-formed CSV records as text; cells that are not UTF-8 are null."""
+        """Return the columns named `columns` of `records` as a table of text; cells that are not UTF-8 are null.
+
+        `records` are bytes of CSV from which malformed records have been removed.
+        """
         parsed = self._parse(records, columns)
         if parsed is not None:
             return parsed
@@ -313,7 +316,10 @@ class CsvFile:
         return pa.table([decode_column(column) for column in table.columns], names=list(columns))
 
     def _table(self, data: bytes, columns: Sequence[str], kind: pa.DataType) -> pa.Table:
-        """Return the columns named `columns` of the CSV bytes `data` as an Arrow table, all of Arrow type `kind`."""
+        """Return the columns named `columns` of the CSV bytes `data` as an Arrow table, all of Arrow type `kind`.
+
+        The type is text if every cell is known to be UTF-8, and bytes otherwise.
+        """
         return pa_csv.read_csv(
             pa.py_buffer(data),
             read_options=pa_csv.ReadOptions(column_names=list(self.names), block_size=len(data) + 1),

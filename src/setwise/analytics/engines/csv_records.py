@@ -129,11 +129,11 @@ class Records:
         return lines, min(lines, kept_lines)
 
     def keep_well_formed(self, block: bytes) -> tuple[bytes, int | None]:
-        """Return (records, position): the well-formed records of `block`, and where a record may begin that ends later.
+        """Return (records, position): the well-formed records of `block`, and where an unfinished record may begin.
 
-        `position` is the byte offset of the block's last line with an odd number of quotes, because a quoted cell may
-        begin there and end after the block. It is None if there is no such line, or if a record of the block ends with
-        it.
+        `block` is bytes of whole lines. `position` is the byte offset of its last line with an odd number of quotes,
+        because a quoted cell may begin there and end after the block. It is None if there is no such line, or if a
+        record of the block ends with that line.
         """
         if not block:
             return b"", None
@@ -179,17 +179,17 @@ class Records:
     def _end(self, begun: bytes, file: "_ForwardReader", ahead: "_ForwardReader") -> int | None:
         """Return the length in bytes of the record that begins with the bytes `begun`; None if it is malformed.
 
-        `begun` are the last bytes that were read from `file`, and the record may go on after them. The next bytes are
+        `begun` are the last bytes that were read from `file`, and the record may go on after them. Further bytes are
         read through `ahead`, a second reader of the same file, so that the position of `file` does not move.
         """
         return record_length(chain([begun], ahead.pieces(file.place, self._layout)), self._layout)
 
     def _after_long_line(self, begun: bytes, file: "_ForwardReader", ahead: "_ForwardReader") -> bytes:
-        """Skip a line that is too long to be held in memory; return the bytes after it that `file` has already given.
+        """Skip a line that is too long to be held in memory; return the bytes that were read after its end.
 
-        `begun` are the bytes of the line read so far; `ahead` is a second reader of the same file. If a well-formed
-        record begins with the line, the whole record is skipped, and the next read from `file` begins after it. The
-        result is then b"".
+        `begun` are the bytes of the line that were read so far from `file`, and `ahead` is a second reader of the same
+        file. If a well-formed record begins with the line, the whole record is skipped instead, and the result is b"".
+        The next read from `file` continues after the returned bytes.
         """
         end = self._end(begun, file, ahead)
         if end is not None:
@@ -208,8 +208,8 @@ class Records:
         def quoted(match: re.Match[bytes]) -> bytes:
             """Return the cell that `match` found, in quotes if it has a carriage return that does not end the line.
 
-            A cell that has quotes already is returned unchanged. The byte after the cell in `records`, the argument of
-            the method around this function, decides whether the carriage return ends the line.
+            A cell that has quotes already is returned unchanged. A carriage return at the end of the cell ends the line
+            if a line feed follows it in the CSV bytes, in files whose lines end in CR LF.
             """
             cell = match[0]
             if cell[0] == QUOTE or b"\r" not in cell:
@@ -282,7 +282,7 @@ class _ForwardReader:
 
 
 class _Lines:
-    """Arrays with one entry for each line of `block`, CSV bytes, from which `records` finds the records.
+    """The lines of `block`, CSV bytes, as arrays with one entry for each line; the method `records` finds the records.
 
     - `ends` is the byte position after the line.
     - `odd` is True if the line has an odd number of quotes.
@@ -409,11 +409,11 @@ def count_filled_lines(pieces: Iterable[bytes]) -> int:
 
 
 def _in_context(pieces: Iterable[bytes]) -> Iterator[tuple[Bytes, int, int]]:
-    """Yield (block, first, last): an array of bytes, and the range from `first` to `last` - 1 that the caller examines.
+    """Yield (block, first, last): an array of bytes, and the range from `first` to `last` - 1 that is to be examined.
 
-    The ranges cover all bytes of `pieces`, the contents of a file, in order. Whether a quote opens or closes a cell
-    depends on the bytes beside it. So a block also has one byte before its range and two after it. At the ends of the
-    file these are line feeds.
+    The caller looks for quotes in the range. Whether a quote opens or closes a cell depends on the bytes beside it, so
+    a block also has one byte before its range and two after it; at the ends of the file these are line feeds. The
+    ranges cover all bytes of `pieces`, the contents of a file, in order.
     """
     # The bytes beside a quote decide what it means.
     before, remaining = b"\n", b""

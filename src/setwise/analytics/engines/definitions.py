@@ -91,6 +91,7 @@ def plain_view(statement: str, dialect: str, columns_of: ReadableColumns) -> dic
 def _shown_columns(select: exp.Select, kinds: ColumnKinds) -> dict[str, str] | None:
     """Return {name of a view's column: name of the table's column that it shows}; None if any column is computed.
 
+    A view that computes a column is refused, because the computation could fail on one row and so reveal the row.
     `select` is the view's SELECT, and `kinds` maps the table's columns to their types.
     """
     shown: dict[str, str] = {}

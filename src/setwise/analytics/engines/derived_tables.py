@@ -46,9 +46,12 @@ _LARGEST_SUMMED = 2**42
 
 @dataclass(frozen=True, slots=True)
 class DerivedTable:
-    """The SQL of a derived table: the result of the steps of `derivation` (such as filters) applied to a source table.
+    """A derived table: writes the SQL that applies the steps of `derivation`, such as filters, to a source table.
 
-    - `source` has the columns of the source table, and `dialect` writes the SQL.
+    A step adds computed columns, filters rows, groups or joins the rows of each user, or adds window functions.
+
+    - `source` has the columns of the source table.
+    - `dialect` writes the SQL of the engine.
     - `outputs` names the columns of the derived table that a query reads. None means the columns that the analyst's
       statement names.
 
@@ -72,17 +75,21 @@ class DerivedTable:
         return schema
 
     def _schema_from(self, source: Schema) -> Schema:
-        """Return the columns of the derived table for a source table that has the columns `source`."""
+        """Return the columns that the derived table has if its source table has the columns `source`.
+
+        They differ from `schema` when only a part of the source table's columns is read.
+        """
         schema = source
         for step, observed in zip(self.derivation.steps, self._observed_columns(), strict=True):
             schema = self._schema_after(step, observed, schema, source)
         return schema
 
     def _schema_after(self, step: Step, observed: set[str], schema: Schema, source: Schema) -> Schema:
-        """Return the columns that the table has after `step`, one of the steps (such as filters) of its derivation.
+        """Return the columns of the derived table after `step`, one of the steps (such as filters) that compute it.
 
-        `schema` has all columns before `step`. `observed` has the names of the columns that `step`, a later step or the
-        query reads. `source` has the columns of the source table, before the first step.
+        - `observed` has the names of the columns that `step`, a later step or the query reads.
+        - `schema` has all columns before `step`.
+        - `source` has the columns of the source table, before the first step. A join of a user's rows reads it again.
         """
         joined = self._second_table(step)._schema_from(source) if isinstance(step, JoinUserRows) else None
         return _step_schema(step, _visible(step, observed, schema), joined, self.dialect)
@@ -93,10 +100,10 @@ class DerivedTable:
         return replace(self, derivation=step.rows, outputs=frozenset({step.user, *outputs}))
 
     def _observed_columns(self) -> list[set[str]]:
-        """Return, for each step, the names of the columns of its input that this step or a later one reads.
+        """Return, for each step (such as a filter), the names of its input columns that this step or a later one reads.
 
-        The columns that the query reads at the end count as read, too: the field `outputs`, or `_named_columns` if it
-        is None. A set may have names that its table lacks.
+        Columns that the query reads after the last step are included: those named in the field `outputs` or, if it is
+        None, those that the analyst's statement mentions. A set may have names that the input lacks.
         """
         observed = set(self.outputs) if self.outputs is not None else self._named_columns()
         before = []
@@ -108,8 +115,8 @@ class DerivedTable:
     def _named_columns(self) -> set[str]:
         """Return the names of all columns, of the source table or computed, that the analyst's SQL statement mentions.
 
-        They are known from window steps (`AddWindows.ties`); without such a step the result is empty. The column "t.c"
-        of a joined table t is included if the statement mentions c.
+        Only steps that add window functions record these names (`AddWindows.ties`, in lower case); without such a step
+        the result is empty. The column "t.c" of a joined table t is included if the statement mentions c.
         """
         names = {*self.source.names, *(name for step in self.derivation.steps for name in names_added(step))}
         ties = {name for step in self.derivation.steps if isinstance(step, AddWindows) for name in step.ties}
@@ -142,7 +149,7 @@ class DerivedTable:
         return wanted | joined
 
     def statement(self, relation: str, columns: Sequence[str] | None = None) -> str:
-        """Return the SQL text of the derived table, to stand after FROM.
+        """Return the SQL text of the derived table as a subquery with an alias, to stand after FROM.
 
         `relation` is the SQL text of the source table, which must have at least the columns `needed_columns(columns)`.
         `columns` names the columns of the derived table that are read. None means all.
@@ -159,9 +166,10 @@ class DerivedTable:
         return f"({rows} SELECT * FROM {self._statement(_SOURCE_ROWS, source)}) AS derived"
 
     def _statement(self, relation: str, source: Schema, longest: int | None = None) -> str:
-        """Return the SQL text of the derived table, to stand after FROM; it may read its source more than once.
+        """Return the SQL text of the derived table as a subquery with an alias, to stand after FROM.
 
-        `relation` is the SQL text of the source table, and `source` are its columns.
+        The text may read the source table more than once. `relation` is the SQL text of the source table, and `source`
+        has its columns.
         Raises: `InvalidParameter` if the text is longer than `longest` characters; None allows any length.
         """
         schema, original, lengths = source, relation, dict[str, int]()
@@ -185,10 +193,11 @@ class DerivedTable:
 
 
 def _expanded_lengths(step: Step, lengths: dict[str, int], schema: Schema, dialect: Dialect) -> dict[str, int]:
-    """Return, for each computed column after `step`, the length in characters of its SQL as an engine expands it.
+    """Return {computed column: length in characters of its SQL, as an engine expands it}, for the columns after `step`.
 
-    Engines put the SQL of a computed column in place of its name, except after an aggregation, window or join; then the
-    result is {}. `lengths` has these lengths before `step`, and `schema` all columns before it.
+    Some engines put the SQL of a computed column in place of its name, so that nested subqueries can make a text too
+    long. They do not do so across an aggregation, window or join; after such a `step` the result is {}. `lengths` has
+    these lengths before `step`, and `schema` all columns before `step`. `dialect` writes the SQL.
     Raises: `InvalidParameter` if a text becomes too long for engines.
     """
 
@@ -223,8 +232,9 @@ def _visible(step: Step, observed: set[str], schema: Schema) -> Schema:
     """Return the columns of `schema`, the table before `step`, that the step can read and its result can keep.
 
     These are all columns, unless the step has window functions whose values depend on the order of ties (rows that are
-    equal in an ORDER BY). Such a step sorts ties by all columns that it can read. So only `observed`, the columns that
-    this step or a later one reads, are kept: if rows are equal in all of these, their order changes no result.
+    equal in an ORDER BY). Such a step sorts ties by all columns that it can read, so it is given only the columns
+    `observed`, which this step, a later step or the query reads. If rows are equal in all of these, their order changes
+    no result.
     """
     if not _sorts_ties(step):
         return schema
@@ -233,14 +243,15 @@ def _visible(step: Step, observed: set[str], schema: Schema) -> Schema:
 
 
 def _sorts_ties(step: Step) -> bool:
-    """Return whether values that `step` computes depend on the order of rows that are equal in an ORDER BY (ties)."""
+    """Return whether values that `step` computes depend on the order of ties, rows that are equal in an ORDER BY."""
     return isinstance(step, AddWindows) and any(map(_depends_on_ties, step.windows))
 
 
 def _columns_before(step: Step, wanted: set[str]) -> set[str]:
-    """Return which columns of the input of `step` (such as a filter) are read if `wanted` are read of its output.
+    """Return the names of the input columns of `step` that must be read to get the columns `wanted` of its output.
 
-    They are the columns that the step itself reads, and those of `wanted` that it does not compute.
+    A step is a filter, for example, or adds computed columns. The result has the columns that the step itself reads,
+    and those of `wanted` that it does not compute.
     """
     match step:
         case AddColumns(columns):
@@ -316,13 +327,14 @@ def _step_sql(
     schema: Schema,
     dialect: Dialect,
 ) -> str:
-    """Return `step` (a filter, computed columns, ...) as a SELECT statement in `dialect`.
+    """Return a SELECT statement in `dialect` that applies `step` (a filter, computed columns, ...) to `relation`.
 
-    The SELECT reads FROM `relation`, the SQL of the step's input, which has the columns `schema`.
+    `relation` is the SQL text of the step's input, to stand after FROM, and `schema` has the input's columns. The
+    SELECT has the columns that the step leaves or adds, by their names.
     """
 
     def select_list(columns: Sequence[NamedExpression]) -> str:
-        """Return SQL of a SELECT list: each of `columns`, computed from the columns before the step, AS its name."""
+        """Return the SQL text of a SELECT list: the SQL of each of `columns` AS its name, with commas."""
         return joined_text(
             f"{_column_sql(column.expression, schema, dialect)} AS {dialect.name(column.name)}" for column in columns
         )
@@ -351,10 +363,11 @@ def _step_sql(
 
 
 def _windows_sql(step: AddWindows, relation: str, schema: Schema, dialect: Dialect) -> str:
-    """Return the SELECT, in `dialect`, that adds the window functions of `step` to the rows of `relation`.
+    """Return a SELECT statement in `dialect` that adds the columns of the window functions of `step` to a table.
 
-    `relation` is the SQL of the step's input, to stand after FROM, with the columns of `schema`. Rows that are equal in
-    a window's ORDER BY are sorted by all columns, in order of their names, so that all engines agree.
+    `relation` is the SQL text of the table, to stand after FROM, and `schema` has its columns, which the SELECT keeps.
+    Ties (rows that are equal in a window's ORDER BY) are sorted by all columns, in order of the columns' names, so that
+    all engines compute the same values.
     """
     user = schema.column(step.user)
     by_content = {(each.keys, each.order) for each in step.windows if _depends_on_ties(each)}
@@ -375,14 +388,15 @@ def _windows_sql(step: AddWindows, relation: str, schema: Schema, dialect: Diale
 
 
 def _depends_on_ties(window: UserWindow) -> bool:
-    """Return whether the values of the function `window` depend on the order of rows that are equal in its ORDER BY."""
+    """Return whether the values of the function `window` depend on the order of ties (equal rows in its ORDER BY)."""
     return window.function in _SORTED_BY_CONTENT or window.preceding is not None
 
 
 def _join_sql(step: JoinUserRows, left: tuple[str, Schema], right: tuple[str, Schema], dialect: Dialect) -> str:
-    """Return the SQL, in `dialect`, that joins the rows of each user in two derived tables, on the keys of `step`.
+    """Return a SELECT statement in `dialect` that joins the rows of each user in two derived tables, as `step` says.
 
-    `left` and `right` are the two tables, each as its SQL text after FROM and its columns.
+    `left` and `right` are the two tables, each as (its SQL text after FROM, its columns). Rows match if their users and
+    the keys of `step` are equal. The SELECT has all columns of `left`, and those of `right` that `step` names.
     """
     sides = []
     for place, (relation, schema) in enumerate((left, right)):
@@ -431,7 +445,7 @@ def _window(window: UserWindow, user: Column, ties: Sequence[str], schema: Schem
     """Return the SQL, in `dialect`, of the function `window` over the rows of one user, and the type of its values.
 
     `schema` has the columns of the rows, and `user` is the user column. `ties` are SQL sort keys that decide the order
-    of rows that are equal in ORDER BY.
+    of rows that are equal in the function's ORDER BY.
     Raises: `InvalidParameter` if the type of the argument does not fit the function.
     """
     parts = [dialect.user(user), *(_key_sql(compile_expression(each, schema, dialect)) for each in window.keys)]
@@ -456,7 +470,11 @@ def _window(window: UserWindow, user: Column, ties: Sequence[str], schema: Schem
 
 
 def _sort_sql(key: SortKey, schema: Schema, dialect: Dialect) -> tuple[str, str]:
-    """Return two SQL sort keys for `key`, over columns of `schema`: one places nulls, the other sorts the values."""
+    """Return two SQL sort keys, in `dialect`, for the ORDER BY key `key`, which is computed from columns of `schema`.
+
+    The first places nulls before or after other values. The second sorts the values, with DESC if the order is
+    descending.
+    """
     value = compile_expression(key.expression, schema, dialect)
     null, other = (0, 1) if key.nulls_first else (1, 0)
     direction = " DESC" if key.descending else ""
@@ -464,7 +482,7 @@ def _sort_sql(key: SortKey, schema: Schema, dialect: Dialect) -> tuple[str, str]
 
 
 def _key_sql(value: Value) -> str:
-    """Return the SQL of `value`, a sort key, group key or join key, in which -0.0 becomes 0.0.
+    """Return SQL for `value`, a sort key, group key or join key, with -0.0 replaced by 0.0.
 
     MIN, MAX and arithmetic return 0.0 or -0.0, depending on the order of rows, and some engines treat the two as
     different keys.
@@ -475,8 +493,8 @@ def _key_sql(value: Value) -> str:
 def _column_sql(expression: RowExpression, schema: Schema, dialect: Dialect) -> str:
     """Return the SQL, in `dialect`, of `expression`, a value of each row that becomes a column of a derived table.
 
-    `schema` has the columns from which the value is computed. If `expression` is just a column, the SQL is its quoted
-    name. A condition is cast to a boolean.
+    `schema` has the columns from which the value is computed. The SQL of a plain column is its quoted name. A condition
+    becomes a value of the engine's boolean type.
     """
     if isinstance(expression, ColumnValue):
         return dialect.name(schema.column(expression.name).name)
@@ -485,9 +503,10 @@ def _column_sql(expression: RowExpression, schema: Schema, dialect: Dialect) -> 
 
 
 def _column(named: NamedExpression, schema: Schema, dialect: Dialect) -> Column:
-    """Return the `Column` (name, kind and SQL type) that the named expression `named` adds to a derived table.
+    """Return the `Column` (name, kind and SQL type) that `named`, an expression with a name, adds to a derived table.
 
-    `schema` has the columns from which `named` is computed; `dialect` writes its SQL. A plain column keeps its type.
+    `schema` has the columns from which the expression is computed; `dialect` has the SQL types. A plain column keeps
+    its type.
     """
     if isinstance(named.expression, ColumnValue):
         column = schema.column(named.expression.name)
@@ -526,7 +545,8 @@ def _group_sql(expression: RowExpression, schema: Schema, dialect: Dialect) -> s
 def _exact_column(column: Column, dialect: Dialect) -> Column:
     """Return the `Column` that the key `column`, such as the user column, becomes after rows are grouped by it.
 
-    A text column becomes one of `dialect`'s standard text type; other columns keep their type.
+    Grouping casts texts to the standard text type of `dialect`, so a text column gets this type. Other columns keep
+    theirs.
     """
     if column.kind is not Kind.TEXT:
         return column
@@ -534,7 +554,10 @@ def _exact_column(column: Column, dialect: Dialect) -> Column:
 
 
 def _aggregate_column(aggregate: UserAggregate, schema: Schema, dialect: Dialect) -> Column:
-    """Return the `Column` (name and type in `dialect`) of `aggregate`, which is computed from columns of `schema`."""
+    """Return the `Column` (name and type in `dialect`) of the results of `aggregate`, a function of one user's rows.
+
+    The function's argument is computed from columns of `schema`.
+    """
     value = _aggregate(aggregate, schema, dialect)
     return _value_column(aggregate.name, aggregate.argument, value, schema, dialect)
 
@@ -579,11 +602,12 @@ def _aggregate(aggregate: UserAggregate, schema: Schema, dialect: Dialect, over:
 
 
 def _user_sum(function: UserFunction, value: Value, dialect: Dialect, over: str) -> Value:
-    """Return SQL of `dialect` for SUM or AVG (`function`) over the rows of one user; `value` has the argument's SQL.
+    """Return the SQL, in `dialect`, of `function`, SUM or AVG, over the rows of one user, and the type of its result.
 
-    Integers are summed exactly, but a SUM whose absolute value is 2^53 or more is null. Other numbers are clipped to
-    -2^42 .. 2^42 and rounded to multiples of 2^-20, so that their sum is exact and does not depend on the order of
-    rows. `over` is the SQL text of an OVER clause, or "".
+    `value` has the SQL and the type of the argument. `over` is the SQL text of an OVER clause, which makes the
+    aggregate a window function, or "". Integers are summed exactly, but a SUM whose absolute value is 2^53 or more is
+    null. Other numbers are clipped to -2^42 .. 2^42 and rounded to multiples of 2^-20, so that their sum is exact and
+    does not depend on the order of rows.
     """
     if value.kind is Kind.INTEGER:
         total, unit = f"{dialect.total(value.sql, None)}{over}", ""

@@ -27,7 +27,7 @@ class Dialect(ABC):
       labels of one user equal hashes. So the SQL need not order equal hashes by their labels.
     - `collects_sets` says that a user's groups are found faster by an aggregate that collects them as a set than by a
       window function that ranks them.
-    - `underflow_fails` says that an underflow of a product or quotient makes the statement fail.
+    - `underflow_fails` says that a statement fails if a product or quotient of floats underflows.
     - `iso_weekday` is the field of EXTRACT for the weekday (1 for Monday).
     """
 
@@ -64,7 +64,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def user(self, column: Column) -> str:
-        """Return SQL for the user column `column`; two values of it are equal if and only if the user is the same."""
+        """Return SQL for the user in the column `column`; two values are equal if and only if the user is the same."""
 
     @abstractmethod
     def label(self, column: Column) -> str:
@@ -84,7 +84,7 @@ class Dialect(ABC):
     def not_null(self, value: str) -> str:
         """Return a SQL expression equal to the SQL `value`, in a type without null if the engine has such types.
 
-        The caller has filtered out nulls. Some engines group values of such types faster.
+        Some engines group values of such types faster. The caller has left out rows in which `value` is null.
         """
         return value
 
@@ -120,7 +120,7 @@ class Dialect(ABC):
     def null_at_ends(self, number: str, end: float) -> str:
         """Return a SQL expression equal to the SQL number `number`, but null if the number is exactly `end` or -`end`.
 
-        `number` has been clipped to -`end` .. `end`, so these two values stand for all numbers beyond the ends.
+        The caller has clipped `number` to -`end` .. `end`, so these two values stand for all numbers beyond the range.
         """
         return self.null_if(number, real_constant(end), real_constant(-end))
 
@@ -240,17 +240,17 @@ class Dialect(ABC):
     def total(self, number: str, largest: int | None) -> str:
         """Return a SQL aggregate for the exact sum of `number`, the SQL expression of an integer.
 
-        `largest` is the greatest absolute value that the integer can have; None allows any 64-bit integer. An engine
-        may sum in 64 bits if that cannot overflow.
+        `largest` is the greatest absolute value that the integer can have; None allows any 64-bit integer. The engine
+        may sum in 64 bits if `largest` is so small that the sum cannot overflow.
         """
         del largest  # standard SQL sums 64-bit integers in a wider type, which cannot overflow
         return f"SUM({number})"
 
     @abstractmethod
     def weighted_total(self, number: str, weight: str) -> str:
-        """Return a SQL aggregate for the exact sum of `number` * `weight`, two SQL expressions.
+        """Return a SQL aggregate for the exact sum of `number` * `weight`, two SQL expressions of integers.
 
-        `number` is an integer of at most 2^62, and `weight` a number of users.
+        In a prepared dataset, `weight` is a number of users, each of whom adds `number` (at most 2^62) to a group.
         """
 
     def int64(self, number: str) -> str:
@@ -316,17 +316,18 @@ class Dialect(ABC):
 
     @abstractmethod
     def rank_hash(self, user: str, labels: Sequence[str], salt: str) -> str:
-        """Return SQL sort keys that put the groups of one user into a uniformly random order: a salted hash.
+        """Return the SQL of a salted hash: ordering by it puts the groups of one user into a uniformly random order.
 
-        `user` and `labels` are the SQL columns that are hashed, and `salt` is the SQL expression of the secret random
-        number, which decides the order.
+        `user` and `labels` are the SQL columns that are hashed: the user, and the labels of one group. `salt` is the
+        SQL expression of the secret random number that decides the order.
         """
 
     def smallest_rows(self, columns: Sequence[str], order: str, number: int) -> str | None:
-        """Return a SELECT list that, with GROUP BY, gives each SQL group's `number` rows with the smallest `order`.
+        """Return SQL text to stand after SELECT: for each SQL group, its `number` rows with the smallest `order`.
 
-        The result rows have the columns named in `columns`; `order` is a SQL expression. None, the default, means that
-        a window function must rank the rows instead.
+        The caller adds FROM and GROUP BY. The result rows have the columns named in `columns`; `order` is a SQL
+        expression. None, the default, means that the engine has no such aggregate, and a window function must rank the
+        rows instead.
         """
         # The engine has no aggregate for this, or only one whose memory grows with the size of a group.
         del columns, order, number
@@ -360,7 +361,10 @@ def in_years(moment: str) -> str:
 
 
 def one_zero(number: str) -> str:
-    """Return a SQL expression for the SQL float `number` in which -0.0 becomes 0.0; NaN and infinities stay."""
+    """Return a SQL expression for the SQL float `number` in which -0.0 becomes 0.0; NaN and infinities stay.
+
+    Some engines treat the two zeros as different keys.
+    """
     return f"({number} + {real_constant(0.0)})"
 
 
@@ -372,7 +376,7 @@ ROUND repeats its argument three times and LEAST repeats it twice, so that the t
 
 
 def check_length(characters: int) -> None:
-    """Raise `InvalidParameter` if SQL text with this number of `characters` exceeds `LONGEST_SQL`."""
+    """Raise `InvalidParameter` if `characters`, the length of a SQL text, exceeds `LONGEST_SQL`."""
     if characters > LONGEST_SQL:
         raise InvalidParameter(
             f"the expressions of a SELECT become more than {LONGEST_SQL:,} characters of SQL for the engine: nest "

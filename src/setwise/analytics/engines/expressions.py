@@ -34,10 +34,10 @@ the last bin, so that a number there is counted as one that no bounds hold."""
 
 
 def label_sql(group: Group, schema: Schema, dialect: Dialect) -> str:
-    """Return SQL of `dialect` for the label of a row's group: the value of a column, or the range (bin) that holds it.
+    """Return SQL of `dialect` for the label of a row's group: the value of a column, or the range that holds the value.
 
     `group` names the column, and says whether its values are put into ranges: of numbers, or of time such as months.
-    `schema` has the columns of the table. The label is null if the value is null, or if it lies in no range.
+    `schema` has the columns of the table. The label is null if the value is null, or if no range holds the value.
     """
     column = schema.column(group.column)
     match group.bin:
@@ -114,8 +114,9 @@ def _period(unit: TimeUnit, name: str, schema: Schema, dialect: Dialect) -> str:
 class Measures:
     """Builder of the SQL expressions, in `dialect`, for the `measures` of one aggregation.
 
-    A measure is a number that each user adds to a group, such as a sum. It is computed from one number of each row, in
-    one of the SQL columns v0, v1, ..., which several measures can share. `schema` has the columns of the table.
+    A measure is an integer that each user adds to a group, such as a sum of a column. It is computed from one value of
+    each row, in one of the SQL columns v0, v1, ...; several measures can share such a column. `schema` has the columns
+    of the table.
     """
 
     measures: Sequence[Measure]
@@ -125,19 +126,19 @@ class Measures:
     def row_values(self) -> list[str]:
         """Return the SQL expressions of the columns v0, v1, ..., which hold what each row contributes to the measures.
 
-        A measure is a number that each user adds to a group, such as a sum of a column. The expressions give integers
-        or null, except for counts of distinct values, which need the table's own values. Columns for the parts of
-        numbers beyond -2^40 or 2^40 come last; only a search for clipping bounds has them.
+        A measure is an integer that each user adds to a group, such as a sum of a column. The expressions give integers
+        or null, except for counts of distinct values, which need the table's own values. A private search for clipping
+        bounds splits a number beyond -2^40 or 2^40 over two columns; the columns for these parts beyond come last.
         """
         sources = list(self._sources().values())
         values = [self._row_value(measures) for measures in sources]
         return values + [self._excess(sources[place][0]) for place in self._excess_places()]
 
     def user_sums(self, over: str = "") -> dict[str, str]:
-        """Return a dict from column names to SQL aggregates over the rows of one user in one group.
+        """Return {column name: SQL aggregate over the rows of one user in one group}, from which measures are computed.
 
-        They are computed from the columns v0, v1, ..., the number of each row that measures read. Only columns that
-        some measure needs are returned:
+        A measure is an integer that each user adds to a group. The aggregates read the columns v0, v1, ..., each of
+        which holds one value of each row. Only columns that some measure needs are returned:
 
         - n: the number of rows
         - c<i>: the number of rows where v<i> is not null or, if `Measure.unique` is set, the number of distinct v<i>
@@ -164,7 +165,7 @@ class Measures:
         return sums
 
     def user_values(self) -> dict[int, str]:
-        """Return SQL expressions of the integers that a user adds to a group, by the index of the measure.
+        """Return {i: SQL expression of the integer that a user adds to a group by measure i}.
 
         The expressions refer to the columns that `user_sums` computes, and are null for a user who adds nothing.
         Measures by which one user adds several integers to a group are left out.
@@ -172,25 +173,25 @@ class Measures:
         return {place: self._user_value(each) for place, each in enumerate(self.measures) if not each.is_spread}
 
     def row_name(self, measure: Measure) -> str:
-        """Return the name (v0, v1, ...) of the SQL column that holds, for each row, the number that `measure` reads.
+        """Return the name v<i> of the SQL column that holds, for each row, the value from which `measure` is computed.
 
-        A measure is a number that each user adds to a group, such as a sum of a column.
+        A measure is an integer that each user adds to a group, such as a sum of a column.
         """
         return f"v{self._place(measure)}"
 
     def user_rows(self, measure: Measure) -> str:
-        """Return a SQL expression for how many non-null values of the measure's column one user has in one group.
+        """Return a SQL expression for how many values of its column `measure` counts of one user in one group.
 
-        The number is at most `measure.rows`, the limit on a user's rows in a group.
+        It is the number of values that are not null, but at most `measure.rows`, the limit on a user's rows in a group.
         """
         return self.dialect.int64(f"LEAST(c{self._place(measure)}, {measure.rows})")
 
     def _sources(self) -> dict[Hashable, list[Measure]]:
-        """Return, for each SQL column v<i>, which holds one number of each row, the measures that are computed from it.
+        """Return the measures that are computed from each of the SQL columns v0, v1, ..., in this order.
 
-        A measure is the number that each user adds to a group. The lists of measures are in the order of v0, v1, ...,
-        and their keys are arbitrary. A measure that reads no column of the table (a number of rows or of groups) is
-        left out.
+        A measure is the integer that each user adds to a group, and v<i> holds one value of each row. The lists of
+        measures are the values of the dict; its keys say nothing. A measure that reads no column of the table (a number
+        of rows or of groups) is left out.
         """
         sources: dict[Hashable, list[Measure]] = {}
         for measure in self.measures:
@@ -201,23 +202,27 @@ class Measures:
     def _excess_places(self) -> list[int]:
         """Return the index i of each SQL column v<i> whose large numbers are split over two columns.
 
-        A search for clipping bounds sums numbers in units so small that a sum of numbers beyond -2^40 or 2^40 would
-        overflow 64 bits. So v<i> has the number clipped to this range, and a second column has the excess, the part
-        beyond it, in larger units. Integer columns of the table need no second column.
+        A private search for clipping bounds sums numbers in such small units that a sum of numbers beyond -2^40 or 2^40
+        would overflow 64 bits. So v<i> holds the number clipped to this range, and a second column holds the excess,
+        the part beyond it, in larger units. Integer columns of the table need no second column.
         """
         sources = [measures[0] for measures in self._sources().values()]
         return [place for place, first in enumerate(sources) if first.doubling and not self._is_whole(first)]
 
     def _excess_column(self, place: int) -> list[int]:
-        """Return [j] if v<j> has the excess of column v<place>, its numbers' parts beyond -2^40 or 2^40; else []."""
+        """Return [j] if v<j> holds the excess of the SQL column v<place>; [] if the column has no excess.
+
+        The excess is the part of a number beyond -2^40 or 2^40. Numbers are split in this way so that sums cannot
+        overflow 64 bits.
+        """
         places = self._excess_places()
         return [len(self._sources()) + places.index(place)] if place in places else []
 
     def _excess(self, measure: Measure) -> str:
         """Return SQL for the excess of a row's number, its part beyond -2^40 or 2^40, divided by 2^8 and rounded.
 
-        `measure` says which column has the number. The excess is 0 for numbers from -2^40 to 2^40, and negative for
-        smaller ones.
+        `measure` names the column of the number. The excess is 0 for numbers from -2^40 to 2^40, and negative for
+        smaller numbers. It is summed apart from the rest of the number, so that sums cannot overflow 64 bits.
         """
         column = self.schema.column(str(measure.column))
         reach, end = (real_constant(size) for size in (Fraction(LARGEST_UNITS * _COARSE_UNIT), Fraction(_FINE_END)))
@@ -228,23 +233,24 @@ class Measures:
         return self.dialect.int64(f"FLOOR(({beyond}) / {real_constant(_COARSE_UNIT)} + 0.5)")
 
     def _is_whole(self, measure: Measure) -> bool:
-        """Return whether `measure` sums the integers of a column as they are.
+        """Return whether `measure` sums the integers of an integer column as they are, without conversion.
 
-        Other numbers are first converted to multiples of a small unit, and clipped one by one if `Measure.rows` is set.
+        Other numbers are first converted to multiples of a small unit. If `Measure.rows` is set, integers are
+        converted, too, because each value is clipped by itself.
         """
         return self.schema.column(str(measure.column)).kind is Kind.INTEGER and measure.rows is None
 
     def _place(self, measure: Measure) -> int:
-        """Return the index i of the SQL column v<i>, from whose numbers `measure` is computed."""
+        """Return the index i of the SQL column v<i>: the value of each row from which `measure` is computed."""
         return list(self._sources()).index(_source(measure))
 
     def _row_value(self, measures: Sequence[Measure]) -> str:
         """Return SQL for the value that a row contributes to `measures`, which all read the same column of the table.
 
         The value is 1 for counts of rows, and the cell itself for distinct values and for sums of an integer column.
-        Otherwise it is an integer that stands for the number in the cell: its multiple of a small unit or, if users
-        divide votes (`Measure.weight`), of `Measure.step`. A null cell gives null. A cell that is not a number also
-        gives null, except for counts and distinct values.
+        Otherwise it is an integer that stands for the number in the cell: the number as a multiple of a small unit or,
+        if users divide votes among integers (`Measure.weight`), of `Measure.step`. A null cell gives null. A cell that
+        is not a number also gives null, except for counts and distinct values.
         """
         first = measures[0]
         assert first.column is not None
@@ -274,8 +280,9 @@ class Measures:
     def _user_value(self, measure: Measure) -> str:
         """Return SQL for the integer that a user adds to a group by `measure`; null if the user adds nothing.
 
-        The SQL refers to the columns of `user_sums`. The integer is (x - `origin`) / `step`, rounded and clipped to
-        `least` .. `most`, with a number x of the user's rows and these four fields of `Measure`.
+        The integer is (x - `origin`) / `step`, rounded and clipped to `least` .. `most`, where x is a number of the
+        user's rows, such as their sum, and the four names are fields of `measure`. If `measure.doubling`, it is the
+        number of the range that holds x. The SQL refers to the columns of `user_sums`.
         """
         if measure.column is None:  # for a number of groups only the least is known here; `_counted_groups` replaces it
             return self.dialect.int64(str(measure.least) if measure.groups else f"LEAST(n, {measure.most})")
@@ -315,9 +322,9 @@ _EXTREMES = {-1: "l", 1: "h"}
 def _doubling_bin(number: str) -> str:
     """Return a SQL expression for the number, -85 to 85, of the range (bin) that holds the SQL number `number`.
 
-    The upper end of each range is twice that of the one before it. With e = `LEAST_EXPONENT`, bin 0 holds -2^e to 2^e,
-    and bin i > 0 the numbers x with 2^(e+i-1) < x <= 2^(e+i). Bin 85 also holds all larger numbers. Bin -i holds the
-    negatives of bin i.
+    A private search for clipping bounds counts users in these ranges. The upper end of each range is twice that of the
+    one before it. With e = `LEAST_EXPONENT` = -20, bin 0 holds -2^e to 2^e, and bin i > 0 the numbers x with 2^(e+i-1)
+    < x <= 2^(e+i). Bin 85 also holds all larger numbers. Bin -i holds the negatives of bin i.
     """
 
     def place(positive: str) -> str:
@@ -336,9 +343,10 @@ def _doubling_bin(number: str) -> str:
 
 
 def _needs_every_digit(measures: Sequence[Measure]) -> bool:
-    """Return whether sums must be computed in integers, because a clipping bound of one of `measures` is beyond 2^53.
+    """Return whether sums must be computed in integers, because a limit of one of `measures` is beyond 2^53.
 
-    A 64-bit float does not hold every integer beyond 2^53, so sums in floats would not be exact.
+    The limits are `Measure.least` and `Measure.most`, to which the sums are clipped. A 64-bit float does not hold every
+    integer beyond 2^53, so sums in floats would not be exact.
     """
     return any(max(abs(each.least), abs(each.most)) > LARGEST_REAL_WHOLE for each in measures)
 
@@ -346,8 +354,8 @@ def _needs_every_digit(measures: Sequence[Measure]) -> bool:
 def _source(measure: Measure) -> Hashable:
     """Return a key that is equal for two measures if and only if they are computed from the same SQL column v<i>.
 
-    A measure is a number that each user adds to a group. The column v<i> has what each row contributes to it, and is
-    shared by measures with equal keys.
+    A measure is an integer that each user adds to a group. The column v<i> holds the value that each row contributes to
+    it. Measures with equal keys share one column, so that the engine computes it only once.
     """
     if measure.is_spread:
         return measure
@@ -359,9 +367,9 @@ def _source(measure: Measure) -> Hashable:
 def _units(measures: Sequence[Measure]) -> tuple[Fraction, Fraction]:
     """Return (origin, unit): a number x of the table is summed as the integer (x - origin) / unit, rounded.
 
-    Sums of integers are exact, so they do not depend on the order of rows. `measures` (numbers that a user adds to a
-    group) are all those that are computed from one such sum; the unit is 2^-20 of the smallest step to which one is
-    rounded.
+    Sums of integers are exact, so they do not depend on the order of rows. `measures` (integers that a user adds to a
+    group) are all those that are computed from the sum of one column. The unit is 2^-20 of the smallest step to which
+    one of them is rounded.
     """
     # integers have exact sums
     origin = measures[0].origin if all(each.averaged for each in measures) else Fraction(0)
@@ -371,8 +379,9 @@ def _units(measures: Sequence[Measure]) -> tuple[Fraction, Fraction]:
 def _reachable_end(origin: Fraction, unit: Fraction, units: int) -> float:
     """Return `origin` + `units` * `unit` as a float: one end of the range to which the SQL clips numbers of the table.
 
-    The SQL converts the distance of a number from `origin`, in units, to a 64-bit integer, which fails at 2^63. So if
-    the rounded float is 2^63 units away or more, it is moved towards `origin` until it is nearer.
+    `unit` is the size of one unit, and `units` the number of units from `origin` to this end. The SQL converts the
+    distance of a number from `origin`, in units, to a 64-bit integer, which fails at 2^63. So if the rounded float is
+    2^63 units away or more, it is moved towards `origin` until it is nearer.
     """
     start, end = float(origin), float(origin + units * unit)
     # Engines compute a number of units in floats and convert it to 64 bits, which would fail at 2^63.

@@ -93,7 +93,9 @@ def local_files(path: str) -> tuple[Path, ...]:
 def stored_files(address: str) -> tuple[StoredObject, ...]:
     """Return the objects of an object store that `address` names, sorted: one object, or all objects of a folder.
 
-    Raises: `UnsuitableTable`, as `files_of` does.
+    A folder gives its Parquet objects, or its CSV objects if it has no Parquet objects. An address may name a version.
+    Raises: `UnsuitableTable` if there is no such object, if the address names objects inside the folder of a lake table
+    (Delta, Iceberg or Hudi) instead of that folder, or if the objects no longer have the named version.
     """
     lake = lake_folder(address)
     if lake is not None:
@@ -290,8 +292,9 @@ FilesVersion: TypeAlias = tuple[tuple[int, int, int], ...]
 def files_version(files: Sequence[TableFile]) -> FilesVersion:
     """Return (inode, size, modification time) of each of `files`; the result changes when a file is written again.
 
-    The size is in bytes and the time in nanoseconds. For an object of a store, a number made of its ETag replaces the
-    inode.
+    Facts about files that are kept in memory are looked up by it, and its sizes are summed to estimate the number of
+    rows. The size is in bytes and the time in nanoseconds. For an object of a store, a number made of its ETag replaces
+    the inode.
 
     Raises: `UnsuitableTable` if a file is gone or cannot be read.
     """
@@ -305,7 +308,9 @@ def files_version(files: Sequence[TableFile]) -> FilesVersion:
 def files_fingerprint(files: Sequence[TableFile]) -> str:
     """Return a SHA-256 digest, in hexadecimal, of the files' paths, sizes, modification times and last 64 KiB.
 
-    For an object in a store, the digest covers its address, size, ETag and version id instead.
+    A prepared dataset (a stored random ranking of each user's groups) keeps the digest of its source, so that later
+    changes of the source are noticed. For an object in a store, the digest covers its address, size, ETag and version
+    id instead.
 
     Raises: `UnsuitableTable` if a file cannot be read.
     """
@@ -374,9 +379,9 @@ class CsvOptions:
         return suffix_of(file if self.format is None else Path(f"table.{self.format}"))
 
     def is_csv(self, suffix: str) -> bool:
-        """Return whether files with the ending `suffix` are read as CSV.
+        """Return whether files with the ending `suffix`, such as ".csv", are read as CSV.
 
-        These are .csv and .tsv, and all files if the option `separator` is set.
+        These are .csv and .tsv; if the option `separator` is set, all files are.
         """
         return suffix in CSV_SEPARATORS or self.separator is not None
 

@@ -28,9 +28,10 @@ from setwise.errors import InvalidParameter, UnknownColumn, UnsuitableTable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """A condition of a join: `column` of an earlier table must equal `joined`, a column of the table that is joined.
+    """One condition of a join: `column` of an earlier table must equal `joined`, a column of the added table.
 
-    Null matches nothing. `earlier` names the earlier table. It may be None if exactly one earlier table has `column`.
+    Earlier tables are those that the join already has. Null matches nothing. `earlier` names the table that has
+    `column`. It may be None if exactly one of the earlier tables of the join has a column of that name.
     """
 
     column: str
@@ -255,8 +256,9 @@ class JoinedTables:
                 self._condition_sql(place, join.where, dialect)
 
     def _condition_sql(self, place: int, condition: RowExpression, dialect: Dialect) -> str:
-        """Return the SQL, in `dialect`, of `condition`, which chooses the rows of table number `place` to be joined.
+        """Return the SQL, in `dialect`, of `condition`, which says which rows of table number `place` are joined.
 
+        Tables are numbered from 0 in the order of the join.
         Raises: `InvalidParameter` or `UnknownColumn` if the types of its columns do not fit, or a column is missing.
         """
         value = compile_expression(condition, self._parts[place].schema, dialect)
@@ -266,8 +268,8 @@ class JoinedTables:
     def needed_columns(self, place: int, columns: Sequence[str] | None) -> tuple[str, ...]:
         """Return the names of the columns of table number `place` that must be read for `columns` of the join's result.
 
-        The keys of the table's joins and the columns of its condition are included. None for `columns` means all
-        columns of the result.
+        Tables are numbered from 0 in the order of the join. The keys by which the table is joined with others, and the
+        columns of the condition on its rows, are included. None for `columns` means all columns of the result.
         """
         keys = [
             column.name
@@ -418,10 +420,10 @@ class ServerJoin:
 
 
 def _key_sql(column: Column, dialect: Dialect, by_user: bool) -> str:
-    """Return the SQL, in `dialect`, of the value by which a join compares the key `column` with its other side.
+    """Return the SQL, in `dialect`, of the value by which a join compares the key `column` with the other table's key.
 
-    `by_user` says that the key is the user column of two private tables. Two values are then equal only for the same
-    user.
+    `by_user` says that `column` is the user column of a private table, joined with that of another private table. Two
+    values are then equal only for the same user.
     """
     if by_user:
         return dialect.user(column)
@@ -449,9 +451,9 @@ def types_of_keys(join: Join, earlier: Sequence[JoinInput], schema: Schema) -> d
 
 
 def column_of(table: str, schema: Schema, name: str) -> Column:
-    """Return the column `name` of `schema`.
+    """Return the column `name` of `schema`, which has the columns of the table `table`.
 
-    Raises: `UnknownColumn`, whose message names the `table`, if there is no such column.
+    Raises: `UnknownColumn` if there is no such column; the message names the table.
     """
     if name not in schema.names:
         raise UnknownColumn(f"the table {table!r} has no column {name!r}; it has {schema.listing()}")

@@ -188,7 +188,11 @@ def write_prepared(destination: Path, parts: "Iterable[pa.RecordBatchReader]", m
 
 
 def _write(file: Path, parts: "Iterable[pa.RecordBatchReader]") -> None:
-    """Write all rows of a prepared dataset, which the Arrow readers `parts` yield, to one new Parquet file `file`."""
+    """Write the rows of a prepared dataset to `file`, one new Parquet file.
+
+    `parts` are Arrow readers that yield the rows in batches. A prepared dataset stores a random ranking of each user's
+    groups.
+    """
     import pyarrow.parquet as pq
 
     writer: pq.ParquetWriter | None = None

@@ -50,7 +50,7 @@ def measure_names(aggregation: Aggregation) -> list[str]:
 
 
 def arrow_table(columns: Mapping[str, Sequence[Cell]]) -> "pa.Table":
-    """Return a driver's result, whose `columns` are sequences of cells by name, as an Arrow table."""
+    """Return an Arrow table of `columns`, the cells that a database driver returned for each column, by column name."""
     import pyarrow as pa
 
     def array(cells: Sequence[Cell]) -> pa.Array:
@@ -88,8 +88,8 @@ WEIGHT_COLUMNS = ("weight", "root", "share")
 def arrow_group_weights(result: "pa.Table", aggregation: Aggregation) -> GroupWeights:
     """Return the exact weights of groups (sums over users), for one round of the private search for groups.
 
-    A user with n groups adds about 2^20/sqrt(n) to each. `result` is the Arrow result of the SQL statement of
-    `StatementBuilder.weights` for `aggregation`.
+    A user with n groups adds about 2^20/sqrt(n) to each. `result` is the Arrow result of the SQL statement that
+    `StatementBuilder.weights` returned for `aggregation`.
     """
     weights, roots, shares = (result.column(name).to_numpy() for name in WEIGHT_COLUMNS)
     return GroupWeights(Histogram.of(arrow_labels(result, aggregation), weights), int(roots.sum()), int(shares.sum()))
@@ -135,10 +135,10 @@ class CellCounts(Mapping[Label, NDArray[np.int64]]):
 
 
 def arrow_group_table(table: "pa.Table", aggregation: Aggregation) -> GroupTable:
-    """Return the users, sums and cell counts of every group, from an Arrow result.
+    """Return the number of users, the sums and the cell counts of every group, from the Arrow result `table`.
 
     Cell counts say for each integer how many users add it to the group, or how many votes they give to it. `table` is
-    the result of the SQL statement of `StatementBuilder.statistics` for `aggregation`.
+    the result of the SQL statement that `StatementBuilder.statistics` returned for `aggregation`.
     """
     # There are many rows but few distinct labels, so each label is converted to a Python object only once.
     encoded = [_encode_column(table.column(name)) for name in label_names(aggregation)]
@@ -168,12 +168,13 @@ def _group_table(
     columns: Mapping[str, NDArray[np.int64]],
     aggregation: Aggregation,
 ) -> GroupTable:
-    """Return the users, sums and cell counts of every group.
+    """Return the number of users, the sums and the cell counts of every group.
 
     Cell counts say for each integer how many users add it to the group, or how many votes they give to it.
-    - `columns` are the columns of numbers, by name, in a result of `StatementBuilder.statistics` for `aggregation`.
     - `groups` maps each label to the number of its group.
-    - `places` has, for each row of the result, the number of its group.
+    - `places` has, for each row of a result of `StatementBuilder.statistics`, the number of its group.
+    - `columns` has the result's columns of numbers, by name.
+    - `aggregation` describes the query whose result this is.
     """
     labels = list(groups)
     of_groups = np.flatnonzero(columns["measure"] == -1)

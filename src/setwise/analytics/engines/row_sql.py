@@ -69,9 +69,10 @@ _UPPER, _LOWER = "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz"
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """The SQL of a row expression (a value computed from one row): its text `sql`, and the type of the value, `kind`.
+    """The SQL text `sql` of a row expression (a value computed from one row), and the type of the value, `kind`.
 
-    `tiny` says that its absolute value may be between 0 and 1e-150 (`SMALLEST`). Products of it could underflow.
+    `tiny` is True if the value may be a number other than 0 of absolute value below 1e-150 (`SMALLEST`). A product of
+    two such numbers could underflow, which is an error on some engines.
     """
 
     sql: str
@@ -90,10 +91,10 @@ def compile_expression(expression: RowExpression, schema: Schema, dialect: Diale
 
 
 class _Compiler:
-    """Compiles row expressions (values computed from each row) to SQL text in the `dialect` of one engine.
+    """Compiles row expressions (values computed from one row of a table) to SQL text in the `dialect` of one engine.
 
-    `schema` has the columns of the table. Methods return SQL text with the type of its value, and raise
-    `InvalidParameter` if a type does not fit.
+    `schema` has the columns of the table. Methods return SQL text, most of them with the type of its value in a
+    `Value`, and raise `InvalidParameter` if a type does not fit.
     """
 
     def __init__(self, schema: Schema, dialect: Dialect) -> None:
@@ -117,7 +118,10 @@ class _Compiler:
         return value
 
     def _value(self, expression: RowExpression) -> Value:  # noqa: PLR0912 - one branch for each kind of expression
-        """Return the SQL, of any length, and the type of `expression`, a value computed from one row."""
+        """Return the SQL and the type of `expression`, a value computed from one row; the SQL may be too long.
+
+        Only `_Compiler.value` calls this method, and checks the length afterwards.
+        """
         match expression:
             case ColumnValue(name):
                 return self._column(self._schema.column(name))
@@ -157,10 +161,11 @@ class _Compiler:
                 assert_never(expression)
 
     def _unit_key(self, user: str, part: RowExpression) -> Value:
-        """Return the SQL of a text that identifies a unit of privacy: what is protected, such as one day of one user.
+        """Return the SQL of a text that identifies a unit of privacy, such as one day of one user.
 
-        The text is made of the value of `part`, such as the day, and of the column `user`. Two texts are equal only if
-        both the values and the users are equal.
+        A unit is what is protected together. The text is made of the value of `part`, such as the day, and of the
+        column `user`. Two texts are equal only if both the values and the users are equal.
+        Raises: `InvalidParameter` if the value of `part` is not text, an integer, a date or a boolean.
         """
         value = self.value(part)
         if value.kind not in (Kind.TEXT, Kind.INTEGER, Kind.DATE, Kind.BOOLEAN):
@@ -275,9 +280,9 @@ class _Compiler:
         )
 
     def _real_number(self, value: Value) -> Value:
-        """Return the number `value`, given as SQL, as a float; an integer of absolute value 2^53 or more becomes null.
+        """Return the SQL of the number `value` as a float; an integer of absolute value 2^53 or more becomes null.
 
-        A value that is a float already is returned unchanged.
+        The floats do not represent all integers from 2^53 on. A `value` that is a float already is returned unchanged.
         """
         if value.kind is not Kind.INTEGER:
             return value
@@ -286,7 +291,8 @@ class _Compiler:
     def _without_tiny(self, value: Value) -> Value:
         """Return the SQL of the number `value`, with 0 in place of numbers nearer to 0 than `SMALLEST` (1e-150).
 
-        Products of such numbers could underflow. If the engine does not fail then, `value` is returned unchanged.
+        A product of two such numbers could underflow, at which some engines fail. For other engines, and for a value
+        that cannot be so small, `value` is returned unchanged.
         """
         if not value.tiny or not self._dialect.underflow_fails:
             return value
@@ -325,8 +331,8 @@ class _Compiler:
     def _time_comparison(self, expression: Compared) -> str | None:
         """Return the SQL condition of `expression` if it compares a date or time with a date, time or text constant.
 
-        Both sides are converted to one form, dates or microseconds. Returns None for all other comparisons, and for two
-        columns of one type, which need no conversion.
+        Both sides are converted to dates if both are dates, and otherwise to microseconds since 0001-01-01. Returns
+        None for all other comparisons, and for two columns of the same type, which need no conversion.
         """
         sides = (expression.left, expression.right)
         kinds = [self._times.kind(side) for side in sides]
@@ -369,8 +375,9 @@ class _Compiler:
         return self._dialect.constant(column, self._text(written))
 
     def _like(self, expression: Matched) -> str:
-        """Return the SQL condition of `expression`, a LIKE or an ILIKE, which ignores the case of the letters A to Z.
+        """Return the SQL condition of `expression`, a LIKE or an ILIKE.
 
+        ILIKE ignores the case of the letters A to Z.
         Raises: `InvalidParameter` if the value is not text, or the pattern is longer than `LONGEST_PATTERN`.
         """
         text = self.value(expression.text)
@@ -385,7 +392,7 @@ class _Compiler:
         return f"({self._dialect.like(operand, self._text(self._dialect.pattern(pattern)))})"
 
     def _condition(self, expression: RowExpression) -> str:
-        """Return the SQL condition of `expression`, a value computed from one row that is true, false or null.
+        """Return the SQL of `expression`, a condition on one row: its value is true, false or null.
 
         Raises: `InvalidParameter` if its value is of another type.
         """
@@ -394,7 +401,7 @@ class _Compiler:
         return value.sql
 
     def _case(self, expression: Case) -> Value:
-        """Return the SQL and the type of `expression`, a CASE; null if it has no branches and no ELSE.
+        """Return the SQL and the type of `expression`, a CASE; a CASE without branches and ELSE has the value null.
 
         Raises: `InvalidParameter` if its values are of several types that cannot be combined.
         """
@@ -414,8 +421,8 @@ class _Compiler:
     def _to_one_kind(self, expressions: Sequence[RowExpression], construct: str) -> tuple[list[Value], Kind]:
         """Return (values, type): the SQL of each of `expressions`, converted to one type, and that type.
 
-        Integers become floats if any expression is a float; no other types are converted. `construct` is the word for
-        the error message, such as CASE.
+        Integers become floats if any expression is a float; no other types are converted. `construct` is the SQL
+        keyword whose values these are, such as CASE, and is named in the error message.
         Raises: `InvalidParameter` if the types still differ.
         """
         values = [self.value(each) for each in expressions]
@@ -451,7 +458,10 @@ class _Compiler:
                 assert_never(expression.function)
 
     def _extreme(self, expression: Call) -> Value:
-        """Return the SQL and type of `expression`, LEAST or GREATEST; null if any argument is null, as in GoogleSQL."""
+        """Return the SQL and the type of `expression`, a LEAST or GREATEST of several values.
+
+        The value is null if any argument is null, as in GoogleSQL.
+        """
         values, kind = self._to_one_kind(expression.arguments, expression.function)
         if kind is Kind.BOOLEAN:
             raise InvalidParameter(f"{expression.function} takes numbers, text or times, not conditions")
@@ -493,9 +503,9 @@ class _Compiler:
         return Value(self._dialect.int64(whole), Kind.INTEGER)
 
     def _conversion(self, function: Function, argument: RowExpression) -> Value:
-        """Return the SQL and the type of `argument` converted to an integer, a float, a date or text by `function`.
+        """Return the SQL and the type of `argument` converted by `function` to an integer, a float, a date or text.
 
-        A condition converted to an integer or a float becomes the integer 1 or 0.
+        A condition becomes the integer 1 or 0, also if it is converted to a float.
         Raises: `InvalidParameter` for values that cannot be converted.
         """
         if function is Function.TO_DATE:
@@ -513,8 +523,9 @@ class _Compiler:
         return value if value.kind is Kind.INTEGER else self._round(value)
 
     def _to_text(self, argument: RowExpression) -> Value:
-        """Return the SQL that converts `argument` (text, integer, condition or date) to text; a date as in 2026-01-31.
+        """Return the SQL and the type of `argument` converted to text; a date becomes a text such as 2026-01-31.
 
+        `argument` may be text, an integer, a condition (true or false) or a date.
         Raises: `InvalidParameter` for floats and times, which engines write as text in different ways.
         """
         if self._times.kind(argument) is Kind.DATE:
@@ -544,7 +555,7 @@ class _Compiler:
     def _round(self, value: Value, step: int = 1) -> Value:
         """Return the SQL of the number `value` rounded to a multiple of `step`, halves away from 0.
 
-        The result is an integer, or null if its absolute value would be 2^53 or more.
+        `step` is a power of ten. The result is an integer, or null if its absolute value would be 2^53 or more.
         """
         number = self._without_tiny(value).sql
         rounded = f"FLOOR(ABS({number}) + 0.5)"
@@ -554,10 +565,10 @@ class _Compiler:
         return Value(self._dialect.int64(self._dialect.null_beyond(signed, LARGEST_INTEGER)), Kind.INTEGER)
 
     def _concatenation(self, expression: Call) -> Value:
-        """Return the SQL of `expression`, texts and integers written one after the other; null if one of them is null.
+        """Return the SQL of `expression` (||), which joins texts and integers to one text; null if one of them is null.
 
-        Characters beyond `LONGEST_TEXT` are cut off, so that a text that is doubled again and again cannot fill the
-        memory.
+        Characters beyond `LONGEST_TEXT` are cut off, because a statement could double a text again and again, and so
+        fill the memory.
         Raises: `InvalidParameter` for other types, which engines write as text in different ways.
         """
         texts = []
@@ -594,6 +605,9 @@ class _Compiler:
 
 
 def check_condition(expression: RowExpression, value: Value) -> None:
-    """Raise `InvalidParameter` unless the values of `expression`, whose SQL is `value`, are true or false."""
+    """Raise `InvalidParameter` unless `expression` is a condition: its values are true, false or null.
+
+    `value` has the SQL and the type of `expression`.
+    """
     if value.kind is not Kind.BOOLEAN:
         raise not_a_condition(expression, value.kind)

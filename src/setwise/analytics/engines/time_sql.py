@@ -120,9 +120,10 @@ class TimeCompiler:
                 return None
 
     def computed_date(self, expression: RowExpression) -> str:
-        """Return the SQL expression of `expression`, a date computed from one row.
+        """Return the SQL expression of `expression`, a date computed from one row that is to become a column.
 
-        Raises: `InvalidParameter` for a computed time, because engines share no column type for it.
+        Raises: `InvalidParameter` for a computed time (with a time of day), because engines share no column type for
+        it.
         """
         if self.kind(expression) is Kind.DATE:
             return self.day(expression)
@@ -153,7 +154,7 @@ class TimeCompiler:
                 )
 
     def microseconds(self, expression: RowExpression) -> str:
-        """Return the SQL expression of the microseconds, in 64 bits, from 0001-01-01 to a date or time.
+        """Return the SQL of the microseconds from 0001-01-01 to `expression`, a date or time, as a 64-bit integer.
 
         Raises: `InvalidParameter` if `expression` is neither a date nor a time.
         """
@@ -214,7 +215,7 @@ class TimeCompiler:
     def text(self, expression: TimeText) -> str:
         """Return the SQL of a part of a date or time as text, such as 07 or July for the month.
 
-        `expression` states the date or time, the part, and the form of the text.
+        `expression` names the date or time (`moment`), and the part with the form of its text (`word`).
         """
         word, moment = expression.word, expression.moment
         match word:
@@ -236,9 +237,9 @@ class TimeCompiler:
     def difference(self, expression: TimeDifference) -> str:
         """Return the SQL expression of the number of periods, such as months, between two dates or times.
 
-        If `expression.whole`, complete periods are counted: 0 months from 31 January to 1 February. Otherwise the
-        beginnings of periods are counted: 1 month from 31 January to 1 February. The number is negative if the end is
-        before the start.
+        `expression` names the period and the two times, `start` and `end`. If `expression.whole`, complete periods are
+        counted: 0 months from 31 January to 1 February. Otherwise the beginnings of periods are counted: 1 month from
+        31 January to 1 February. The number is negative if the end is before the start.
         """
         period, start, end = expression.period, expression.start, expression.end
         if period in _MICROSECONDS or (expression.whole and period in _DAYS):
@@ -269,8 +270,8 @@ class TimeCompiler:
     def _whole_months(self, period: Start, start: RowExpression, end: RowExpression) -> str:
         """Return SQL for how many complete months, quarters or years (`period`) have passed from `start` to `end`.
 
-        A month is complete once the day and time of day of `start` are reached. The number is negative or 0 if `end` is
-        before `start`.
+        A month is complete on the day of the month and at the time of day of `start`. The number is negative or 0 if
+        `end` is before `start`.
         """
         months = f"({self._period_number(Start.MONTH, end)} - {self._period_number(Start.MONTH, start)})"
         in_month = [
@@ -346,18 +347,18 @@ class TimeCompiler:
         return self._dialect.numbered_day(self._in_range(f"{self._dialect.day_number(day)} + ({days})", 1))
 
     def _in_range(self, number: str, per_day: int) -> str:
-        """Return a SQL expression equal to the SQL integer `number`, but null if it is a time outside years 1 to 9999.
+        """Return a SQL expression equal to the SQL integer `number`, but null for a time beyond years 1 to 9999.
 
-        `number` counts units since 0001-01-01, and `per_day` is the number of such units in a day.
+        `number` counts days, or shorter units, since 0001-01-01; `per_day` is the number of such units in a day.
         """
         end = date.max.toordinal() * per_day
         return self._dialect.null_if(f"GREATEST(LEAST({number}, {end}), -1)", str(end), "-1")
 
     def _unix_time(self, number: RowExpression, per_second: int) -> str:
-        """Return SQL for the microseconds from 0001-01-01 to a Unix time, a count of units since 1970-01-01.
+        """Return SQL for the microseconds from 0001-01-01 to a Unix time, a number of units since 1970-01-01.
 
-        `number` is the integer column of the counts, and `per_second` the number of units in a second. A time outside
-        the years 1 to 9999 is null.
+        `number` must be an integer column with the Unix times, and `per_second` says how many units make a second, such
+        as 1000 for milliseconds. A time outside the years 1 to 9999 becomes null.
         Raises: `InvalidParameter` if `number` is not a column of integers.
         """
         column = self._schema.column(number.name) if isinstance(number, ColumnValue) else None
@@ -447,9 +448,9 @@ class TimeCompiler:
 
 
 def _choices(expression: Case | Call) -> list[RowExpression] | None:
-    """Return the values among which `expression`, such as CASE or COALESCE, chooses one.
+    """Return the values among which `expression`, such as CASE or COALESCE, chooses one; None if it chooses nothing.
 
-    The functions that choose are COALESCE, NULLIF, LEAST and GREATEST; the result is None for any other function.
+    Besides CASE, these functions choose: COALESCE, NULLIF, LEAST and GREATEST.
     """
     if isinstance(expression, Case):
         values = [branch.value for branch in expression.branches]
@@ -460,8 +461,9 @@ def _choices(expression: Case | Call) -> list[RowExpression] | None:
 def _first_of_month(number: int) -> date:
     """Return the first day of month number `number`, which is 12 y + m - 1 for month m of year y.
 
-    A `number` below 12 is a month before the year 1, and gives 0001-01-01. `number` must be below 120,000, because
-    Python's dates end with the year 9999.
+    With it, dates are found that a shift by months would move out of the years 1 to 9999. A `number` below 12 is a
+    month before the year 1, and gives 0001-01-01. `number` must be below 120,000, because Python's dates end with the
+    year 9999.
     """
     year, month = divmod(max(number, 12), 12)
     return date(year, month + 1, 1)

@@ -273,8 +273,9 @@ class ClickHouseDialect(Dialect):
         return f"{function}(toNullable({value}), {rows})"
 
     def rank_hash(self, user: str, labels: Sequence[str], salt: str) -> str:
-        """Return a SQL sort key that orders a user's groups at random: SipHash of user and labels, keyed by `salt`.
+        """Return the SQL of a salted hash: ordering by it puts the groups of one user into a random order.
 
-        `user` and `labels` are the SQL columns that are hashed, and `salt` is the SQL expression of the secret salt.
+        It is SipHash of the SQL columns `user` and `labels`, and its key is `salt`, the SQL expression of the secret
+        salt.
         """
         return f"sipHash64Keyed(({salt}, toUInt64(0)), {', '.join([user, *labels])})"

@@ -138,10 +138,11 @@ class ClickHouseEngineQuery(SqlEngineQuery):
         return _SERVER_SALT if self._salts is None else f"toUInt64({self._builder.parameters.add(self._salts())})"
 
     def _kept_pairs(self, rows: str) -> str:
-        """Return SQL for one row (labels, u) for each user u and each group in which u is counted.
+        """Return the text of a SELECT with one row (g0, g1, ..., u) for each user u and each group in which u counts.
 
-        `rows` is the SQL of the rows to aggregate. The pairs are those of the general method
-        `StatementBuilder.kept_pairs`, computed in half the processor time if no value column is summed.
+        g0, g1, ... are the labels of the group. `rows` is the SQL statement of the rows to aggregate. The pairs are
+        those of the general method `StatementBuilder.kept_pairs`, computed in half the processor time if no value
+        column is summed.
         """
         aggregation = self._aggregation
         if aggregation.value is not None:

@@ -26,9 +26,9 @@ _THERE = pa.list_(pa.null())
 
 
 def sound_schema(schema: pa.Schema) -> pa.Schema:
-    """Return the Arrow schema of the table into which `sound_table` converts a table with the Arrow schema `schema`.
+    """Return the Arrow schema of a table after `sound_table` has converted it to types that DuckDB can hold.
 
-    Its types are those that DuckDB can hold.
+    `schema` is the Arrow schema of the table before the conversion. No cell is read.
     Raises: `UnsuitableTable` for decimals of more than 38 digits, which DuckDB cannot hold.
     """
     return pa.schema([pa.field(cell.name, _sound_type(cell.name, cell.type)) for cell in schema])
@@ -55,7 +55,7 @@ def is_text(kind: pa.DataType) -> bool:
 def reaches_beyond_microseconds(kind: pa.DataType) -> bool:
     """Return whether the Arrow type `kind` is a timestamp in seconds or milliseconds.
 
-    Timestamps are converted to 64-bit microseconds, in whose range such a timestamp may not lie.
+    Such a timestamp may be too large for 64-bit microseconds, to which all timestamps are converted.
     """
     return bool(pa.types.is_timestamp(kind)) and kind.unit in PER_MICROSECOND
 
@@ -70,7 +70,7 @@ def is_only_looked_at_for_null(kind: pa.DataType) -> bool:
 
 
 def is_sound_text(column: pa.Array | pa.ChunkedArray) -> bool:
-    """Return whether every cell of a text column is valid UTF-8."""
+    """Return whether every cell of a text column is valid UTF-8; DuckDB fails on other cells or sorts them wrongly."""
     try:
         column.validate(full=True)
     except pa.ArrowInvalid:
@@ -115,7 +115,10 @@ def _sound_column(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray
 
 
 def _empty_lists(chunk: pa.Array) -> pa.Array:
-    """Return an Arrow array with an empty list for each non-null value of `chunk`, and null for each null."""
+    """Return an Arrow array with an empty list for each non-null value of `chunk`, and null for each null.
+
+    It replaces values that queries test only for null, so that DuckDB need not read them.
+    """
     starts = pa.repeat(pa.scalar(0, pa.int32()), len(chunk) + 1)
     return pa.ListArray.from_arrays(starts, pa.nulls(0), mask=chunk.is_null())
 
@@ -169,9 +172,9 @@ def count_skipped_objects(frame: object) -> dict[str, tuple[int, int]]:
 
 
 def _holds_objects(kind: object) -> bool:
-    """Return whether the pandas dtype `kind` stores Python objects: of any type, or strings.
+    """Return whether the pandas dtype `kind` stores Python objects: objects of any type, or Python strings.
 
-    The objects may be the cells themselves or the categories of a categorical dtype.
+    For a categorical dtype, the objects are its categories; otherwise they are the cells.
     """
     inner = getattr(getattr(kind, "categories", None), "dtype", kind)
     return bool(inner == "object" or getattr(inner, "storage", None) == "python")

@@ -67,8 +67,9 @@ def text_samples(
 ) -> dict[str, list[str]]:
     """Return at most `most` distinct non-null cells for each text column of `table`, from its first 20,000 rows.
 
-    They show how the cells are written, for example with a decimal comma. With `wanted`, only the columns whose names
-    it accepts are read, and the first 100 others.
+    They show how the cells are written, for example with a decimal comma. In a table of many text columns the function
+    `wanted` limits the work: after the first 100 text columns, only those whose names it accepts are read. None reads
+    all.
     """
     with scanning(table) as connection:
         with connection.cursor() as cursor:
@@ -219,9 +220,9 @@ def _guess_types(
 def _is_code(name: str, grammar: CellGrammar) -> str:
     """Return a SQL aggregate that says whether the digits in the text column `name` are codes, such as 00111.
 
-    Codes are integers beyond 64 bits, or begin with zeros that a number would lose. But a column with both 7 and 007
-    has numbers, because as text they would be two values, and make two users of one. `grammar` says how cells are
-    written.
+    They are codes if a cell is an integer beyond 64 bits. They are also codes if a cell begins with zeros that a number
+    would lose, unless the column holds both 7 and 007: as texts the two would be different values, and make two users
+    of one. `grammar` says how cells are written.
     """
     cell, number = filled_cell(quoted(name), grammar), _read(quoted(name), Kind.INTEGER, grammar)
     beyond = f"COUNT(*) FILTER (regexp_full_match({cell}, '\\s*[+-]?[0-9]{{19,}}\\s*') AND {number} IS NULL)"
@@ -245,10 +246,13 @@ def _aggregate_columns(
     expressions_of: Callable[[str], Sequence[str]],
     limit: int | None = None,
 ) -> dict[str, tuple[Any, ...]]:
-    """Return, for each column of `table` among `names`, the values of its SQL aggregates.
+    """Return {column: values of its SQL aggregates}, for the columns of `table` that `names` lists.
 
-    `expressions_of` returns the aggregates of a column, equally many for each. `connection` and `limit` are those of
-    `_aggregate_row`. Each statement reads at most 100 columns, or 20 if there is a limit.
+    - `connection` is the DuckDB connection that reads the table.
+    - `expressions_of` returns the SQL aggregates of a column, equally many for each column.
+    - `limit` is the number of rows to read, from the beginning of the table. None reads all rows.
+
+    Each statement reads at most 100 columns, or 20 if there is a limit.
     """
     values: dict[str, tuple[Any, ...]] = {}
     step = _COLUMNS_AT_ONCE if limit is None else _SAMPLED_AT_ONCE

@@ -37,9 +37,10 @@ def sql_text(value: str) -> str:
 class DuckDBDialect(Dialect):
     """DuckDB's SQL dialect; all methods return SQL text.
 
-    In SQL, u is the user column and g0, g1, ... are label columns. `texts` are the names of those that hold texts,
-    which `rank_hash` hashes. The other columns hold integers, or 64-bit hashes that the query has put in place of
-    texts, because hashes sort faster. A user's groups have the same random order in both cases.
+    In SQL, u is the user column and g0, g1, ... are label columns. `texts` names those of these columns that hold
+    texts. `rank_hash` hashes them, so that a user's groups are ordered by hashes. The other columns hold integers, or
+    64-bit hashes that the query has put in place of texts, because hashes sort faster. A user's groups have the same
+    random order in both cases.
     """
 
     types: ClassVar = {
@@ -80,7 +81,7 @@ class DuckDBDialect(Dialect):
         return f'{name} COLLATE "binary"' if column.native == "VARCHAR" else f"CAST({name} AS VARCHAR)"
 
     def null_if(self, value: str, *others: str) -> str:
-        """Return a SQL expression equal to the SQL expression `value`, but null if that equals one of `others`.
+        """Return a SQL expression equal to the SQL expression `value`, but null if `value` equals one of `others`.
 
         The text of `value` is repeated in the result only if it is simple, so that nested calls do not double the time
         in which DuckDB plans the query.

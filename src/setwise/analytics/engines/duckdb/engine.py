@@ -197,10 +197,10 @@ class DuckDBEngine(Engine):
 
     @contextmanager
     def _running_on(self, rows: int) -> Iterator[duckdb.DuckDBPyConnection]:
-        """Context manager that yields a new cursor for a query that reads about `rows` rows.
+        """Context manager that yields a new cursor of DuckDB for a query that reads about `rows` rows.
 
-        `Engine.cancel` interrupts the query. If the query is a join or reads more than 100,000 rows (`SMALL_ROWS`), its
-        progress is reported, and it is interrupted when the spill directory exceeds its limit.
+        `Engine.cancel` interrupts the query. If the table is a join or `rows` is above 100,000 (`SMALL_ROWS`), the
+        query's progress is reported, and the query is interrupted when its temporary files on disk exceed their limit.
         """
         # A small query ends within milliseconds, so it runs on one thread and needs no watcher.
         small = rows <= SMALL_ROWS and not isinstance(self._table, JoinedTable)
@@ -222,7 +222,7 @@ class DuckDBEngine(Engine):
     def _watcher(self, cursor: duckdb.DuckDBPyConnection) -> Poller:
         """Return a `Poller` that reports the progress of the query on `cursor`, and stops it if it fills the disk.
 
-        A query fills the disk if the spill directory exceeds its limit.
+        It fills the disk if its temporary files, in the spill directory, exceed their limit.
         """
         with suppress(duckdb.InvalidInputException):  # raised in notebooks without ipywidgets: no progress is shown
             for name, value in _PROGRESS.items():

@@ -298,7 +298,7 @@ def _int96(opened: "pq.ParquetFile") -> frozenset[str]:
 
 
 def _leaves(opened: "pq.ParquetFile") -> "list[pq.ColumnSchema]":
-    """Return the leaf columns of the Parquet file `opened`: those that store values, also inside lists and records."""
+    """Return the leaf columns of the Parquet file `opened`: those that store values, also inside lists."""
     return [opened.schema.column(place) for place in range(len(opened.schema))]
 
 
@@ -315,7 +315,7 @@ def stored_column(batch: "pa.RecordBatch", name: str, kind: "pa.DataType") -> "p
 def _footer(file: TableFile) -> dict[str, tuple[str, str, int]]:
     """Return (physical type, logical type, nesting depth) of each column of a Parquet file, by the column's path.
 
-    Only the footer of the file is read.
+    Files can be read as one table only if these are equal in all of them. Only the footer of the file is read.
 
     Raises: `UnsuitableTable` if the file cannot be read as Parquet.
     """

@@ -28,7 +28,7 @@ class KeptInstances:
 
     @contextmanager
     def borrow(self, *, keep: bool = True) -> Iterator[duckdb.DuckDBPyConnection]:
-        """Context manager that yields a cursor of an instance that no other caller uses meanwhile.
+        """Context manager that yields a cursor of a DuckDB instance in memory that no other caller uses meanwhile.
 
         Registered tables and TEMP tables are gone when the cursor is closed. The instance is closed and not kept if
         `keep` is False or if the `with` block raises.

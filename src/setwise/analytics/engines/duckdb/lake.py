@@ -132,7 +132,11 @@ class LakeTable(DuckDBTable):
         self.read_footers()
 
     def read_footers(self) -> None:
-        """Read the footers of all data files and store which columns each file has; raises the errors of `attach`."""
+        """Read the footers of all data files of this version, and store which columns each file has.
+
+        Raises: `UnsuitableTable` if a file cannot be read, if its stored type of a column cannot become the table's
+        type, if DuckDB cannot hold a type, or if two column names are equal up to case.
+        """
         _check_names(self._version.schema.names, self._folder)
         sound_schema(self._version.schema)
         with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as threads:
@@ -251,7 +255,8 @@ def _column(
     """Return the values of one column of the lake table for the rows of `batch`, as an Arrow array.
 
     `batch` comes from one data file, and `cell` is the column's Arrow field. `held` maps each column that the file
-    stores to its name and type in the file, and `constants` maps columns to their one value in it. Others are null.
+    stores to its name and type in the file. `constants` maps columns to the one value that they have in the whole file.
+    The values of a column in neither are null.
     """
     if cell.name in held:
         return stored_column(batch, *held[cell.name])
@@ -271,10 +276,10 @@ def _kept_rows(deleted: "np.ndarray[Any, np.dtype[np.int64]]", start: int, rows:
 
 
 def _names_in_file(version: LakeVersion, schema: pa.Schema) -> dict[str, str]:
-    """Return, for each column of the lake table that a data file stores, the name of the column in the file.
+    """Return {column of the lake table: its name in one data file}, for the columns that the file stores.
 
-    `version` has the table's columns, and `schema` is the Arrow schema of the file. Iceberg finds columns by their
-    identifiers, Delta by the same name.
+    `version` has the table's columns, and `schema` is the Arrow schema of the file. In an Iceberg table a column has an
+    identifier, by which it is found in the file. In a Delta table it has the same name in the file.
     """
     if not version.field_ids:
         return {name: name for name in version.schema.names if name in schema.names}
@@ -334,7 +339,10 @@ def _converts(stored: pa.DataType, wanted: pa.DataType) -> bool:
 
 
 def _span(kind: pa.DataType) -> tuple[int, int] | None:
-    """Return (least, greatest) integer that the Arrow integer type `kind` can hold; None for other types."""
+    """Return (least, greatest) integer that the Arrow integer type `kind` can hold; None for other types.
+
+    A stored integer type converts to a wider one only if its range is inside that of the wider type.
+    """
     return next(((low, high) for test, low, high in _INTEGERS if test(kind)), None)
 
 
@@ -530,7 +538,10 @@ def _iceberg_constants(
 
 
 def _scalar(value: object, kind: pa.DataType) -> pa.Scalar:
-    """Return a partition's `value`, an integer if Iceberg states a date or time, as an Arrow scalar of type `kind`."""
+    """Return `value`, by which rows of an Iceberg table are partitioned, as an Arrow scalar of type `kind`.
+
+    A date or time may be given as the integer that Iceberg stores for it.
+    """
     if (
         isinstance(value, int)
         and not isinstance(value, bool)

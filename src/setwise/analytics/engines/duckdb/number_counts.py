@@ -33,8 +33,8 @@ class FarNumber:
     """A number of the column `name` that repeats often and lies far from all others, such as -999.
 
     - `words` are the ways in which cells write the number.
-    - `cells` is the exact number of cells with this number, among the `filled` cells with any number that were looked
-      at.
+    - `cells` is the exact number of cells with this number.
+    - `filled` is the exact number of cells with any number. Both counts are of the first rows of the table only.
     - `low` and `high` are the least and the greatest of the other numbers, apart from frequent numbers of nines.
     """
 
@@ -123,5 +123,5 @@ def _far_among(cursor: "duckdb.DuckDBPyConnection", name: str) -> list[FarNumber
 
 
 def _is_code(number: float) -> bool:
-    """Return whether the digits of a whole number are two or more nines, as in 99 and -999."""
+    """Return whether `number` is an integer of two or more nines, as 99 and -999 are, which people choose as codes."""
     return re.fullmatch("-?99+([.]0)?", repr(number)) is not None

@@ -87,7 +87,7 @@ def untyped_table(source: object, table: str | None, csv: CsvOptions) -> DuckDBT
 
 
 def _file_table(source: str, table: str | None, csv: CsvOptions) -> DuckDBTable:
-    """Return the files that `source` names as one table.
+    """Return the file or files that `source` (a path, folder, glob or address) names, as one table.
 
     `table` names a table of a database file, and is None for other files. `csv` says how CSV files are written.
     Raises: `UnsuitableTable` if the files cannot be read or are of several formats.

@@ -52,10 +52,11 @@ class OneSortBuilder(StatementBuilder):
     """
 
     def choose_items(self, aggregation: Aggregation, pairs: str, salt: str, columns: str = "n") -> str:
-        """Return SQL for the labels and `columns` of the groups (items) in which users count, a row per user and group.
+        """Return the text of a SELECT of the groups (items) in which users count, one row per user and group.
 
-        `pairs` is the SQL of all pairs of user and group. A user counts in the first `aggregation.contributions`
-        groups, in an order that the SQL expression `salt` makes random.
+        Its columns are g0, g1, ... (the labels) and those named in `columns`, separated by commas. `pairs` is the SQL
+        statement of all pairs of a user and a group. A user counts in the first `aggregation.contributions` groups, in
+        an order that the SQL expression `salt` makes random.
         """
         if any(measure.groups or measure.peak for measure in aggregation.measures):
             return super().choose_items(aggregation, pairs, salt, columns)  # it needs a window over users anyway
@@ -144,9 +145,12 @@ class DuckDBEngineQuery(SqlEngineQuery):
     def _run_parts(self, name: str, build: Callable[[], str], merged: str) -> str:
         """Return a SQL statement for the result over all users, who may be split into parts to save memory.
 
-        `build` returns the statement for the current part of the users. If there is one part, its statement is
-        returned. If there are several, their statements are run now, and their results are stored in the temporary
-        table `name`. Then `merged` is returned, a statement that adds up the rows of this table.
+        - `build` returns the statement for the part of the users that is counted next.
+        - `name` is the temporary table for the results of several parts.
+        - `merged` is the statement that adds up the rows of this table.
+
+        If there is one part, its statement is returned. If there are several, their statements are run now, and
+        `merged` is returned.
         """
         if self._parts == 1:
             self._begin_statement()
@@ -191,10 +195,11 @@ class DuckDBEngineQuery(SqlEngineQuery):
         return maker(self._dialect, relation, self._schema, Parameters(self._dialect))
 
     def _rows(self, *conditions: str, hint: str = "") -> str:
-        """Return the SQL statement for the rows to aggregate, of the current part of the users.
+        """Return the text of a SELECT of the rows to aggregate, of the current part of the users.
 
-        The rows satisfy the SQL `conditions`. If the query sorts hashes in place of texts, the texts are replaced by
-        hashes. `hint` is text for the query optimizer, placed before the columns of the SELECT.
+        Its columns are u (the user), g0, g1, ... (labels), and values. The rows satisfy the SQL `conditions`. If the
+        query sorts hashes in place of texts, the texts are replaced by hashes. `hint` is text for the query optimizer,
+        placed before the columns of the SELECT.
         """
         if self._part is not None and self._parts > 1:
             conditions = (*conditions, f"hash({self._user()}) % {self._parts} = {self._part}")

@@ -374,7 +374,7 @@ class JoinedTable(DuckDBTable):
 
     @property
     def _checked_join(self) -> JoinedTables:
-        """The join, as `attach` has checked it; `attach` must be called first."""
+        """The checked join: its tables and the columns of its result. `attach` must be called first, and checks it."""
         assert self._joined is not None, "attach comes first"
         return self._joined
 

@@ -55,31 +55,38 @@ class TextCodes:
         self._cursor = cursor
 
     def users_differ(self, users: str) -> bool:
-        """Return whether all distinct users have different hashes; `users` is the SQL of a query with column u."""
+        """Return whether all distinct users have different hashes, so that hashes can stand for users.
+
+        `users` is the SQL of a query with the column u, the user.
+        """
         return self._differ(f"(SELECT {_hash_sql('u')} AS code FROM (SELECT DISTINCT u FROM ({users})))")
 
     def labels_differ(self, name: str, rows: str, values: dict[str, object]) -> bool:
         """Store the distinct texts of the label column `name` with their hashes; return whether all hashes differ.
 
-        The texts and hashes are stored in a temporary table, by which `decode` finds the texts again. `rows` is the
-        SQL query that has the column, and `values` are the query's parameters.
+        If they differ, hashes can stand for the labels. The texts and hashes are stored in a temporary table, by which
+        `decode` finds the texts again. `rows` is the SQL query that has the column, and `values` are the query's
+        parameters.
         """
         texts = f"SELECT {_hash_sql(name)} AS code, {name} AS text FROM (SELECT DISTINCT {name} FROM ({rows}))"
         self._cursor.execute(f"CREATE TEMP TABLE {_table(name)} AS {texts}", values)
         return self._differ(_table(name))
 
     def _differ(self, codes: str) -> bool:
-        """Return whether all values in the column `code` of the SQL relation `codes` are distinct."""
+        """Return whether all values in the column `code` (a hash) of the SQL relation `codes` are distinct."""
         [(number, distinct)] = self._cursor.execute(f"SELECT COUNT(*), COUNT(DISTINCT code) FROM {codes}").fetchall()
         return bool(number == distinct)
 
     def encode(self, rows: str) -> str:
-        """Return SQL for `rows`, a SQL query, with 64-bit hashes in place of the texts of `columns`."""
+        """Return the text of a SELECT with the rows of the SQL query `rows`, but 64-bit hashes in place of texts.
+
+        The texts are those of the user and label columns that the object was made with. Hashes sort faster than texts.
+        """
         hashed = ", ".join(f"{_hash_sql(name)} AS {name}" for name in self._columns)
         return f"SELECT * REPLACE ({hashed}) FROM ({rows})"
 
     def decode(self, statement: str) -> str:
-        """Return SQL for `statement`, a SQL query, with texts in place of the hashes in its label columns.
+        """Return the text of a SELECT with the rows of the SQL query `statement`, but texts in place of label hashes.
 
         The texts come from the temporary tables that `labels_differ` has stored.
         """
@@ -107,5 +114,5 @@ def _hash_sql(name: str) -> str:
 
 
 def _table(name: str) -> str:
-    """Return the name of the temporary table that maps hashes of the label column `name` back to texts."""
+    """Return the name of the temporary SQL table that maps hashes of the label column `name` back to texts."""
     return f"texts_of_{name}"

@@ -131,8 +131,9 @@ def _is_plain_view(connection: psycopg.Connection[Any], tree: str) -> bool:
 def _cannot_fail(connection: psycopg.Connection[Any], tree: str) -> bool:
     """Return whether the parsed query or condition `tree` never raises an error, whatever the rows.
 
-    `tree` is PostgreSQL's parsed form as the catalogue stores it. The catalogue, read through `connection`, says which
-    operators and functions in it cannot fail; nodes of other kinds than simple ones give False.
+    `tree` is PostgreSQL's parsed form as the catalogue stores it. Only columns, constants, comparisons, AND, OR, NOT,
+    null tests, and operators and functions that the catalogue, read through `connection`, marks as leakproof are known
+    not to fail. Any other node gives False.
     """
     if not set(_NODE.findall(tree)) <= _PLAIN_NODES:
         return False

@@ -148,9 +148,10 @@ class PostgresqlDialect(Dialect):
                 return super().tie_order(column)
 
     def rank_hash(self, user: str, labels: Sequence[str], salt: str) -> str:
-        """Return a SQL sort key that puts a user's groups in a random order: a chain of hashes, each seeding the next.
+        """Return the SQL of a salted hash: ordering by it puts the groups of one user into a random order.
 
-        `salt` (a SQL expression) seeds the hash of `user`, which seeds the hash of the first of `labels`, and so on.
+        `salt` (a SQL expression) seeds the hash of the column `user`, which seeds the hash of the first of the columns
+        `labels`, and so on.
         """
         # A chain needs no separator between the values, which a label could contain.
         key = salt

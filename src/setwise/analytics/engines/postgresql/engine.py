@@ -216,19 +216,21 @@ class PostgresqlEngineQuery(SqlEngineQuery):
         self._secret = f"WITH secret AS MATERIALIZED (SELECT {salt} AS salt)"
 
     def prepared_statement(self) -> tuple[str, dict[str, object]]:
-        """Return (SQL, parameters): the statement for the rows (item, n, rank, users) of a prepared dataset.
+        """Return (SQL, parameters): the SELECT whose rows (item, n, rank, users) a prepared dataset stores.
 
-        A row says that `users` users have the group `item` at position `rank` of their random order, and that each of
-        them adds n, a number of rows or a sum of values, to it. The statement draws its secret salt itself, unless the
-        salt is given for tests.
+        Each user's groups are put into a random order. A row says that `users` users have the group `item` at position
+        `rank` of their order, and that each of them adds n, a number of rows or a sum of values, to it. The parameters
+        are the values of the SQL's placeholders, by name. The statement draws its secret salt itself, unless the salt
+        is given for tests.
         """
         statement, values = super().prepared_statement()
         return f"{self._secret} {statement}", values
 
     def make_pairs_table(self) -> None:
-        """Create an empty temporary table for pairs (labels, u) of a group and a user u who is counted in it.
+        """Create an empty temporary table (g0, g1, ..., u) for pairs of a group and a user u who counts in it.
 
-        The first round of the private search for groups fills the table, and later rounds read it.
+        g0, g1, ... are the labels of the group. The first round of the private search for groups fills the table, and
+        later rounds read it.
         """
         # CREATE TABLE takes no parameters, and constants of a filter must not become part of its text. So the columns
         # come from a SELECT without the filter, which is not run.

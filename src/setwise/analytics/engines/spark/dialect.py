@@ -183,18 +183,19 @@ class SparkDialect(Dialect):
         return f"SUM(CAST(CAST({number} AS DECIMAL(19, 0)) * CAST({weight} AS DECIMAL(19, 0)) AS DECIMAL(38, 0)))"
 
     def rank_hash(self, user: str, labels: Sequence[str], salt: str) -> str:
-        """Return a SQL sort key that puts a user's groups in a random order: a chain of hashes, each seeding the next.
+        """Return the SQL of a salted hash: ordering by it puts the groups of one user into a random order.
 
-        The chain begins with `salt`, a SQL expression. `user` and `labels` are the SQL columns that are hashed after
-        it.
+        The hash of `salt`, a SQL expression, seeds the hash of the column `user`, which seeds the hash of the first of
+        the columns `labels`, and so on.
         """
         return f"xxhash64({', '.join([salt, user, *labels])})"
 
     def smallest_rows(self, columns: Sequence[str], order: str, number: int) -> str | None:
-        """Return a SELECT list that, with GROUP BY, gives the `number` rows of each group with the smallest `order`.
+        """Return SQL text to stand after SELECT: for each SQL group, its `number` rows with the smallest `order`.
 
-        The result rows have the columns named in `columns`; `order` is a SQL expression. None before Spark 4.2, and for
-        more than `MOST_SMALLEST_ROWS` rows: a window function then ranks the rows.
+        The caller adds FROM and GROUP BY. The result rows have the columns named in `columns`; `order` is a SQL
+        expression. None before Spark 4.2, and for more than `MOST_SMALLEST_ROWS` rows: a window function then ranks the
+        rows.
         """
         if not self._has_min_by_number or number > MOST_SMALLEST_ROWS:
             return None

@@ -181,7 +181,10 @@ class SparkEngineQuery(SqlEngineQuery):
         self._pairs: DataFrame | None = None
 
     def forget_pairs(self) -> None:
-        """Free the (user, group) pairs that Spark may have cached for the rounds of the private search for groups."""
+        """Free the (user, group) pairs that Spark may have cached for the rounds of the private search for groups.
+
+        The search is over, so that no further round reads the pairs.
+        """
         if self._pairs is not None:
             self._pairs.unpersist()
 
@@ -278,7 +281,7 @@ class SharedSession:
             return session, not theirs
 
     def leave(self) -> None:
-        """Decrease the count of engines, and stop the Spark session if no engine uses it any more."""
+        """Say that one engine no longer uses the Spark session; stop the session if no engine uses it any more."""
         with self._lock:
             self._engines -= 1
             if self._engines == 0 and self._started is not None:
