@@ -151,8 +151,8 @@ _PLAIN = re.compile(r"[^\W\d]\w*")
 def filter_text(node: exp.Expr) -> str:
     """Return the SQL condition `node` in the filter language, the text form in which `Query.where` states conditions.
 
-    The types of columns and constants are not checked here, because the columns may not be known yet, but when the
-    query is asked.
+    The types of columns and constants are checked later, when the query is asked, because the columns may not be known
+    yet.
     Raises: `InvalidParameter` if the filter language cannot state the condition.
     """
     match type(node):
@@ -188,8 +188,8 @@ def _negate(node: exp.Expr) -> str:
 def _comparison(node: exp.Expr, *, negated: bool) -> str:
     """Return the condition `node`, a column compared with constants, in the filter language (see `filter_text`).
 
-    `negated` is True if a NOT stands before `node`. The text then states the opposite condition; the opposite of x NOT
-    LIKE 'a%' is x LIKE 'a%'.
+    If `negated`, the text states the opposite condition, because a NOT stands before `node`, an IN, BETWEEN, LIKE or IS
+    NULL. The opposite of x NOT LIKE 'a%' is x LIKE 'a%'.
     """
     kind = type(node)
     negation = "NOT " if negated != bool(node.args.get("negate")) else ""
@@ -271,7 +271,7 @@ _NAMING_NULL = ("IFNULL", "COALESCE")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectedGroup:
-    """A group key of a SELECT: by what rows are grouped, and how the result shows it.
+    """A group key of a SELECT: the column or ranges by which rows are grouped, and how the result shows the key.
 
     - `group` is a column, or a column whose values are first put into ranges (bins), such as months of a time.
     - `null_item` is the label for rows whose key is null, as in COALESCE(x, 'none'); None if the SELECT gives no label.
@@ -336,8 +336,8 @@ def _time_cast(node: exp.Expr, is_date: bool) -> Group | None:
     The result is None if the cast does not group rows by periods of time.
     - A column that is cast to DATE is grouped by days.
     - A column that is cast to TIMESTAMP gives None, because every moment would be a group of its own.
-    - The start of a period, such as DATE_TRUNC(x, MONTH), is grouped by that period. If the period is an hour and the
-      cast is to DATE, it is grouped by days.
+    - The start of a period, such as DATE_TRUNC(x, MONTH), is grouped by that period. Only if the period is an hour and
+      the cast is to DATE, rows are grouped by days.
     """
     if (column := time_column(node)) is not None:
         return Group(column, ConsecutiveTime(TimeUnit.DAY)) if is_date else None

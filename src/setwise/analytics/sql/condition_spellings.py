@@ -1,4 +1,4 @@
-"""Conditions on texts and nulls, and TRUNC, as other dialects write them, in forms that this package reads."""
+"""Rewriting of conditions on texts and nulls, and of TRUNC, from other SQL dialects into readable forms."""
 
 import re
 
@@ -28,9 +28,9 @@ def plain_condition(node: exp.Expr) -> exp.Expr:
     if isinstance(node, _NULL_SAFE) and node.find_ancestor(exp.Join) is None:
         return _null_safe(node)
     if isinstance(node, exp.Binary) and type(node) in (*_TURNED, exp.EQ, exp.NEQ):
-        return _found(_with_outer_is(node))
+        return _rewrite_search(_with_outer_is(node))
     if isinstance(node, exp.Anonymous) and str(node.this).upper() in ("TRUNC", "TRUNCATE"):
-        return _truncated(node)
+        return _rewrite_truncation(node)
     return node
 
 
@@ -53,9 +53,9 @@ def like_of_regex(pattern: str) -> str | None:
 
 
 def _null_safe(node: exp.Expr) -> exp.Expr:
-    """Return a condition that is equal to `node`, x IS [NOT] DISTINCT FROM y, but written with =, IS NULL, AND and OR.
+    """Return a condition equal to `node`, x IS [NOT] DISTINCT FROM y, that is written with =, IS NULL, AND and OR.
 
-    Like `node`, it is true or false in every row, and never unknown.
+    The condition is true or false in every row, and never unknown, because two nulls count as equal.
     """
     left, right = node.this, node.args["expression"]
     nulls = [exp.Is(this=side.copy(), expression=exp.Null()) for side in (left, right)]
@@ -85,7 +85,7 @@ def _with_outer_is(node: exp.Expr) -> exp.Expr:
     return exp.Not(this=tested) if type(side) is exp.Not else tested
 
 
-def _found(node: exp.Expr) -> exp.Expr:
+def _rewrite_search(node: exp.Expr) -> exp.Expr:
     """Return x LIKE '%a%' for `node`, a comparison such as STRPOS(x, 'a') > 0; otherwise `node` itself."""
     if not isinstance(node, exp.Binary):
         return node
@@ -93,7 +93,7 @@ def _found(node: exp.Expr) -> exp.Expr:
     kind: type[exp.Expr] = type(node)
     if type(left) is exp.Literal:
         left, right, kind = right, left, _TURNED.get(kind, kind)
-    searched = _searched(left)
+    searched = _search_arguments(left)
     test = (kind, right.name) if type(right) is exp.Literal and not right.is_string else None
     if searched is None or test not in _FOUND | _MISSING:
         return node
@@ -102,7 +102,7 @@ def _found(node: exp.Expr) -> exp.Expr:
     return like if test in _FOUND else exp.Not(this=like)
 
 
-def _searched(node: exp.Expr) -> tuple[exp.Expr, str] | None:
+def _search_arguments(node: exp.Expr) -> tuple[exp.Expr, str] | None:
     """Return (text, constant) if the call `node`, such as STRPOS(x, 'a'), asks where a constant stands in a text.
 
     For STRPOS(x, 'a') the result is (the node of x, "a"). None for other calls, and if the text sought is not constant.
@@ -119,7 +119,7 @@ def _searched(node: exp.Expr) -> tuple[exp.Expr, str] | None:
     return arguments[0], str(arguments[1].this)
 
 
-def _truncated(node: exp.Expr) -> exp.Expr:
+def _rewrite_truncation(node: exp.Expr) -> exp.Expr:
     """Return SIGN(x) * FLOOR(ABS(x)) for `node`, a call TRUNC(x) where x is an expression; otherwise `node` itself.
 
     TRUNC of a column alone is left as it is, because Oracle writes the day of a time in this way.

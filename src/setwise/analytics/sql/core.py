@@ -28,9 +28,9 @@ class SelectSource:
     - `derivation` are the steps (each keeps some rows or adds columns) that compute the rows from these tables.
     - `schema` has the columns of the resulting rows with their types, and `columns` has their names. Each is None if
       not known.
-    - `unique_by` are columns in which no two rows of one user are equal. If the SELECT groups by all of them, a user
-      has at most one row in a group. The set is empty if every user has at most one row, and None if no such columns
-      are known.
+    - `unique_by` is a set of columns that together tell the rows of one user apart: two rows of a user always differ in
+      at least one of the columns. If the SELECT groups by all of them, a user has at most one row in a group. The set
+      is empty if every user has at most one row, and None if no such columns are known.
     """
 
     table: str
@@ -48,7 +48,7 @@ class Core:
     - `name` is the name under which other SELECTs of the statement read the noisy answer of this one, as a table.
     - `says_nothing_of_contributions` is True if neither the statement nor the catalog states the most groups in which
       one user counts. The catalog is the data holder's file of declared tables.
-    - `contributions_source` says where that number is stated: "statement" or "catalog".
+    - `contributions_source` says where the most groups of one user are stated: "statement" or "catalog".
     - `cataloged` are the statistics whose clipping bounds come from the catalog.
     - `advice` has sentences about ratios that may mislead, and what to ask instead; "" if there are no such ratios.
     - `has_null_groups` is True if rows with a null in a group column form groups, as in SQL.
@@ -114,10 +114,11 @@ class Core:
 
 
 def unique_after(unique_by: frozenset[str] | None, condition: RowExpression) -> frozenset[str] | None:
-    """Return columns in which no two of the rows that `condition` keeps of one user are equal; None if none are known.
+    """Return columns that tell one user's rows apart after a filter by `condition`; None if none are known.
 
-    `unique_by` are such columns for the rows before `condition` is applied (None: not known). A column that the
-    condition makes constant, such as x for the condition x = 1, cannot distinguish the kept rows and is dropped.
+    Together, the columns tell rows apart: two rows of a user always differ in at least one of them. `unique_by` are
+    such columns before the filter (None: not known). A column for which the condition allows only one value, such as x
+    for the condition x = 1, is the same in all rows that are kept, so it is left out of the result.
     """
     if unique_by is None:
         return None
@@ -152,11 +153,10 @@ class Problems:
     needed_types: dict[str, str] = field(default_factory=dict)
 
     def add(self, error: BadRequest) -> None:
-        """Record the message of `error`, unless the same message was recorded before.
+        """Record the message of `error`, and the types of columns that would avoid the error.
 
-        If the message says that a construct is not supported, it is recorded only if no earlier message says so of the
-        same construct: "ROLLUP is not supported in SQL here: .." appears once, whatever follows the colon in a later
-        error. The types of columns that `error` needs are recorded in any case.
+        A message is recorded once. Messages that say of the same construct that it is not supported, such as "ROLLUP is
+        not supported in SQL here: ..", count as the same message, whatever follows the colon.
         """
         construct, unsupported, _ = str(error).partition(" is not supported in SQL here")
         start = construct + unsupported if unsupported else str(error)
@@ -181,12 +181,12 @@ class Problems:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementSettings:
-    """What a statement needs to know beside its SQL text, from the caller or from the catalog.
+    """What is needed to convert a statement, beside its SQL text: facts from the caller or from the catalog.
 
     The catalog is the data holder's file of declared tables.
     - `user` is the user column, and `today` the value of CURRENT_DATE.
     - `contributions` is the most groups in which one user counts; None if it is not stated.
-    - `contributions_source` says where that number is stated: "statement" or "catalog".
+    - `contributions_source` says where `contributions` is stated: "statement" or "catalog".
     - `domain` are the public group keys that the caller states, or None.
     - `domains` maps columns to the public group keys that the catalog declares for them.
     - `declared` has the catalog's clipping bounds.

@@ -41,8 +41,8 @@ class GroupedSelects:
     def unite(self, nodes: Sequence[exp.Expr]) -> exp.Expr:
         """Return the UNION ALL of `nodes`, sorted and limited, with only the columns of the result.
 
-        Each of `nodes` is a SELECT over released (noisy) rows. The first one reads the noisy answer of the first SELECT
-        in `selects`, the second one that of the second, and so on.
+        There is one node for each grouping set, in the order of `selects`: a SELECT over the released (noisy) rows of
+        the grouping set's own private query.
         """
         united = nodes[0]
         for node in nodes[1:]:
@@ -217,8 +217,9 @@ def _members(node: exp.Expr, select: exp.Expr) -> list[exp.Expr]:
 def resolve_group_column(node: exp.Expr, select: exp.Expr) -> exp.Expr:
     """Return the expression that `node`, an entry of GROUP BY in `select`, groups by.
 
-    An entry may name a column of the SELECT list by its number or alias, and then stands for that column's expression.
-    Any other entry is returned itself.
+    An entry may be the number or the alias of a column of the SELECT list, and then groups by that column's expression.
+    Any other entry is returned itself. So is an alias x of an expression such as COALESCE(x, 'all'), which only gives a
+    label to subtotals of the column x.
     """
     if type(node) is exp.Literal and str(node.this).isdecimal() and 1 <= int(node.this) <= len(select.expressions):
         selected: exp.Expr = select.expressions[int(node.this) - 1].unalias()
@@ -237,7 +238,8 @@ def _names_subtotals(node: exp.Expr, name: str) -> bool:
     """Return whether the expression `node` gives a label to subtotals over the column `name`, as COALESCE(x, 'all').
 
     A subtotal is a result row over all values of x, in which x is null. IFNULL and NVL can also give it a label, and so
-    can a CASE or IF that tests GROUPING(x) or x IS NULL.
+    can a CASE or IF that tests GROUPING(x) or x IS NULL. GROUP BY then means the column x itself, and not the
+    expression.
     """
     if not any(column.name.lower() == name.lower() for column in node.find_all(exp.Column)):
         return False
@@ -279,10 +281,7 @@ def _in_set(node: exp.Expr, columns: Sequence[exp.Expr], absent: Sequence[exp.Ex
 
 
 def _same(node: exp.Expr, column: exp.Expr) -> bool:
-    """Return whether the expressions `node` and `column` are equal.
-
-    A column without its table, such as x, equals the same column with its table, such as t.x.
-    """
+    """Return whether the expressions `node` and `column` are equal, where x also equals t.x."""
     inner, other = node.unnest(), column.unnest()
     if type(inner) is exp.Column and type(other) is exp.Column:
         tables = {inner.table.lower(), other.table.lower()}

@@ -55,8 +55,9 @@ class TableFacts:
       counts, or None) are what the catalog, the data holder's file, declares for the private table.
     - `schema_of(table, joins)` returns the columns of the private table `table` with its joins.
     - `public_value` computes a scalar subquery over public tables.
-    - `check` raises an error if a statement cannot be planned; a refusal suggests no such statement. It, `schema_of`
-      and `public_value` are None if the tables are not open yet.
+    - `check` raises an error if a statement cannot be planned, so that a refusal does not suggest this statement.
+
+    The last three are functions that read open tables; they are None if the tables are not open yet.
     """
 
     public: Collection[str] = ()
@@ -169,7 +170,7 @@ class StatementReader:
                 return None
 
     def _set_operation(self, node: exp.Expr, known: Mapping[str, _Result]) -> _Result | None:
-        known = self._with(node, known)
+        known = self._read_common_tables(node, known)
         for side in ("this", "expression"):
             result = self._query(node.args[side], known)
             if isinstance(result, _Free):
@@ -183,11 +184,12 @@ class StatementReader:
             check_free(node)
         return _Free(node)
 
-    def _with(self, node: exp.Expr, known: Mapping[str, _Result]) -> dict[str, _Result]:
+    def _read_common_tables(self, node: exp.Expr, known: Mapping[str, _Result]) -> dict[str, _Result]:
         """Return `known` together with the common table expressions that the WITH clause of `node` defines, by name.
 
-        The clause is changed in place, for the SQL that runs over released (noisy) results. A table with aggregates of
-        private rows is kept, but reads those results. A table with rows of single users is removed.
+        The clause is changed in place, because it becomes a part of the SQL that runs over released (noisy) rows. A
+        table that aggregates private rows stays in the clause, and now reads the released rows of its private query. A
+        table with rows of single users is removed from the clause.
         """
         names = dict(known)
         clause = node.args.get("with_")
@@ -212,7 +214,7 @@ class StatementReader:
         return names
 
     def _select(self, select: exp.Expr, known: Mapping[str, _Result], *, top: bool) -> _Result | None:
-        known = self._with(select, known)
+        known = self._read_common_tables(select, known)
         with self.problems.collect():
             return self._read_select(select, known, top=top)
         return None
@@ -274,10 +276,11 @@ class StatementReader:
     def _first_table(self, select: exp.Expr, results: Sequence[_Result | None], known: Mapping[str, _Result]) -> int:
         """Return the index, among the tables of FROM and JOIN, of the private table to which the others are joined.
 
-        This is the first private table, with one exception: if FROM has a subquery over a private table, and an inner
-        JOIN with rows of another follows. Then it is the JOIN, if that names a table or if only the subquery has at
-        most one row per user. `results` are the tables of FROM and JOIN in `select` (None after an error), and `known`
-        has the common table expressions by name.
+        It is the first private table, with one exception: FROM has a subquery over a private table, and the first JOIN
+        is an inner join with rows of another private table. The table of this JOIN comes first if it is a plain table,
+        or if the subquery in FROM, and not the one in JOIN, is known to have at most one row per user. `results` are
+        the tables of FROM and JOIN in `select` (None after an error), and `known` has the common table expressions by
+        name.
         """
         source, joins = select.args["from_"].this, select.args.get("joins") or []
         place = next(index for index, each in enumerate(results) if isinstance(each, SelectSource))
@@ -364,10 +367,12 @@ class StatementReader:
         results: Sequence[_Result | None],
         known: Mapping[str, _Result],
     ) -> _Free:
-        """Return `select`, which reads no private rows, with its subqueries changed in place to read none either.
+        """Return `select`, which reads only released (noisy) rows and public tables, with its subqueries converted.
 
+        A subquery that aggregates private rows is changed in place, so that it reads the released rows of its private
+        query.
         - `tables` are the nodes of FROM and JOIN.
-        - `results` are the tables that these stand for (None after an error).
+        - `results` are the tables that these nodes stand for (None after an error).
         - `known` has the common table expressions by name.
         Raises: `InvalidParameter` for a construct that is not allowed, or a subquery with rows of single users.
         """
@@ -390,10 +395,11 @@ class StatementReader:
         return _Free(select)
 
     def _source(self, select: exp.Expr, tables: Sequence[_Result | None], known: Mapping[str, _Result]) -> SelectSource:
-        """Return the private rows that `select` reads: the rows of its first table, with the columns joined to them.
+        """Return the private rows that `select` reads: the rows of its first table, joined with its other tables.
 
-        `tables` are the tables of FROM and JOIN (None after an error), and `known` the common table expressions by
-        name. Column references in `select` lose their qualifiers, such as t., in place.
+        Subqueries about the user of a row are joined, too. `tables` are the tables of FROM and JOIN (None after an
+        error), and `known` the common table expressions by name. Column references in `select` lose their qualifiers,
+        such as t., in place.
         """
         first, joins = select.args["from_"].this, list(select.args.get("joins") or ())
         check_exists(select)
@@ -474,8 +480,8 @@ class StatementReader:
     def _schema(self, table: str, joins: tuple[Join, ...], *, per_user: bool = False) -> Schema | None:
         """Return the columns of the private table `table` with `joins`; None if they are not known.
 
-        `per_user` says that a SELECT computes rows of single users from them. Only such a SELECT may read a private
-        table other than the one that the statement's answer is about.
+        `per_user` says that the caller's SELECT computes rows of single users from them. Only such a SELECT may read a
+        private table other than the one that the statement's answer is about.
         """
         schema_of = self._facts.schema_of
         if schema_of is None:

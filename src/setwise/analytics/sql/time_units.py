@@ -90,7 +90,8 @@ def check_part(node: exp.Expr) -> None:
 def week_of_released(moment: exp.Expr, days: int) -> exp.Expr:
     """Return DuckDB's SQL expression for the first day of the week that contains `moment`, a date or time.
 
-    Weeks begin `days` days after Monday: -1 is Sunday. The expression is null if `moment` is no date or time.
+    The expression runs over released (noisy) rows. Weeks begin `days` days after Monday: -1 is Sunday. The expression
+    is null if `moment` is no date or time.
     """
     time = exp.TryCast(this=moment.copy(), to=exp.DataType.build("TIMESTAMP", dialect="duckdb"))
     shift = exp.Interval(this=exp.Literal.string(str(days)), unit=exp.var("DAY"))

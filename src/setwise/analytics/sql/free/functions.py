@@ -173,9 +173,10 @@ def _concatenation(arguments: Sequence[exp.Expr]) -> exp.Expr:
 
 
 def _from_sunday(weekday: exp.Expr) -> exp.Expr:
-    """Return a SQL expression for the day of the week, 1 (Sunday) to 7, the numbers that private rows use as well.
+    """Return a SQL expression for the day of the week as a number from 1 (Sunday) to 7 (Saturday).
 
-    `weekday` is DuckDB's expression for the day, which is 0 on Sunday.
+    `weekday` is DuckDB's expression for the day, which is 0 on Sunday. Expressions over private rows number the days
+    from 1 to 7, too.
     """
     return exp.paren(exp.Add(this=weekday.copy(), expression=exp.Literal.number(1)))
 

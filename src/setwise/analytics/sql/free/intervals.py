@@ -1,7 +1,7 @@
-"""Intervals of expressions over released rows, and whether noise may dominate their values.
+"""Confidence intervals of values that SQL computes from released (noisy) statistics.
 
-The SQL that computes a value from released statistics also computes its interval, from the intervals of these
-statistics, and its mark, from their marks.
+The SQL for a value is accompanied by further SQL: for the ends of the value's interval, computed from the intervals of
+the statistics, and for a condition that is true if noise may dominate the value.
 """
 
 from collections.abc import Callable, Iterator

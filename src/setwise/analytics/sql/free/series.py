@@ -1,7 +1,7 @@
-"""Series of dates and numbers, such as GENERATE_SERIES, written out as constant rows that the free part may read.
+"""Series of dates and numbers, such as GENERATE_SERIES, written out as constant rows.
 
-DuckDB would compute a series while it plans, where neither its time nor its memory is limited. So the rows are computed
-here, and a long series is refused.
+The part of a statement that runs over released (noisy) rows may read them. DuckDB would compute a series while it
+plans, where neither its time nor its memory is limited. So the rows are computed here, and a long series is refused.
 """
 
 from calendar import monthrange

@@ -210,10 +210,10 @@ def _selected(node: exp.Expr, select: exp.Expr) -> exp.Expr:
 
 
 def _count_products(tree: exp.Expr) -> int:
-    """Return the number of products and quotients of two non-constant numbers in the syntax tree `tree`.
+    """Return how often the syntax tree `tree` multiplies or divides two numbers that are not constant.
 
-    With each of them, the SQL that computes confidence intervals becomes several times as long. So the caller adds no
-    intervals if there are too many.
+    Each such product or quotient makes the SQL that computes confidence intervals several times as long. The caller
+    adds no intervals if there are too many.
     """
     return sum(
         constant_number(node.this.unnest()) is None and constant_number(node.args["expression"].unnest()) is None

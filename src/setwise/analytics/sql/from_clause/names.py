@@ -97,9 +97,10 @@ class Scope:
 
 
 def _replace_left_key(node: exp.Expr, key: LeftKey) -> None:
-    """Replace the key column `node` of a LEFT JOIN, in place, by an expression that is null in rows without a match.
+    """Replace `node`, the key column of a table joined by LEFT JOIN, in place, by an expression for its value in SQL.
 
-    `key` names the columns from which the expression is computed.
+    The value is null in rows without a match. `key` names the two columns from which it is computed. In COUNT(..) and
+    IS NULL, which depend only on whether there is a match, the column that tells this takes the place of `node`.
     """
     parent = node.parent
     # IS NULL and COUNT depend only on the match. They do not read the key, which may be the user column, so that a
@@ -131,7 +132,7 @@ def qualifier_of(node: exp.Expr, aliases: Iterable[str]) -> str | None:
 
 
 def matching_name(written: str, names: Iterable[str]) -> str | None:
-    """Return which of `names` the table name `written` means; None if it means none of them.
+    """Return which of the table names `names` the name `written` means; None if it means none of them.
 
     An equal name is preferred to one that differs in case, or that has more or fewer parts before a dot.
     Raises: `InvalidParameter` if `written` means several names.
@@ -227,7 +228,8 @@ def unqualify(select: exp.Expr, tables: dict[str, str], columns: Sequence[str] |
 def _beside_column(node: exp.Expr, columns: Sequence[str]) -> bool:
     """Return whether `node`, a name in double quotes, is compared with one of `columns`, as "NO" in country = "NO".
 
-    If so, and if it is no column itself, it is read as a text constant, because some dialects quote texts in this way.
+    Some dialects write texts in double quotes. The caller therefore reads such a name as a text constant, unless it is
+    the name of a column itself.
     """
     parent = node.parent
     if isinstance(parent, exp.In):

@@ -61,11 +61,11 @@ def read_tables(select: exp.Expr, read: ReadExpression) -> FromClause:
         join = _join(node, name, alias, tables, read, moved)
         rows = node.this.meta.get(ROWS)
         if name in tables.values() or rows is not None:
-            join = _with(join, alias=alias, rows=rows)
+            join = _change_join(join, alias=alias, rows=rows)
         merged = {key.joined.lower(): key.column for key in join.keys if key.column == key.joined}
         aliases = [*tables, alias]
         if join.keeps_all and any(_reads_key(each, alias, aliases, merged) for each in own_nodes(select)):
-            join = _with(join, match_column=f"{join.name} found")
+            join = _change_join(join, match_column=f"{join.name} found")
             left_keys |= {
                 (alias.lower(), key): LeftKey(column, str(join.match_column)) for key, column in merged.items()
             }
@@ -76,7 +76,7 @@ def read_tables(select: exp.Expr, read: ReadExpression) -> FromClause:
     return FromClause(tables=tables, joins=tuple(joins), left_keys=left_keys)
 
 
-def _with(
+def _change_join(
     join: Join, *, alias: str | None = None, match_column: str | None = None, rows: Derivation | None = None
 ) -> Join:
     """Return a copy of `join` with other values for some fields; an argument that is None leaves its field unchanged.
@@ -97,11 +97,11 @@ def _with(
 
 
 def _reads_key(node: exp.Expr, alias: str, aliases: Sequence[str], keys: Mapping[str, str]) -> bool:
-    """Return whether `node`, outside of ON, is a key column of the table with the alias `alias`.
+    """Return whether `node` reads a key column of the table with the alias `alias`, outside of ON.
 
-    It matters for a table joined by LEFT JOIN, whose key columns are null in rows without a match. `keys` has the names
-    of the table's key columns, in lower case, as keys of the mapping; the values are not used. `aliases` are the
-    aliases of this table and all tables before it.
+    The key columns of a table joined by LEFT JOIN are null in rows without a match, so the caller has to compute them
+    in a special way. `keys` is a mapping whose keys are the names of the table's key columns, in lower case; its values
+    are not used. `aliases` are the aliases of this table and of all tables before it.
     """
     if type(node) is not exp.Column or node.name.lower() not in keys or node.find_ancestor(exp.Join) is not None:
         return False
@@ -192,10 +192,11 @@ def _join(
 def _own_condition(
     parts: Sequence[exp.Expr], alias: str, earlier: Mapping[str, str], read: ReadExpression
 ) -> RowExpression | None:
-    """Return the conditions `parts` in ON of a LEFT JOIN as one row expression (a value computed from each row).
+    """Return conditions on a joined table alone, from the ON of its LEFT JOIN, as one row expression.
 
-    `alias` is the alias of the joined table, and `earlier` maps the aliases of earlier tables to their names. `read`
-    converts a syntax node into a row expression. Returns None if `parts` is empty.
+    A row expression is a value computed from each row. `parts` are the conditions, `alias` is the alias of the joined
+    table, and `earlier` maps the aliases of earlier tables to their names. `read` converts a syntax node into a row
+    expression. Returns None if `parts` is empty.
     Raises: `InvalidParameter` if a condition names a column of another table than `alias`.
     """
     for column in [column for part in parts for column in part.find_all(exp.Column)]:
@@ -222,10 +223,10 @@ def without_qualifiers(node: exp.Expr) -> exp.Expr:
 
 
 def _equal(node: exp.Expr, alias: str, earlier: dict[str, str]) -> Key | None:
-    """Return the pair of columns (a `Key`) that `node`, an equality in ON, compares; None for another condition.
+    """Return the pair of columns (a `Key`) that the equality `node` in ON compares; None for another condition.
 
-    One column is of the joined table `alias`, the other of an earlier table. `earlier` maps the aliases of earlier
-    tables to their names.
+    The first column belongs to an earlier table, and the second to the joined table `alias`. `earlier` maps the aliases
+    of earlier tables to their names.
     Raises: `InvalidParameter` if one of the two columns has no qualifier, or the qualifier of an unknown table.
     """
     if type(node) is not exp.EQ:

@@ -203,11 +203,11 @@ def _is_joined(node: exp.Expr, alias: str, scope: Scope, columns: Sequence[str] 
 def _equal_sides(
     node: exp.Expr, is_inner: Callable[[exp.Expr], bool | None], kinds: tuple[type[exp.Expr], ...] = (exp.EQ,)
 ) -> tuple[exp.Expr, exp.Expr] | None:
-    """Return (outer side, inner side) of the comparison `node` of outer rows with rows of a subquery or joined table.
+    """Return (outer side, inner side) of the comparison `node`; None if it does not compare outer with inner rows.
 
-    One side must read only outer rows, and the other only the inner ones, those of the subquery or joined table.
-    `is_inner` says whether a column belongs to the inner rows. `kinds` are the classes of comparisons that are
-    accepted, such as `exp.EQ`. Returns None if `node` is anything else.
+    Outer rows are those of the SELECT, and inner rows are those of a subquery or a joined table. One side of the
+    comparison must read only outer rows, and the other side only inner rows. `is_inner` says whether a column belongs
+    to the inner rows. `kinds` are the classes of comparisons that are accepted, such as `exp.EQ`.
     """
     if type(node) not in kinds:
         return None
@@ -226,11 +226,11 @@ def _is_user(node: exp.Expr, user: str) -> bool:
 def _used_columns(
     select: exp.Expr, conditions: Sequence[exp.Expr], alias: str, columns: Sequence[str] | None
 ) -> list[str]:
-    """Return the columns of the joined rows that `select` or `conditions` name; all `columns` if `select` selects *.
+    """Return the columns that a join has to add to the rows of `select`: those of the joined rows that are read.
 
-    - `alias` is the alias of the joined rows.
-    - `columns` are their columns. If they are not known (None), only names with this alias before them are returned.
-    - `conditions` are further conditions of the join.
+    They are the columns that `select` or the further `conditions` of the join name, and all `columns` if `select`
+    selects *. `alias` is the alias of the joined rows, and `columns` are their columns. If the columns are not known
+    (None), only names with this alias before them are returned.
     """
     column_nodes = [node for part in (select, *conditions) for node in part.find_all(exp.Column)]
     nodes = [node for node in column_nodes if type(node.this) is exp.Identifier]
@@ -368,7 +368,7 @@ def _check_left_keys(inner: exp.Expr, scope: Scope) -> None:
 
 
 def _own_aliases(select: exp.Expr) -> set[str]:
-    """Return the names, in lower case, that may stand before a column of a SELECT's own tables.
+    """Return the names, in lower case, that may qualify columns of the tables in FROM and JOIN of `select`.
 
     For a table with an alias this is the alias, and for any other table its name.
     """
@@ -393,7 +393,8 @@ def _in_pairs(node: exp.Expr, inner: exp.Expr) -> list[tuple[exp.Expr, exp.Expr]
 def _with_groups(inner: exp.Expr, keys: Sequence[tuple[exp.Expr, exp.Expr]], user: str) -> exp.Group:
     """Return the GROUP BY clause of the subquery `inner`, with the user column and the inner sides of `keys` added.
 
-    A key is a pair (expression over the outer rows, expression over the subquery's rows) that must be equal.
+    The subquery then has one row per user and key values, to which outer rows can be joined. A key is a pair
+    (expression over the outer rows, expression over the subquery's rows) that must be equal.
     """
     group = inner.args.get("group")
     known = [] if group is None else [each.copy() for each in group.expressions]
@@ -478,6 +479,7 @@ def _existence(
 ) -> UserSubquery:
     """Return an EXISTS or IN about the user of a row, rewritten as a SELECT with one row per user and key values.
 
+    A pair (outer, inner) below is an expression over the outer rows and an expression over the rows of the subquery.
     - `inner` is the SELECT of the subquery, and `user` the user column.
     - `keys` are the pairs (outer, inner) that WHERE of `inner` compares for equality.
     - `matched` are the pairs (outer, inner) that IN compares; empty for EXISTS.

@@ -90,11 +90,12 @@ def join_subquery(
 
 
 def beside(base: SelectSource, rows: SelectSource, user: str, number: int) -> tuple[SelectSource, SelectSource]:
-    """Return (`base`, `rows`), rewritten so that both are computed from one table, as a join of users' rows needs.
+    """Return (`base`, `rows`), rewritten so that one private table underlies both, as a join of users' rows needs.
 
     - `base` are the rows of a subquery over one private table, and `rows` the rows of a subquery over another private
       table.
-    - The one table is that of `base`, with the rows of the other table joined on the user column `user`.
+    - In the result, both are computed from the table of `base`, to which the rows of the other table were joined on the
+      user column `user`.
     - `number` makes the names of the added columns unique in the statement.
 
     The rows of `base` stay the same, because the join adds columns only.
@@ -135,10 +136,10 @@ def beside(base: SelectSource, rows: SelectSource, user: str, number: int) -> tu
 
 
 def main_table(tree: exp.Expr, others: Collection[str]) -> str | None:
-    """Return the private table that the answer of the statement `tree` is about: the first table not in `others`.
+    """Return the private table that the answer of the statement `tree` is about; None if the statement names none.
 
-    `others` are the public tables, and the private tables that were declared as tables to join. None if the statement
-    names only those and common table expressions.
+    It is the first table that is neither a common table expression nor in `others`. `others` are the public tables, and
+    the private tables that were declared as tables to join.
     """
     common = {each.alias.lower() for each in tree.find_all(exp.CTE)}
     names = [".".join(part.name for part in table.parts) for table in tree.find_all(exp.Table)]

@@ -124,10 +124,11 @@ class PerUserReader:
         )
 
     def _unique_by(self, steps: Sequence[Step]) -> frozenset[str] | None:
-        """Return columns of the derived table in which no two rows of one user are equal; None if none are known.
+        """Return columns of the derived table that together tell one user's rows apart; None if none are known.
 
-        `steps` are the operations that compute the derived table from the private rows. For example, after GROUP BY
-        user, a, b these are the columns a and b. An empty set says that every user has at most one row.
+        Two rows of a user always differ in at least one of these columns: after GROUP BY user, a, b, for example, in a
+        or b. An empty set says that every user has at most one row. The derived table is what the SELECT computes, and
+        `steps` are the operations that compute it from the private rows.
         """
         unique = self._source.unique_by
         for step in steps:
@@ -405,10 +406,10 @@ _PER_USER = "write COUNT, COUNT(DISTINCT x), COUNTIF, SUM, AVG, MIN or MAX"
 
 
 def _numbered_by(step: AddWindows) -> frozenset[str] | None:
-    """Return columns in which no two rows of one user are equal, because `step` numbers each user's rows.
+    """Return columns that tell one user's rows apart because `step` numbers these rows; None if it does not.
 
-    They are the columns in PARTITION BY of the first ROW_NUMBER, and the column with the row number. None if `step` has
-    no ROW_NUMBER that is partitioned by plain columns.
+    Two rows of a user always differ in at least one of the columns. They are the columns in PARTITION BY of the first
+    ROW_NUMBER that is partitioned by plain columns, and the column with the row number.
     """
     for window in step.windows:
         keys = [key.name for key in window.keys if isinstance(key, ColumnValue)]

@@ -85,7 +85,8 @@ def corrections(text: str, user: str, columns_of: ColumnsOf = lambda _: ()) -> I
 def _small_changes(tree: exp.Expr, user: str) -> Iterator[str]:
     """Yield SQL texts that could replace the refused statement `tree`; each changes one kind of construct in it.
 
-    `tree` itself is not changed. `user` is the user column.
+    For example, one text adds a GROUP BY that is missing, and another replaces MIN by a quantile. `tree` itself is not
+    changed. `user` is the user column.
     """
     for change in (_per_user_rows, _with_group_by, _with_public_joins):
         changed = change(tree.copy(), user)
@@ -492,15 +493,19 @@ def _rewrite_select(select: exp.Expr, user: str) -> None:
 
 
 def _is_listed(select: exp.Expr, *kinds: type[exp.Expr]) -> bool:
-    """Return whether `select` is the subquery of a condition of one of these `kinds`, such as IN and EXISTS."""
+    """Return whether `select` is the subquery of a condition of one of these `kinds`, such as IN and EXISTS.
+
+    Corrections leave more of such a subquery unchanged than of other subqueries.
+    """
     parent = select.parent.parent if isinstance(select.parent, exp.Subquery) else select.parent
     return isinstance(parent, kinds)
 
 
 def _turned_joins(tree: exp.Expr) -> exp.Expr | None:
-    """Return `tree`, changed in place, with FROM b LEFT JOIN a instead of FROM a RIGHT JOIN b.
+    """Return `tree`, changed in place, with FROM b LEFT JOIN a instead of FROM a RIGHT JOIN b, which is refused.
 
-    None if a RIGHT JOIN is not the only join, or if the SELECT has a *, whose columns would change their order.
+    Returns None unless `tree` has exactly one join, a RIGHT JOIN. Also returns None if the SELECT has a *, whose
+    columns would change their order.
     """
     joins = tree.args.get("joins") or []
     source = tree.args.get("from_")

@@ -83,7 +83,7 @@ def _group_keys(select: exp.Expr) -> list[exp.Expr]:
 
 
 def _without_time_zones(tree: exp.Expr) -> exp.Expr | None:
-    """Return `tree` without AT TIME ZONE, so that times are in UTC; None if it has none. `tree` itself is changed."""
+    """Return `tree`, changed in place, without AT TIME ZONE, so that times are in UTC; None if it has none."""
     zones = list(tree.find_all(exp.AtTimeZone))
     for zone in zones:
         zone.replace(zone.this.copy())
@@ -91,9 +91,10 @@ def _without_time_zones(tree: exp.Expr) -> exp.Expr | None:
 
 
 def _whole_groups(tree: exp.Expr) -> exp.Expr | None:
-    """Return `tree` with FLOOR(x / 10) in place of each quotient such as x / 10 by which it groups.
+    """Return `tree`, changed in place, with FLOOR(x / 10) in place of each quotient such as x / 10 in GROUP BY.
 
-    `tree` itself is changed. Returns None if it groups by no quotient.
+    Almost every row would be a group of its own if rows were grouped by the quotient. Equal quotients elsewhere in the
+    statement are replaced, too. Returns None if it groups by no quotient.
     """
     if not isinstance(tree, exp.Select):
         return None
@@ -241,7 +242,10 @@ def _grouped_subquery(tree: exp.Expr) -> exp.Expr | None:
 
 
 def _grouped_window(tree: exp.Expr) -> exp.Expr | None:
-    """Return SELECT g, AVG(x) .. GROUP BY g if `tree` selects AVG(x) OVER (PARTITION BY g); None if it does not."""
+    """Return SELECT g, AVG(x) .. GROUP BY g if `tree` selects AVG(x) OVER (PARTITION BY g), which is refused.
+
+    `tree` itself is changed. Returns None if it selects no window function over aggregates, or has a GROUP BY already.
+    """
     if not isinstance(tree, exp.Select) or tree.args.get("group") is not None:
         return None
     windows = [each for each in tree.expressions if isinstance(each.unalias(), exp.Window)]
