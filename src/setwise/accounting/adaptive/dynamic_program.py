@@ -52,53 +52,60 @@ class DrawConfig:
     - A draw is one use of a mechanism that the analyst chooses from those that remain.
     - A privacy profile is delta as a function of epsilon, stored at the points of a grid. An operator is a function
       that maps the profile of some draws to the profile of one more draw followed by them.
+    - If too many combinations of draws may remain, each draw gets a price, and only the sum of the prices of the
+      remaining draws is tracked. The result is then an upper bound on the largest delta.
     - Work is how often an operator is applied, times the number of grid points of a profile; about 10^8 take a second.
+    - Cells are the intervals between neighbouring grid points.
     """
 
     most_states: int = 1_500
-    """Largest number of vectors of remaining counts. With more, draws are priced, so that no computation takes more
+    """Largest number of combinations of remaining draws. With more, draws get prices, so that no computation takes more
     than some seconds."""
     most_priced_steps: int = 12_000
-    """Largest number of operator applications for priced draws. Epsilons are rounded up to fewer different values to
-    keep to it, where that suffices."""
+    """Largest number of operator applications if draws have prices. To stay below it, epsilons are rounded up to fewer
+    different values, where that suffices."""
     most_price: int = 400
-    """Largest price of the smallest epsilon that the search for prices tries."""
+    """Largest price of the draw with the smallest epsilon that the search for prices tries."""
     largest_ratio: float = 32.0
-    """Epsilons below the largest divided by this are rounded up to that for the upper bound and left out of the lower
-    bound, so that one grid serves all epsilons."""
+    """Largest ratio of two epsilons on one grid. Epsilons below the largest epsilon divided by this number are rounded
+    up to that quotient for the upper bound, and are left out of the lower bound."""
     quick_work: float = 1.2e8
-    """Work that takes about a second; draws with less are called quick."""
+    """A computation is called quick if its estimated work is at most this, which takes about a second."""
     quick_finer_work: float = 7e8
-    """The limit of quick work for one fixed order on the grid that is used, which may have `finer` times the usual
-    number of cells. The estimate for so many cells is several times too large."""
+    """One fixed order of draws may need a grid with up to `finer` times the usual cells. The order is called quick only
+    if its estimated work on that grid is at most this number. The estimate for so many cells is several times too
+    large."""
     quick_priced_work: float = 3.5e8
-    """The limit of quick work for priced draws, which are a few percent closer to the optimum than the other bounds."""
+    """Draws with prices are called quick up to this work. It is more than `quick_work`, because their bound is a few
+    percent closer to the optimum than other bounds."""
     quick_beside: float = 5e7
-    """The limit of quick work for large epsilons when one Gaussian stands for all small ones."""
+    """Draws of large epsilon are called quick up to this work, if one Gaussian mechanism replaces all draws of small
+    epsilon."""
     usual_cells: int = 32
-    """Cells across the smallest epsilon in a grid that gives the default width."""
+    """Usual number of cells across the smallest epsilon, which gives a bracket of the default width."""
     application_work: float = 5e3
-    """Fixed work of one application of an operator, however few points the grid has: the calls of NumPy."""
+    """Fixed work of one application of an operator, however few points the grid has: the time of the calls of NumPy."""
     rough_application_work: float = 1e4
     rough_work: float = 10.0
-    """Work per grid point, with `rough_application_work` per application, if the grid is too short for blocks of smooth
-    cells."""
+    """If the grid is short, cells are computed one by one and not in blocks. One application of an operator then has
+    the fixed work `rough_application_work`, and the work `rough_work` per grid point."""
     end_work: float = 0.7
     cached_cells: float = 200.0
-    """The end of a longer grid takes the work `end_work` times the squared number of cells across the largest epsilon.
-    Beyond `cached_cells` cells the square no longer fits into the processor's cache, and the work grows faster."""
+    """Computing the end of a longer grid takes the work `end_work` times the squared number of cells across the largest
+    epsilon. Beyond `cached_cells` such cells, the intermediate table no longer fits into the processor's cache, and the
+    work grows faster."""
     short: float = 24.0
-    """A grid is short if it spans fewer than this many times the largest epsilon."""
+    """A grid is short if it spans less than this many times the largest epsilon."""
     deviations: float = 12.0
-    """Standard deviations of the loss that a grid is taken to span in estimates of work."""
+    """Estimates of work assume that a grid spans this many standard deviations of the total loss."""
     look_every: int = 64
-    """Number of applications after which a profile is checked for accumulated rounding. Its value at 0 should be about
-    0.4 standard deviations of the loss, and more than one standard deviation is refused."""
+    """Number of applications after which a profile is checked for accumulated rounding errors. Its delta at epsilon 0
+    should be about 0.4 standard deviations of the loss; more than one standard deviation is refused."""
     finer: int = 4
-    """A grid may have up to this many times the cells asked for, so that all epsilons fall on grid points."""
+    """A grid may have up to this many times the cells asked for, so that all epsilons are grid points."""
     enough: float = 0.3
-    """If the relative rounding of an epsilon, times the squared number of cells, is below this, then the grid itself
-    costs more accuracy than the rounding."""
+    """Epsilons are rounded to grid points. If the relative rounding, times the squared number of cells across the
+    smallest epsilon, is below this, then the grid itself costs more accuracy than the rounding."""
 
 
 CONFIG = DrawConfig()
@@ -131,7 +138,8 @@ class DrawOrders:
     def steps(self) -> int:
         """An upper bound on how many times the dynamic program adds one use to a privacy profile.
 
-        A privacy profile is delta as a function of epsilon. Callers estimate the time of the program from this number.
+        A privacy profile is delta as a function of epsilon. The program computes the largest delta over all orders of
+        these bounded-range uses. Its time is about in proportion to this number.
         """
         # With one group of equal mechanisms the number is its number of uses. With several groups it is the number of
         # groups times the number of states of the program (vectors of remaining counts, or sums of prices).
@@ -152,11 +160,13 @@ class DrawOrders:
         return sum(count * price for (_, count), price in zip(self.groups, self.prices, strict=True))
 
     def levels(self) -> NDArray[np.int64]:
-        """Return the states of the dynamic program with prices: every sum of prices that some subset of the uses has.
+        """Return every sum of prices that some subset of the uses has, in ascending order, from 0 to `total`.
 
-        With prices, the program does not track which uses remain, but only the sum of their prices; this sum is its
-        state. Any subset of the uses may remain. Prices are positive whole numbers, and the sums are in ascending
-        order.
+        These sums are the states of the dynamic program with prices. It computes the largest delta over all orders of
+        the uses, and tracks only the sum of the prices of the remaining uses, which may be any subset. Prices are
+        positive whole numbers.
+
+        Requires: `prices` is not empty.
         """
         seen = np.zeros(self.total + 1, dtype=bool)
         seen[0] = True
@@ -181,13 +191,13 @@ def variance_of(groups: Sequence[Group]) -> float:
 
 
 def grid_work(groups: Sequence[Group], steps: float, cells: int = CONFIG.usual_cells) -> float:
-    """Return the estimated work of `steps` steps, each of which adds one bounded-range mechanism to a privacy profile.
+    """Return the estimated work of adding one bounded-range mechanism to a privacy profile, `steps` times.
 
     A profile (delta as a function of epsilon) is stored on a grid of epsilons, and the unit of work is one grid point
-    in one step.
+    in one step. Callers decide from the result whether a computation is quick enough.
 
-    - `groups` are the mechanisms as (epsilon, count), from which the length of the grid follows.
-    - `cells` is the number of grid cells across the smallest epsilon in `groups`.
+    - `groups` are the mechanisms as (epsilon, count); they decide how long the grid is.
+    - `cells` is the number of grid cells (intervals between grid points) across the smallest epsilon in `groups`.
     """
     # Each application of an operator also has a fixed work of a few thousand units.
     epsilons = [epsilon for epsilon, _ in groups]
@@ -202,12 +212,13 @@ def grid_work(groups: Sequence[Group], steps: float, cells: int = CONFIG.usual_c
 
 
 def quick_in_any_order(groups: Sequence[Group], most_work: float = CONFIG.quick_work) -> bool:
-    """Return whether the exact largest delta over all adaptive orders of `groups` takes at most the work `most_work`.
+    """Return whether the largest delta over all adaptive orders of `groups` can be computed exactly and quickly.
 
-    `groups` are bounded-range mechanisms as (epsilon, count). Adding one mechanism to a privacy profile (delta as a
-    function of epsilon, stored at the points of a grid) takes about one unit of work for each grid point. The result is
-    also False if there are too many combinations of remaining uses, or if one epsilon is far larger than another,
-    because only an upper bound on the largest delta is then computed.
+    `groups` are bounded-range mechanisms as (epsilon, count). Quickly means: with an estimated work of at most
+    `most_work`, where about 10^8 take a second. Adding one mechanism to a privacy profile (delta as a function of
+    epsilon, stored at the points of a grid) takes about one unit of work for each grid point. The result is also False
+    if there are too many combinations of remaining uses, or if one epsilon is far larger than another, because only an
+    upper bound on the largest delta is then computed.
     """
     # The result is also False if the epsilons differ too much for one grid, or if there are too many vectors of
     # remaining counts. In these two cases only an upper bound on the largest delta can be computed.
@@ -223,9 +234,10 @@ def quick_in_any_order(groups: Sequence[Group], most_work: float = CONFIG.quick_
 def quick_when_priced(groups: Sequence[Group]) -> bool:
     """Return whether an upper bound on the largest delta over all adaptive orders of `groups` is quick to compute.
 
-    `groups` are bounded-range mechanisms as (epsilon, count). The bound is for sets of uses with too many combinations
-    of remaining uses: it gives each use a price, and tracks only the sum of the prices of the remaining uses. Quick
-    means that the estimated work is at most `CONFIG.quick_priced_work`, in grid points times uses added.
+    `groups` are bounded-range mechanisms as (epsilon, count). The bound is for mechanisms with too many combinations of
+    remaining uses: it gives each use a price, and tracks only the sum of the prices of the remaining uses. Quick means
+    that the estimated work is at most `CONFIG.quick_priced_work`, a few seconds. The work is the number of times that a
+    use is added to a grid, times the number of grid points.
     """
     # The bound may round epsilons up, and may reduce the vector of remaining counts to a sum of prices (see
     # `DrawOrders`).
@@ -233,11 +245,12 @@ def quick_when_priced(groups: Sequence[Group]) -> bool:
 
 
 def quick_in_one_order(groups: Sequence[Group]) -> bool:
-    """Return whether the largest delta of bounded-range mechanisms in one fixed order is quick to compute.
+    """Return whether the delta of bounded-range mechanisms, used in one fixed order, is quick to compute.
 
-    `groups` are the mechanisms as (epsilon, count). Quick means that the estimated work is at most `CONFIG.quick_work`,
-    in grid points times the number of mechanisms added to a privacy profile. For the finer grid that puts all epsilons
-    on grid points, it is at most `CONFIG.quick_finer_work`.
+    `groups` are the mechanisms as (epsilon, count). Delta is the largest over all mechanisms that the analyst may
+    choose; it is computed on a grid of epsilons. Work is the number of mechanisms times the number of grid points. The
+    result is True if two limits hold: the work is at most `CONFIG.quick_work` on the usual grid, and at most
+    `CONFIG.quick_finer_work` on the finer grid on which all epsilons are grid points.
     """
     # A grid with four times the cells takes up to sixteen times as long: with some hundred uses ten seconds, not one.
     uses = sum(count for _, count in groups)
@@ -250,9 +263,10 @@ def quick_in_one_order(groups: Sequence[Group]) -> bool:
 
 
 def _states(groups: Sequence[Group]) -> int:
-    """Return the number of states of the dynamic program over adaptive orders: the product of count + 1 over `groups`.
+    """Return the number of combinations of uses of `groups` that may remain: the product of count + 1 over all groups.
 
-    `groups` are bounded-range mechanisms as (epsilon, count). A state says how many uses of each group remain.
+    `groups` are bounded-range mechanisms as (epsilon, count). The dynamic program that finds the largest delta over all
+    adaptive orders has one state for each combination, so the number says how long the program takes.
     """
     return math.prod(count + 1 for _, count in groups)
 
@@ -260,7 +274,8 @@ def _states(groups: Sequence[Group]) -> int:
 def merge_groups(groups: Sequence[Group]) -> list[Group]:
     """Return bounded-range mechanisms sorted by epsilon, smallest first, with the counts of equal epsilons added up.
 
-    `groups` and the result are pairs (epsilon, count). Fewer groups have fewer combinations of remaining uses.
+    `groups` and the result are pairs (epsilon, count). With fewer groups, fewer combinations of uses may remain, so the
+    search for the worst order takes less time.
     """
     return [
         (epsilon, sum(count for _, count in same))
@@ -346,9 +361,9 @@ def largest_gain(draws: DrawOrders, tilt: float) -> float:
 def draw_gain(epsilon: float, tilt: float) -> float:
     """Return the largest log E[exp(tilt L)] that the privacy loss L of an epsilon-bounded-range mechanism can have.
 
-    The number says how much one use raises delta: if the delta of later mechanisms falls with the overall epsilon x
-    like exp(-`tilt` x), one epsilon-bounded-range use before them multiplies delta by at most the exponential of the
-    result.
+    The number says how much one use raises delta, and prices of uses are chosen in proportion to it. If the delta of
+    later mechanisms falls with the overall epsilon x like exp(-`tilt` x), one use before them multiplies delta by at
+    most the exponential of the result.
     """
     t = worst_t(epsilon, tilt)
     keep = math.expm1(t - epsilon) / math.expm1(-epsilon)
@@ -356,11 +371,11 @@ def draw_gain(epsilon: float, tilt: float) -> float:
 
 
 def grid_step(epsilons: Sequence[float], cells: int) -> float:
-    """Return the step of a grid of epsilons: about the smallest of `epsilons` divided by `cells`, or less.
+    """Return the step of a grid of overall epsilons on which mechanisms with the parameters `epsilons` are computed.
 
-    If possible, all `epsilons` are multiples of the step, so that mechanisms with these parameters can be computed on
-    the grid without rounding. Otherwise the step is chosen so that rounding each of them up to a multiple changes it
-    little.
+    The step is about the smallest of `epsilons` divided by `cells`, or up to `CONFIG.finer` times smaller. If possible,
+    all `epsilons` are multiples of the step, because mechanisms then need no rounding on the grid. Otherwise the step
+    is chosen so that rounding each of them up to a multiple changes it little.
     """
     # The step may be up to `CONFIG.finer` times smaller than the quotient. Rounding errors must not understate an
     # epsilon that is a multiple of the step. So the step is raised by a few units of rounding, until the computed
@@ -443,8 +458,8 @@ def _on_grid(epsilon: float, step: float) -> float:
 def _operator(epsilon: float, step: float) -> BoundedRangeStep:
     """Return the operator that puts one `epsilon`-bounded-range mechanism before later mechanisms.
 
-    The operator maps the privacy profile of the later mechanisms (delta as a function of epsilon, on a grid of epsilons
-    with this `step`) to the profile of the added mechanism followed by the later ones.
+    An operator is an object that maps the privacy profile of the later mechanisms (delta as a function of epsilon, on a
+    grid of epsilons with this `step`) to the profile of the added mechanism followed by the later ones.
     """
     # For the upper bound, the mechanism's epsilon is rounded up to a multiple of the step. For the lower bound, the
     # mechanism keeps its epsilon. A value between two grid points is then replaced by the value at the right one, which
@@ -523,8 +538,9 @@ def _over_all_spending(draws: DrawOrders, after: TailProfile, band: Band, progre
 
     A privacy profile is delta as a function of epsilon, on a grid of epsilons.
 
-    - `draws` are bounded-range uses with prices, positive whole numbers. The bound is the largest delta over all
-      sequences of uses whose prices add up to the total price of `draws`; every real order is such a sequence.
+    - `draws` are bounded-range uses with prices, positive whole numbers. The bound allows every sequence of uses whose
+      prices add up to the total price of `draws`. It is therefore quick to compute, and valid, because every real order
+      is such a sequence.
     - `after` is the profile of the mechanisms used last.
     - `band` says how many grid points a profile needs.
     - `progress` is called with 1.0 once per bounded-range use.
@@ -556,7 +572,10 @@ def _over_all_spending(draws: DrawOrders, after: TailProfile, band: Band, progre
 
 
 def _with(state: tuple[int, ...], index: int, more: int = 1) -> tuple[int, ...]:
-    """Return a copy of `state` (a number of uses for each group) with `more` added to the entry at `index`."""
+    """Return a copy of `state` with `more` added to the entry at `index`.
+
+    A state has one number for each group of equal bounded-range mechanisms: how many of the group's uses were made.
+    """
     return (*state[:index], state[index] + more, *state[index + 1 :])
 
 

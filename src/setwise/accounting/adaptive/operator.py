@@ -59,14 +59,15 @@ class OperatorConfig:
 
     They belong to `BoundedRangeStep`, which computes the privacy profile (delta as a function of epsilon) of a
     bounded-range mechanism followed by others. The profile is a maximum over grid cells (the intervals between
-    neighbouring grid points) and over t, the larger loss of the mechanism. The constants change the time of a
-    computation but not its result; the text below each says how.
+    neighbouring grid points) and over t, the larger loss of the mechanism. Each cell has a best t, and only values of t
+    near it are tried. The constants change the time of a computation but not its result; the text below each says how.
     """
 
     tie: float = 1e-6
-    """A cell whose best t is within this many grid steps of the next grid value of t competes with both values."""
+    """The best t of a cell lies between two multiples of the grid step. If it is closer than this (in grid steps) to
+    one of them, the values of t on both sides of that multiple are tried."""
     few_t: int = 6
-    """Largest variation of w within a smooth block, in grid steps; the cells of such a block are handled together."""
+    """The cells of a block are computed together if their best t varies by at most this many grid steps."""
     block: int = 12
     """Length of a block of cells, as a multiple of the cells across one epsilon."""
 
@@ -182,13 +183,13 @@ class BoundedRangeStep:
 
     @cached_property
     def _square(self) -> tuple[Floats, Floats]:
-        """Two arrays on the same memory, in which `_maximise_tail` writes values for the maximum at each grid point.
+        """Scratch memory for `_maximise_tail`: a table, and a view of the same memory with shifted rows.
 
-        The first array is a table with a column for each grid point. The second is a view of the table in which each
-        row begins one column further right than the row before. A value for the grid cell i and the j-th value of t
-        (the larger loss of the added mechanism) belongs to the grid point i + j. It is written to (i, j) of the view,
-        which is column i + j of the table. So each column of the table gets all values of its grid point. The memory is
-        allocated once and used again.
+        `_maximise_tail` computes values for each grid cell i and each j, where j numbers the values of t (the larger of
+        the two losses that the added mechanism can have). The value of (i, j) belongs to the grid point i + j. In the
+        view, each row begins one column further right than the row before. So a value written to (i, j) of the view
+        lands in column i + j of the table, and the largest value of a grid point is the maximum of a column of the
+        table. The memory is allocated once and used again.
         """
         # A row of the table is a grid cell and a column a grid point. Cell i with the j-th value of t gives a value at
         # the grid point i + j. It is written to (i, j) of the view, which is column i + j of the table. So the maximum
@@ -223,7 +224,8 @@ class BoundedRangeStep:
     def _rounding_after(self, profile: Profile) -> float:
         """Return the relative rounding error of the profile that results if this operator is applied to `profile`.
 
-        It is the rounding error of `profile` plus the rounding error of one application of the operator.
+        A privacy profile is delta as a function of epsilon. Errors of successive operators add up: the result is the
+        rounding error of `profile` plus the rounding error of one application.
         """
         return profile.rounding + self.rounding + (CHORD_ROUNDING if profile.first else 0.0)
 
@@ -317,15 +319,17 @@ class BoundedRangeStep:
         return out, choices
 
     def _competitors(self, omega: Floats) -> tuple[list[tuple[int, int, int]], Integers, int]:
-        """Return the grid cells to evaluate, as (smooth cells, rough cells, first cell of the tail).
+        """Return the grid cells to evaluate, in three classes: (smooth cells, rough cells, first cell of the tail).
 
-        A new privacy profile is a maximum over grid cells and over t, the larger of the two losses that the added
-        mechanism can have.
+        The privacy profile (delta as a function of epsilon) of one more mechanism is a maximum over grid cells, the
+        intervals between neighbouring grid points, and over t, the larger of the two losses that the mechanism can
+        have. The three classes are evaluated in different ways, to save time.
 
         - Smooth cells are cells where the best t varies little, so that many cells share the same few t. They are
           triples (j, first, last): the cells first to last - 1 are evaluated with t from j to j + 1 grid steps.
-        - Rough cells are the other cells, as an array of indices.
-        - The tail are the last cells, whose evaluation reads the profile beyond the end of the grid.
+        - Rough cells are other cells, as an array of indices.
+        - The tail are the last cells, whose evaluation reads the profile of the later mechanisms beyond the end of its
+          grid.
 
         `omega` has one positive number w for each cell: the best t in the cell is about epsilon + log(w).
         """
@@ -538,10 +542,11 @@ def _overlapping(blocks: int, block: int, end: int) -> Integers:
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """The values of t that the lower bound of the bounded-range operator tries at each grid point.
+    """The values of t that are tried at each grid point when lower bounds on a new privacy profile are computed.
 
-    t is the larger of the two losses that the added bounded-range mechanism can have. Each t is j times the grid step,
-    where j is a whole number.
+    The profile (delta as a function of epsilon) belongs to a bounded-range mechanism followed by others. It is a
+    maximum over t, the larger of the two losses that the bounded-range mechanism can have. Each t is j times the grid
+    step, where j is a whole number.
 
     - `spans` has triples (j, start, stop): this j is tried at the grid points with the indices start to stop - 1.
     - `singles` has pairs of arrays: numbers j, and for each the index of a grid point.
@@ -556,11 +561,13 @@ class Choices:
 
 @dataclass(frozen=True, slots=True)
 class CellTerms:
-    """Arrays with one number for each grid cell p, from which the bounded-range operator computes its upper bound.
+    """Arrays with one number for each grid cell, from which upper bounds on a new privacy profile are computed.
 
-    Let x_p be the left end of the cell p. In this cell the operator replaces the privacy profile f (delta as a function
-    of epsilon) by the curve through its two ends, a_p - b_p exp(x - x_p), which is a straight line (a chord) in e^x. It
-    also reads f in the cell p + N, where N is the number of cells across epsilon.
+    The new profile belongs to one epsilon-bounded-range mechanism followed by others; f is the profile (delta as a
+    function of epsilon) of the others. A cell p is the interval between two neighbouring grid points, and x_p is its
+    left end. In the cell, f is replaced by the curve a_p - b_p exp(x - x_p) through its values at both ends; this is a
+    straight line (a chord) in e^x. The mechanism also reads f in the cell p + N, where N is the number of cells across
+    epsilon.
 
     - `far` is f(x_{p+N}), and `slope` is b_{p+N}.
     - `gain` is (a_p - a_{p+N}) / (1 - e^-epsilon).

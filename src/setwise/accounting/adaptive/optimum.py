@@ -64,41 +64,46 @@ from setwise.errors import Unattainable
 class OptimumConfig:
     """Constants for the largest delta over adaptive analysts: its first grid, and when a quick lower bound is used.
 
-    Privacy profiles (delta as a function of epsilon) are computed on grids of epsilons. No proof depends on these
-    constants; the text below each of them says what it decides.
+    Privacy profiles (delta as a function of epsilon) are computed on grids of epsilons. Below, the expected epsilon is
+    a quick estimate for an analyst who does not adapt to earlier answers. No proof depends on these constants; the text
+    below each of them says what it decides.
     """
 
     ahead: float = 1.04
-    """Length of the first grid as a multiple of the epsilon expected for an analyst who does not adapt. It exceeds 1
-    because adapting gains a little."""
+    """Length of the first grid, as a multiple of the expected epsilon. It exceeds 1 because adapting gains a little."""
     ahead_if_priced: float = 1.12
-    """The same where draws are priced: upper bounds are larger there. What the prices add is added as well."""
+    """The same multiple if uses have prices (see `DrawOrders`), because upper bounds on delta are larger then. The
+    estimated increase of epsilon by the prices is added to the length."""
     behind: float = 0.9
-    """Share of that epsilon left of which no profile of all mechanisms is expected to be read."""
+    """Share of the expected epsilon below which the final profile need not be accurate, because it is not read
+    there."""
     few_uses: int = 60
-    """Up to this many bounded-range uses the grid extends to the largest possible loss, which is then cheap and always
-    long enough."""
+    """With at most this many bounded-range uses, the grid extends to the largest possible loss. Such a grid is cheap,
+    and is always long enough."""
     many_uses: int = 200
     """From this many bounded-range uses on, an analyst who does not adapt comes so close to the optimum that its delta
     serves as the lower bound."""
     plain_shares: tuple[float, ...] = (0.98, 0.99, 0.995, 1.0, 1.005)
-    """Values of t that the analyst who does not adapt tries, as multiples of the t that the tilt suggests."""
+    """An analyst who does not adapt uses randomized responses with the losses t and t - epsilon, with one t for all.
+    These multiples of the t that is worst at the expected epsilon are tried."""
     least_tilt: float = 0.5
-    """Smallest tilt used to set the prices of draws, in units of one over the standard deviation of the loss."""
+    """Prices of uses are chosen for the rate at which log delta falls with epsilon. This is the smallest such rate, in
+    units of one over the standard deviation of the total loss."""
     kink_work: float = 16.0
-    """Work of one step on a profile with kinks, divided by the squared number of cells. Between two kinks rounding
-    decides which t is best, so every t is tried."""
+    """Extra work of adding one mechanism to a profile with kinks, divided by the squared number of grid cells across
+    the smallest epsilon. Between two kinks, rounding decides which randomized response is worst, so all of them are
+    tried."""
     usual_reach: float = 6.4
-    """Standard deviations beyond the epsilon that is read which estimates of work assume. For a tiny delta a grid has
-    to be longer in proportion."""
+    """Estimates of work assume that a grid extends this many standard deviations of the loss beyond the epsilon that is
+    read. For a tiny delta a grid has to be longer."""
     near: float = 1e-3
     """Accuracy to which an epsilon is read off a grid, as a share of the relative width aimed for."""
     epsilon_sharpness: float = 0.78
-    """Measured relative width of an epsilon times the squared number of cells. (For a delta this product is about -log
-    delta.)"""
+    """Measured relative width of the bracket for an epsilon, times the squared number of grid cells across the smallest
+    epsilon of a mechanism. (For a delta this product is about -log delta.)"""
     atoms_sharpness: float = 5.0
-    """The same product if the first stage has Laplace noise or pure-DP uses with too many losses to enumerate: the
-    losses of positive probability between grid points make the bracket wider."""
+    """The same product if the analyst begins with Laplace noise or pure-DP uses that have too many losses to enumerate.
+    The bracket is wider then, because some losses of positive probability lie between grid points."""
 
 
 CONFIG = OptimumConfig()
@@ -187,11 +192,13 @@ class Optimum:
     def reached(self, target: Target) -> float:
         """Return quickly a lower bound on the largest delta at an epsilon, or on the epsilon at a delta.
 
-        The largest delta is over all analysts who go through the stages in order. `target` has the given epsilon or
-        delta. The epsilon at a delta is the smallest one at which no analyst has a larger delta. The lower bound comes
-        from a single run on a coarse grid of epsilons, and is a few parts in a thousand below the true value.
+        The largest delta is over all analysts who go through the stages (sets of mechanism uses) in order. `target` has
+        the epsilon or the delta that the caller gives, and asks for the other number. The epsilon at a delta is the
+        smallest epsilon at which no analyst has a larger delta. The lower bound comes from a single run on a coarse
+        grid of epsilons, and is usually a few parts in a thousand below the true value.
 
-        Raises: `Unattainable` if the coarse grid takes too much work.
+        Raises: `Unattainable` if the coarse grid takes too much work, or if the given delta is not above the
+        probability of outright failure (in which everything may be revealed).
         """
         saddle = self._saddle()
         trial = Trial(dynamic_program.CONFIG.usual_cells)
@@ -252,13 +259,14 @@ class Optimum:
         )
 
     def _plain_analyst(self, tilt: float) -> Callable[[float], Bracket] | None:
-        """Return a function from epsilon to the delta of an analyst who does not adapt to earlier answers, or None.
+        """Return the delta of one analyst, who does not adapt to earlier answers, as a function of epsilon; or None.
 
-        This delta is a lower bound on the largest delta over all analysts. It is close to the largest delta if there
-        are many bounded-range uses, because adapting then gains little. So the result is None unless there are at least
-        `CONFIG.many_uses` bounded-range uses, all of one epsilon. Before them, there may be one stage of uses with
-        fixed dominating pairs, if their losses are few enough to be listed one by one. `tilt` is the rate at which log
-        delta is expected to fall with epsilon.
+        This delta is a lower bound on the largest delta over all analysts, and is quick to compute. It is close to the
+        largest delta only if there are many bounded-range uses, because adapting then gains little. So the result is
+        None unless there are at least `CONFIG.many_uses` bounded-range uses, all of one epsilon. Before them, there may
+        be one stage of uses with fixed dominating pairs, if their losses are few enough to be listed one by one. `tilt`
+        is the rate at which log delta is expected to fall with epsilon; the analyst's mechanisms are chosen for this
+        rate.
         """
         # The analyst uses randomized response with the same parameter t for all bounded-range mechanisms. A few t are
         # tried, near the t that is worst if profiles fall like exp(-`tilt` x), and the largest delta is taken.
@@ -315,10 +323,11 @@ class Optimum:
 
     @property
     def _least(self) -> float:
-        """The smallest epsilon of a mechanism for the upper bound on delta; smaller epsilons are rounded up to it.
+        """Smallest bounded-range epsilon that the upper bound on delta uses; smaller epsilons are rounded up to it.
 
-        Rounding up can only raise delta. Grid cells are a fraction of the smallest epsilon, so a very small epsilon
-        would need too many cells. The result is the largest bounded-range epsilon / `DrawConfig.largest_ratio`.
+        Rounding up can only raise delta. Without it, a very small epsilon would need too many grid cells, because a
+        cell is a fraction of the smallest epsilon. The result is the largest bounded-range epsilon /
+        `DrawConfig.largest_ratio`.
         """
         return max(epsilon for epsilon, _ in self._groups) / dynamic_program.CONFIG.largest_ratio
 
@@ -340,11 +349,13 @@ class Optimum:
         return draw_orders_of(tuple((max(epsilon, self._least), count) for epsilon, count in groups), tilt)
 
     def _exactly_drawn(self, tilt: float) -> bool:
-        """Return whether the upper bound on delta is the exact maximum over the orders of use, apart from grid errors.
+        """Return whether the upper bound on delta is, but for grid errors, the largest delta over all orders of use.
 
-        It is not if some epsilon is rounded up, or if the dynamic program behind the bound also allows orders that use
-        some bounded-range mechanism too often. Then a finer grid does not always narrow the bracket. `tilt` is the rate
-        at which log delta is expected to fall with epsilon; it decides how the program simplifies the orders.
+        If so, finer grids make the bracket (a certified interval) for delta as narrow as wanted. If not, one of two
+        shortcuts keeps the upper bound too large. Either a small epsilon is rounded up; or there are so many
+        combinations of remaining uses that only the sum of their prices is tracked, and orders that use some mechanism
+        too often are allowed too (see `DrawOrders`). `tilt` is the rate at which log delta is expected to fall with
+        epsilon; the prices are chosen for it.
         """
         # It allows such orders if its states are sums of prices (see `DrawOrders`, chosen for `tilt`) instead of
         # vectors of remaining counts.
@@ -357,9 +368,9 @@ class Optimum:
 
         L is the worst total privacy loss of all uses that the computation allows. The first shortcut rounds small
         epsilons up. The second gives each use a price and tracks only the sum of the prices of the remaining uses, so
-        that it cannot see whether a mechanism is used too often. Both allow larger losses than the uses can have. The
-        result is 0 if neither shortcut is taken. The result divided by `tilt` is about by how much the shortcuts raise
-        the upper end of epsilon.
+        that a mechanism may be used too often. Both shortcuts allow larger losses than the uses can have. The result is
+        0 if neither is taken. Callers compare bounds by this number; divided by `tilt` it is about the amount by which
+        the shortcuts raise epsilon.
         """
         return math.fsum(
             largest_gain(self._draws(groups, tilt), tilt) - largest_gain(DrawOrders(groups), tilt)
@@ -369,9 +380,10 @@ class Optimum:
     def _work(self, cells: int, tilt: float) -> float:
         """Return the estimated work of computing delta on a grid with `cells` cells across the smallest epsilon.
 
-        The unit of work is one grid point when one mechanism is added to a privacy profile (delta as a function of
-        epsilon). The result is infinite if the largest epsilon spans too many cells. `tilt` is the rate at which log
-        delta is expected to fall with epsilon.
+        The caller chooses a grid that is quick enough. One unit of work is the computation of one grid point when one
+        mechanism is added to a privacy profile (delta as a function of epsilon). The result is infinite if the largest
+        epsilon of a mechanism spans too many cells. `tilt` is the rate at which log delta is expected to fall with
+        epsilon.
         """
         epsilons = [epsilon for epsilon, _ in self._groups]
         if cells * max(epsilons) / max(min(epsilons), self._least) > refinement.CONFIG.most_cells:
@@ -381,11 +393,11 @@ class Optimum:
 
     @property
     def _has_kinks(self) -> bool:
-        """Whether some pure-DP or Laplace mechanisms come after the first stage of the interaction.
+        """Whether some pure-DP or Laplace uses come after the first stage (set of mechanism uses) of the interaction.
 
-        A stage is a set of mechanism uses in any order. Pure-DP and Laplace mechanisms have losses of positive
-        probability. These losses give privacy profiles (delta as a function of epsilon) kinks, so that adding a
-        bounded-range mechanism to a profile takes more work.
+        Such uses have losses of positive probability. These losses give the privacy profile (delta as a function of
+        epsilon) kinks, so that adding a bounded-range mechanism to the profile takes more work. Estimates of the work
+        allow for this.
         """
         # Their losses have atoms (losses of positive probability), so profiles have kinks.
         later_stages = [stage for stage in self.stages[1:] if isinstance(stage, LinearStage)]
@@ -395,11 +407,11 @@ class Optimum:
 
     @property
     def _begins_with_atoms(self) -> bool:
-        """Whether the mechanisms used first include pure-DP or Laplace uses and have too many losses to enumerate.
+        """Whether the first stage has pure-DP or Laplace uses, and too many different total losses to enumerate.
 
-        The mechanisms used first are the mechanisms of the first stage. Losses of pure-DP and Laplace uses have
-        positive probability. If they are rounded to a grid and not enumerated, brackets are wider, so a finer grid is
-        needed.
+        The first stage is the set of mechanism uses that the analyst makes first. Pure-DP and Laplace uses have losses
+        of positive probability. Brackets (certified intervals) are wider if these losses are rounded to a grid instead
+        of being enumerated, so a finer grid is needed then.
         """
         match self.stages[0]:
             case LinearStage(uses=uses):
@@ -424,10 +436,11 @@ class Optimum:
         return [use for stage in self.stages if isinstance(stage, LinearStage) for use in stage.uses]
 
     def _about(self, delta: float, plain: float) -> float:
-        """Return roughly the optimal epsilon at `delta`, which is at least `plain`, so that grids extend beyond it.
+        """Return a rough estimate of the optimal epsilon at `delta`, from which the length of a grid is chosen.
 
-        `plain` is the epsilon of analysts who use half of each bounded-range epsilon. Others may reveal some percent
-        more if the epsilons are 1 or more.
+        `plain` is an estimate for an analyst who does not adapt to earlier answers. Analysts who adapt may reach an
+        epsilon some percent larger if bounded-range epsilons are 1 or more. So the result is the larger of `plain` and
+        an estimate for analysts who adapt.
         """
         return max(plain, adapting_saddle(self._linear_uses, self._groups).epsilon(delta))
 
@@ -454,6 +467,9 @@ class Optimum:
         apply: Apply,
     ) -> "_GridSolution":
         """Return the object that gives delta at any epsilon, computed on one grid from the last stage to the first.
+
+        A stage is a set of mechanism uses. The method goes backwards, because the delta of a stage depends on all later
+        ones.
 
         - `step` is the distance of neighbouring epsilons on the grid.
         - `read` has the smallest and the largest epsilon (may be infinite) at which the result will be read.
@@ -541,10 +557,12 @@ def _solved_on_grid(optimum: Optimum, about: float, full_tilt: float, trial: Tri
 class _GridSolution:
     """The result of one computation on a grid of epsilons, from which the largest delta is read at any epsilon.
 
-    The largest delta is over all analysts who go through the stages.
+    The largest delta is over all analysts who go through the stages (sets of mechanism uses) in order. If the
+    mechanisms used first have fixed dominating pairs, their privacy losses are kept apart, and delta is averaged over
+    them only when it is read.
 
-    - `upper` is the distribution of the privacy loss of the mechanisms used first, rounded so that delta can only rise.
-      It has only the loss 0 if these mechanisms have bounded range.
+    - `upper` is the distribution of these losses, rounded so that delta can only rise. It has only the loss 0 if the
+      mechanisms used first have bounded range.
     - `lower` is the same distribution, rounded so that delta can only fall.
     - `rest` is the privacy profile (delta as a function of epsilon) of all mechanisms that `upper` does not cover.
     - `failure` is the bracket (certified interval) for the probability of outright failure, in which everything may be
@@ -569,9 +587,9 @@ class _GridSolution:
     def epsilon(self, delta: float, near: float, guess: float) -> Bracket:
         """Return lower and upper bounds on the smallest epsilon at which no analyst has a delta above `delta`.
 
-        The deltas are read from this object. The search starts at the epsilon `guess`, and finds the upper bound to the
-        relative accuracy `near`. If the largest delta over all analysts is still above `delta` at the end of the grid,
-        the bounds are 0 and infinity.
+        The search for this epsilon starts at the epsilon `guess`, and finds the upper bound to the relative accuracy
+        `near`. The bounds are 0 and infinity if the grid is too short, that is, if the largest delta over all analysts
+        is still above `delta` at its end.
         """
         if either_fails(self.failure, Bracket(0.0, self._above(_FAR))).upper >= delta:
             return Bracket(0.0, math.inf)  # the grid ends before the profile gets there

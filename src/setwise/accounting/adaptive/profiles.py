@@ -36,11 +36,11 @@ _POSITION = 1e-11
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """Certified lower and upper bounds on a privacy profile (delta as a function of epsilon) at 0, h, 2h, ...
+    """Certified lower and upper bounds on a privacy profile (delta as a function of epsilon), on a grid of epsilons.
 
-    - `step` is h, the distance of neighbouring grid points.
-    - `lower` and `upper` are the bounds, from the grid point with index `first` on. Earlier points are left out to save
-      time; `whole` adds them again before delta is read.
+    - `step` is h, the distance of neighbouring grid points 0, h, 2h, ...
+    - `lower` and `upper` are the bounds at the grid points from index `first` on. Bounds at earlier points are left out
+      to save time; `whole` adds them again before delta is read.
     - `rounding` is the relative rounding error of the stored bounds. `read_lower` and `read_upper` allow for it; the
       stored values do not.
     """
@@ -55,11 +55,13 @@ class Profile:
 
     @property
     def end(self) -> float:
-        """The epsilon of the last grid point of this privacy profile."""
+        """The largest epsilon at which this privacy profile (delta as a function of epsilon) has a stored value."""
         return self.step * (self.upper.size - 1)
 
     def without_points_before(self, first: int) -> "Profile":
-        """Return this privacy profile without its bounds at grid points of an index below `first`, to save time.
+        """Return this privacy profile without its bounds at the grid points with an index below `first`, to save time.
+
+        A privacy profile is delta as a function of epsilon; the point with index i is the epsilon i times `step`.
 
         Requires: `first` is at least `self.first` and below the index of the last grid point.
         """
@@ -69,7 +71,8 @@ class Profile:
     def whole(self) -> "Profile":
         """Return this privacy profile with bounds also at the small epsilons that `without_points_before` left out.
 
-        The added bounds follow from the first stored value, because a profile falls and is convex in e^epsilon.
+        The added bounds follow from the first stored value, because delta falls with epsilon and is convex in
+        e^epsilon.
         """
         # Let s be the first epsilon with a stored value. Lower bound: a profile falls, so f(s) is a lower bound left of
         # s. Upper bound: a profile is at most 1 and convex in u = e^x, so between 0 and s it is at most the chord from
@@ -129,10 +132,11 @@ class Profile:
 
 
 def nothing_to_come(step: float) -> Profile:
-    """Return the privacy profile max(0, 1 - exp(x)) of no mechanism, on a grid of epsilons x with this `step`.
+    """Return the privacy profile (delta as a function of epsilon) of no mechanism at all: 0 at every epsilon >= 0.
 
-    The delta of several mechanisms is computed from the last mechanism to the first, beginning with this profile. It is
-    0 for every x >= 0, so one stored value is enough.
+    The delta of several mechanisms is computed backwards, from the last mechanism to the first, beginning with this
+    profile. `step` is the distance of neighbouring grid points. One stored value is enough, because readers derive
+    delta at a negative x as 1 - exp(x).
     """
     return Profile(step, np.zeros(1), np.zeros(1))
 
@@ -161,11 +165,14 @@ class Band:
     begin: float = 0.0
 
     def size(self, done: float, support: float) -> int:
-        """Return the number of grid points that one privacy profile on the way to the final profile needs.
+        """Return the number of grid points with which the privacy profile of the mechanisms used last has to be stored.
 
-        The profile belongs to the mechanisms used last. `done` is the variance of the privacy loss of these mechanisms,
-        and `support` their largest privacy loss. Beyond the returned number of points, the profile is too small to
-        change the final delta noticeably.
+        Profiles (delta as a function of epsilon) are computed backwards, so this profile is a step towards the final
+        profile of all mechanisms. Beyond the returned number of points it is too small to change the final delta
+        noticeably.
+
+        - `done` is the variance of the total privacy loss of the mechanisms used last.
+        - `support` is their largest total privacy loss.
         """
         # If the overall epsilon `end` is infinite, the grid covers epsilons up to `support`. Otherwise it covers only
         # the epsilons at which the profile can still change the final delta noticeably.
@@ -175,11 +182,13 @@ class Band:
         return math.ceil(reach / self.step) + 2
 
     def first(self, done: float, epsilon: float) -> int:
-        """Return how many of the smallest grid points can be left out of one privacy profile, to save time.
+        """Return how many grid points can be left out, at small epsilons, of the profile of the mechanisms used last.
 
-        The profile (delta as a function of epsilon) belongs to the mechanisms used last. Its values at these small
-        epsilons hardly change the final delta. `done` is the variance of the privacy loss of these mechanisms, and
-        `epsilon` the epsilon of the bounded-range mechanism that is added next.
+        Leaving points out saves time. Privacy profiles (delta as a function of epsilon) are computed backwards; at
+        these small epsilons this profile hardly changes the final delta of all mechanisms.
+
+        - `done` is the variance of the total privacy loss of the mechanisms used last.
+        - `epsilon` is the parameter of the bounded-range mechanism that is added to the profile next.
         """
         # The final profile is read at epsilons of at least `begin`. Losses of the earlier mechanisms lower the epsilon
         # at which the profile of the last ones is read, to about `begin` times `done` / `variance`. At epsilons several
@@ -200,12 +209,12 @@ class Band:
         return max(_LEAST_REACH, math.sqrt(2.0 * self.depth))
 
     def _spread(self, done: float) -> float:
-        """Return how far the privacy loss of the mechanisms used last may vary, as a standard deviation.
+        """Return a standard deviation from which the length of the grid of one privacy profile is chosen.
 
-        The final delta depends on outcomes whose total loss is near one epsilon. If the total loss of all mechanisms is
-        fixed, the loss of the last ones still varies; the result is its conditional standard deviation, with losses
-        treated as normal. A grid needs to cover only a few of these deviations. `done` is the variance of the loss of
-        the last mechanisms without that condition.
+        The profile (delta as a function of epsilon) belongs to the mechanisms used last; `done` is the variance of
+        their total loss. The final delta depends on outcomes in which the total loss of all mechanisms is near one
+        epsilon. The result is the standard deviation of the loss of the last mechanisms, given such a total, with
+        losses treated as normal.
         """
         return math.sqrt(max(0.0, done * (self.variance - done) / self.variance))
 

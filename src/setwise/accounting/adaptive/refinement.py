@@ -31,55 +31,61 @@ from setwise.errors import Unattainable
 class RefinementConfig:
     """Constants that choose the grids on which a bracket (a certified interval) for delta or epsilon is narrowed.
 
-    Widths of brackets are relative to the upper end. Work is the number of grid points times how often a mechanism is
-    added to a privacy profile (delta as a function of epsilon); about 10^8 take a second or two. No proof depends on a
-    constant.
+    A run computes a bracket on one grid of epsilons; brackets of several runs are intersected. Widths of brackets are
+    relative to the upper end. Cells are the intervals between grid points. Work is the number of grid points times how
+    often a mechanism is added to a privacy profile (delta as a function of epsilon); about 10^8 take a second or two.
+    No proof depends on a constant.
     """
 
     rough_width: float = 1e-2
-    """Narrowest width aimed for by default when unequal parameters were rounded or priced, because no finer grid undoes
-    that."""
+    """If the upper bound rounds epsilons up or gives uses prices, no finer grid undoes the error. By default, no
+    narrower width than this is then aimed for."""
     margin: float = 1.3
-    """The first grid aims for a width this many times below the wanted one."""
+    """The first grid is chosen so that the estimated width is the wanted width divided by this."""
     fewest_cells: int = 24
     most_first_cells: int = 512
-    """Largest number of cells of the first grid across the smallest epsilon; `fewest_cells` is the smallest number."""
+    """The first grid has at least `fewest_cells` and at most this many cells across the smallest epsilon of a
+    mechanism."""
     most_cells: int = 4096
-    """Largest number of cells across the largest epsilon. Finer grids are refused."""
+    """Largest number of cells across the largest epsilon of a mechanism. Finer grids are refused."""
     most_work: float = 2e9
-    """Work allowed in all when the caller asked for a width."""
+    """Largest total work of all runs if the caller asked for a width."""
     most_unasked_work: float = 3.6e8
-    """Work allowed in all for the default width: a few seconds at most, and one run of priced draws."""
+    """Largest total work of all runs if the caller asked for no width: a few seconds, enough for one run in which uses
+    have prices (see `DrawOrders`)."""
     quick_work: float = 1.2e8
-    """Work of one run that takes about two seconds. For the default width the first grid is made coarser to keep to it,
-    and no further run with more work is made."""
+    """Work of one run that takes about two seconds. If the caller asked for no width, the first grid is made coarser to
+    keep to it, and no later run with more work is made."""
     upper_only_work: float = 0.5
-    """Work of a run that computes no lower values, as a share of the work of a run that does."""
+    """Work of a run that computes only upper bounds, as a share of the work of a run that computes both."""
     most_runs: int = 12
     most_short_runs: int = 4
-    """Largest number of runs while none has a finite upper end; `most_runs` is the limit otherwise."""
+    """The largest number of runs is `most_runs`, but only `most_short_runs` while no run had a finite upper end."""
     most_stalled: int = 2
-    """How many times in a row doubling the cells may fail to help before the width is refused. More than one keeps
-    refusals monotone: if a width is granted, a larger one is not refused."""
+    """How many times in a row doubling the cells may hardly narrow the bracket before the width is refused. With more
+    than one, refusals are monotone: if a width is granted, a larger one is not refused."""
     stalled: float = 0.8
-    """A run has stalled if the bracket keeps more than this share of its previous width."""
+    """A run has stalled (hardly narrowed the bracket) if the bracket keeps more than this share of its previous
+    width."""
     tilt_shares: tuple[float, ...] = (0.7, 0.35)
-    """Smaller tilts to try, as shares of the full tilt, when rounding spoils the first stage."""
+    """A run weights the probability of each loss L by exp(tilt L). If rounding errors spoil the result, these shares of
+    the usual tilt are tried."""
     too_wide: float = 10.0
     far_too_wide: float = 0.3
-    """A run has lost its first stage to rounding if its relative width is above this, or above `too_wide` times the
+    """Rounding errors are taken to have spoilt a run if its relative width is above this, or above `too_wide` times the
     wanted width."""
     safety: float = 1.1
     least_finer: float = 1.25
     most_finer: float = 4.0
-    """The number of cells grows by the factor that the width needs, times `safety`, but at least `least_finer` and at
-    most this."""
+    """If the caller asked for a width, the number of cells grows from run to run by the factor that the width is
+    estimated to need, times `safety`, but by at least `least_finer` and at most this."""
     most_finer_unasked: float = 2.0
-    """The same for the default width. Four times the cells take up to sixteen times as long, in vain if the grid is not
-    what makes the bracket wide."""
+    """The largest such factor if the caller asked for no width. Four times the cells take up to sixteen times as long,
+    in vain if the grid is not what makes the bracket wide."""
     longer: float = 1.05
     lengthen: float = 1.5
-    """Each grid is longer than the last by the factor `longer`, or by this factor if the last grid was too short."""
+    """Each finer grid is longer than the last by the factor `longer`. If the last grid was too short for a finite upper
+    end, the next grid is longer by this factor."""
     negligible: float = 1e-290
     """A delta below this is at the end of the range of floats, so it counts as narrow enough."""
 
@@ -140,8 +146,9 @@ class Refinement:
     def after(self, trial: Trial, bracket: Bracket) -> Trial | None:
         """Intersect the best bracket with `bracket`, and return the parameters of the grid to compute next, or None.
 
-        `bracket` is the result of a computation with the parameters `trial`. Returns None if the best bracket is narrow
-        enough, or if no further grid would help.
+        A bracket is a certified interval for a delta or an epsilon. `bracket` is the result of a computation with the
+        parameters `trial`. None means that the search ends, because the best bracket is narrow enough or because no
+        further grid would help.
         """
         width = self.best.width
         self.best = Bracket(max(self.best.lower, bracket.lower), min(self.best.upper, bracket.upper))

@@ -29,30 +29,35 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class StageConfig:
-    """Constants that decide how finely the privacy loss of mechanisms with fixed dominating pairs is tabulated.
+    """Constants that decide how finely the privacy losses of one stage are tabulated.
 
-    Losses may be rounded to a lattice (equally spaced losses). A tolerance is the most variance that this rounding may
-    add, as a share of the variance of the mechanisms' total loss.
+    An analyst goes through stages, which are sets of mechanism uses. The constants are for stages of mechanisms with
+    fixed dominating pairs. The losses of such a stage may be rounded to a lattice (equally spaced losses). A tolerance
+    is the most variance that this rounding may add, as a share of the variance of the stage's total loss. No proof
+    depends on the constants, because bounds allow for the rounding.
     """
 
     most_enumerated: int = 20_000
-    """Largest number of atoms for which randomized responses and integer Laplace noise are enumerated exactly instead
-    of being rounded to a lattice."""
+    """Largest number of different total losses of a stage that are listed exactly. A stage with more losses is rounded
+    to a lattice."""
     first_tolerance: float = 0.01
-    """Tolerance for the first stage, divided by the squared number of grid cells across the smallest epsilon. The grid
-    itself adds about 80 times as much error, so the lattice does not dominate."""
+    """Tolerance for the stage that the analyst goes through first, divided by the squared number of grid cells across
+    the smallest epsilon. The grid of epsilons itself adds about 80 times as much error, so this rounding does not
+    matter."""
     last_tolerance: float = 1e-6
-    """Tolerance for the last stage. It can be small because the last stage is tabulated only once."""
+    """Tolerance for the stage that the analyst goes through last. It can be small, because that stage is tabulated only
+    once."""
     middle_tolerances: tuple[float, ...] = (4e-5, 6e-4, 1e-2)
-    """Tolerances to try for a middle stage, finest first. The first one that needs at most `most_reads` reads is
-    used."""
+    """Tolerances to try for a stage between the first and the last, finest first. The first tolerance is used for which
+    the stage takes at most `most_reads` reads of the privacy profile (delta as a function of epsilon) of later
+    stages."""
     most_reads: float = 5e7
-    """Largest number of profile reads for a middle stage (grid points times losses), which takes a few seconds."""
+    """Largest number of these reads (grid points times losses) for one stage; they take a few seconds."""
     products_at_once: int = 1_000_000
-    """Largest number of products of a profile value and a probability that are held in memory at once."""
+    """Largest number of products of a delta and a probability that are held in memory at once."""
     rare: float = 1e-40
-    """Atoms of a middle stage with a probability below this are dropped, and their mass is added to the upper bound.
-    The value is far below any delta of interest."""
+    """Losses of a middle stage with a probability below this are left out, and their probability is added to the upper
+    bound on delta. The number is far below any delta of interest."""
 
 
 CONFIG = StageConfig()
@@ -65,21 +70,27 @@ _BENT = 1e-10
 class LinearStage:
     """A stage (one step of an analyst's interaction) whose mechanisms have fixed dominating pairs.
 
-    `uses` are pairs (noise, count), in any order within the stage. The stage averages the privacy profile of later
-    stages (delta as a function of epsilon) over its own privacy loss. Averaging is a linear operation, so the order of
-    its uses does not change delta.
+    `uses` are pairs (noise, count). The order of the uses within a stage does not matter: each use replaces the privacy
+    profile of later uses (delta as a function of epsilon) by its average over the use's own privacy loss. Averages may
+    be taken in any order, and they are linear operations, hence the name.
     """
 
     uses: tuple[tuple[KnownNoise, int], ...]
 
     @property
     def variance(self) -> float:
-        """Approximate variance of the privacy loss of all uses of these mechanisms with fixed dominating pairs."""
+        """Approximate variance of the total privacy loss of all mechanism uses in this stage.
+
+        Callers choose the length of a grid of epsilons from this number. No bound depends on it.
+        """
         return math.fsum(count * variance_and_continuous_mass(noise)[0] for noise, count in self.uses)
 
     @property
     def support(self) -> float:
-        """Largest privacy loss that these mechanisms with fixed dominating pairs can have together, or infinity."""
+        """Largest privacy loss that all mechanism uses in this stage can have together, or infinity.
+
+        Alone, the stage has delta 0 at every epsilon from this loss on, so a grid of epsilons may end there.
+        """
         return largest_loss(self.uses)
 
 
@@ -87,19 +98,25 @@ class LinearStage:
 class RangeStage:
     """A stage (one step of an analyst's interaction) of bounded-range mechanisms, used in any adaptive order.
 
-    `groups` are pairs (epsilon, count): `count` mechanisms, each with epsilon-bounded range.
+    `groups` are pairs (epsilon, count), which stand for `count` mechanisms, each with epsilon-bounded range.
     """
 
     groups: tuple[Group, ...]
 
     @property
     def variance(self) -> float:
-        """Upper bound on the variance of the privacy loss of all uses of these bounded-range mechanisms."""
+        """Upper bound on the variance of the total privacy loss of all bounded-range mechanisms in this stage.
+
+        Callers choose the length of a grid of epsilons from this number.
+        """
         return variance_of(self.groups)
 
     @property
     def support(self) -> float:
-        """Largest privacy loss that all uses of these mechanisms can have together: the sum of count times epsilon."""
+        """Largest privacy loss that all bounded-range mechanisms in this stage can have together.
+
+        The result is the sum of count times epsilon. Alone, the stage has delta 0 at every epsilon from this loss on.
+        """
         return largest_loss((BoundedRange(epsilon=epsilon), count) for epsilon, count in self.groups)
 
 
@@ -123,11 +140,13 @@ def upper_bound_order(groups: Sequence[Group], linear: Sequence[tuple[KnownNoise
 
 
 def proxy_saddle(linear: Sequence[tuple[KnownNoise, int]], groups: Sequence[Group]) -> Saddle:
-    """Return an approximation of the privacy loss of all uses, from which an exponential tilt is chosen.
+    """Return an approximation of the total privacy loss of all uses, from which an exponential tilt is chosen.
 
-    A tilt weights each loss L by exp(tilt L), so that the losses that decide delta become likely. `linear` are the uses
-    with fixed dominating pairs, and `groups` the bounded-range uses as (epsilon, count). In the approximation,
-    randomized response of epsilon / 2 replaces each bounded-range use of epsilon.
+    A tilt weights the probability of each loss L by exp(tilt L), so that the losses that decide delta become likely.
+
+    - `linear` are uses with fixed dominating pairs, as pairs (noise, count).
+    - `groups` are bounded-range uses, as pairs (epsilon, count). A bounded-range use has no fixed loss, so the
+      approximation takes randomized response with epsilon / 2 instead.
     """
     # Losses are on a coarse lattice. Each bounded-range use is replaced by randomized response with half its epsilon,
     # so the result is an approximation and not a bound.
@@ -136,12 +155,14 @@ def proxy_saddle(linear: Sequence[tuple[KnownNoise, int]], groups: Sequence[Grou
 
 
 def adapting_saddle(linear: Sequence[tuple[KnownNoise, int]], groups: Sequence[Group]) -> Saddle:
-    """Return an approximation of the privacy loss of all uses, from which an exponential tilt is chosen.
+    """Return an approximation of the total privacy loss of all uses of an analyst who adapts to earlier answers.
 
-    A tilt weights each loss L by exp(tilt L), so that the losses that decide delta become likely. `linear` are the uses
-    with fixed dominating pairs, and `groups` the bounded-range uses as (epsilon, count). In the approximation, a
-    randomized response replaces each bounded-range use: for every tilt tried, the one with the largest E[exp(tilt L)].
-    `proxy_saddle` takes one response for all tilts.
+    Callers estimate the overall epsilon from the approximation, to choose the length of a grid; no bound depends on it.
+
+    - `linear` are uses with fixed dominating pairs, as pairs (noise, count).
+    - `groups` are bounded-range uses, as pairs (epsilon, count). A bounded-range use has no fixed loss. For each tilt
+      (a number that weights the probability of each loss L by exp(tilt L)) the approximation takes the randomized
+      response with the largest E[exp(tilt L)].
     """
     # Losses are on a coarse lattice. Each bounded-range use is replaced by the randomized response that is worst under
     # the tilt being tried; `proxy_saddle` takes the same response for all tilts.
@@ -153,14 +174,17 @@ def losses(
 ) -> tuple[Atoms, Atoms]:
     """Return two distributions of the total privacy loss of `stage`: one for upper and one for lower bounds on delta.
 
+    The two distributions are equal and exact if the total loss has at most `most` different values. Otherwise losses
+    are rounded to a lattice (equally spaced losses): in the first distribution so that delta can only rise, and in the
+    second so that delta can only fall.
+
     - `stage` has mechanisms with fixed dominating pairs.
     - `tilt`: while losses L of independent uses are added up, their probabilities are weighted by exp(tilt L), to keep
       the digits of rare losses.
-    - `tolerance` is the share by which rounding of losses may raise their variance.
-    - `grid` is the step of the grid on which the caller stores privacy profiles (delta as a function of epsilon), or
-      None. If losses are rounded, their distance fits this grid if possible, so that profiles need not be read between
-      grid points.
-    - `most`: both distributions are exact if the stage has at most this many different losses.
+    - `tolerance` is the largest share by which the rounding may raise the variance of the loss.
+    - `grid` is the step of the grid of epsilons on which the caller stores privacy profiles (delta as a function of
+      epsilon), or None. If possible, the distance of rounded losses is a multiple or a whole fraction of this step, so
+      that the caller need not read profiles between grid points.
     """
     # Probabilities of losses that are likely under the weight are the most accurate. If there are more losses, they are
     # rounded to a lattice (equally spaced losses). If possible the lattice step divides `grid` or is a multiple of it,
@@ -175,11 +199,14 @@ def losses(
 
 
 def profile_alone(stage: LinearStage, band: Band, tilt: float) -> TailProfile:
-    """Return the privacy profile (delta as a function of epsilon) of `stage`, which an analyst uses last.
+    """Return the privacy profile (delta as a function of epsilon) of `stage`, which an analyst goes through last.
 
-    The mechanisms of `stage` have fixed dominating pairs. `band` decides the step and the length of the grid of
-    epsilons. If losses L are rounded to equally spaced values, they are convolved with the weight exp(`tilt` L), to
-    keep the digits of rare losses.
+    The profiles of earlier stages are computed from the result.
+
+    - `stage` is a set of mechanism uses with fixed dominating pairs.
+    - `band` decides the step and the length of the grid of epsilons.
+    - `tilt`: if there are many losses L, they are rounded to equally spaced values and summed with the weight exp(tilt
+      L), which keeps the digits of rare losses.
     """
     match stage.uses:
         case ((PureDP(epsilon=epsilon), count),):
@@ -205,9 +232,10 @@ def profile_alone(stage: LinearStage, band: Band, tilt: float) -> TailProfile:
 def _few(band: Band, variance: float, support: float) -> int:
     """Return the largest number of different losses over which a privacy profile can be averaged in acceptable time.
 
-    The average reads the profile once per loss and grid point. `band` computes the number of grid points of the average
-    from `variance` and `support`: the variance and the largest value of the total loss of all mechanisms in the
-    average.
+    A stage with more losses has them rounded to fewer, equally spaced values. The time is in proportion to the number
+    of losses times the number of grid points of the average (delta as a function of epsilon). `band` computes this
+    number of grid points from two numbers: `variance` and `support`, the variance and the largest value of the total
+    privacy loss of all mechanisms in the average.
     """
     # Mechanisms with more losses than that have their losses rounded to a lattice (equally spaced losses). An average
     # reads the profile once per loss and grid point, so the result is `CONFIG.most_reads` divided by the number of grid
@@ -254,10 +282,11 @@ def average_over_losses(stage: LinearStage, after: TailProfile, band: Band, tilt
 
 
 def _trim(atoms: Atoms) -> Atoms:
-    """Return the loss distribution `atoms` without the losses at both ends that are too rare to matter.
+    """Return the loss distribution `atoms` without the smallest and the largest losses, if they are too rare to matter.
 
-    A loss is rare if its probability is below `CONFIG.rare`. The probabilities of the losses left out are added to the
-    field `dropped` of the result, so that bounds stay valid.
+    A loss is too rare if its probability is below `CONFIG.rare`; rare losses between two common losses stay. The
+    probabilities of the losses left out are added to the field `dropped` of the result, so that bounds stay valid. With
+    fewer losses, averages over the distribution take less time.
     """
     common = np.flatnonzero(atoms.mass >= CONFIG.rare)
     inside = slice(int(common[0]), int(common[-1]) + 1)
@@ -289,11 +318,12 @@ def _mean_at(atoms: Atoms, read: Callable[[Floats], Floats], x: Floats) -> Float
 
 
 def _steps_of_lattice(loss: Floats, grid: float) -> Fraction | None:
-    """Return the distance between neighbouring losses, in grid steps, if they fit the grid of the caller; else None.
+    """Return the distance between neighbouring losses, in steps of the caller's `grid`; None if they do not fit it.
 
-    `loss` has losses in ascending order, and `grid` is the grid step. They fit if they are equally spaced and their
-    distance is n or 1/n grid steps for a whole number n. The caller then saves time, because it reads a privacy profile
-    (delta as a function of epsilon) at few distinct epsilons. With fewer than two different losses the result is None.
+    `loss` has losses in ascending order, and `grid` is the step of a grid of epsilons. Losses fit if they are equally
+    spaced and their distance is n or 1/n grid steps, for a whole number n. The caller then saves time, because it reads
+    a privacy profile (delta as a function of epsilon) at fewer different epsilons. The result is None also if there are
+    fewer than two different losses.
     """
     if loss.size < 2 or not loss[-1] > loss[0]:
         return None
