@@ -45,9 +45,10 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class TwoPointLaw:
-    """A privacy loss that takes the values `high` > 0 and `low` < 0. It is used only for lower bounds on delta.
+    """A privacy loss that takes only two values, `high` > 0 and `low` < 0: an example from which lower bounds follow.
 
-    An upper bound must also hold with the two neighbouring tables exchanged, which gives another loss distribution.
+    It is not for upper bounds on delta. An upper bound must also hold with the two neighbouring tables exchanged, and
+    the exchanged loss has another distribution.
     """
 
     # P and Q are the distributions of outputs on two neighbouring tables. The two losses determine the probabilities of
@@ -76,7 +77,7 @@ class TwoPointLaw:
         return math.exp(self.low) * math.expm1(-self.high) / math.expm1(self.low - self.high)
 
     def largest_loss(self) -> Fraction:
-        """Return `high`, the larger of the two losses, as a fraction."""
+        """Return the larger of the two privacy losses, the field `high`, as a fraction."""
         return Fraction(self.high)
 
 
@@ -179,8 +180,9 @@ def sum_equal_uses(noise: KnownNoise, count: int) -> Loss | None:
 class _Sums:
     """A loss distribution: `mass` holds the probabilities of the losses top / unit, (top - step) / unit, and so on.
 
-    `top` and `step` are whole numbers, so that sums of losses are exact. `unit` is the positive number by which whole
-    numbers are divided to give losses. `error` is the relative error of each entry of `mass`.
+    The distributions of several uses are added up in this form without rounding a loss, because `top` and `step` are
+    whole numbers. `unit` is the positive number by which whole numbers are divided to give losses. `error` is the
+    relative error of each entry of `mass`.
     """
 
     top: int
@@ -218,9 +220,9 @@ def _sums(noise: KnownNoise, count: int) -> _Sums | None:
 def loss_unit(noise: KnownNoise) -> float:
     """Return a number of which all losses of `noise` that have positive probability are whole multiples.
 
-    If all losses are rounded to multiples of a step that divides this number, these losses need no rounding. The result
-    is 0 if no single loss has positive probability, as for a Gaussian. The two losses of a `TwoPointLaw` have no such
-    number in common; the result is then the larger loss.
+    Callers round losses to multiples of a step. If the step divides this number, losses of positive probability need no
+    rounding. The result is 0 if no single loss has positive probability, as for a Gaussian. The two losses of a
+    `TwoPointLaw` have no such number in common; the result is then the larger loss.
     """
     # A `TwoPointLaw` is an exception: its two losses have no common unit, so the larger loss is returned.
     match noise:
@@ -381,9 +383,10 @@ def _normal_masses(z: Floats, width: float) -> tuple[Floats, float]:
 
 
 def _discrete_laplace(noise: DiscreteLaplace) -> tuple[Floats, Floats]:
-    """Return the losses (|z - s| - |z|)/b of integer Laplace noise z, and their probabilities, as two arrays.
+    """Return the privacy losses of one use of integer Laplace noise, and their probabilities, as two arrays.
 
-    b is the scale and s the sensitivity of `noise`.
+    The losses are (|z - s| - |z|) / b for the possible values z of the noise, where b is the scale and s the
+    sensitivity of `noise`.
     """
     # The noise values z <= 0 have the same loss and form the first entry, then come z = 1, ..., s - 1, and the last
     # entry is for all z >= s.
@@ -430,10 +433,11 @@ class DiscreteLaplaceLoss:
 
 
 def _discrete_gaussian(noise: DiscreteGaussian | TruncatedDiscreteGaussian, bound: int | None) -> tuple[Floats, Floats]:
-    """Return the losses (s^2 - 2 z s)/(2 sigma^2) of integer Gaussian noise z, and their probabilities, as two arrays.
+    """Return the privacy losses of one use of integer Gaussian noise, and their probabilities, as two arrays.
 
-    s is the sensitivity of `noise`, and sigma its noise parameter. With a `bound`, noise is truncated to {-bound, ...,
-    bound}; None means no truncation.
+    The losses are (s^2 - 2 z s) / (2 sigma^2) for the possible values z of the noise, where s is the sensitivity of
+    `noise` and sigma its noise parameter. With a `bound`, noise is truncated to {-bound, ..., bound}; None means no
+    truncation.
     """
     # sigma is about the standard deviation. With a `bound`, only outcomes that both of two neighbouring tables can
     # produce are included.
@@ -455,10 +459,10 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
 
 
 def _kernel(y: Floats) -> Floats:
-    """Return -(d/dy) erfcx(y) = 2/sqrt(pi) - 2 y erfcx(y), which is positive, at each `y`.
+    """Return 2 / sqrt(pi) - 2 y erfcx(y) at each `y`, where erfcx(y) = exp(y^2) erfc(y).
 
-    erfcx(y) is exp(y^2) erfc(y). The delta of Gaussian noise is an integral of this function, computed in
-    `_positive_side`.
+    The result is minus the derivative of erfcx, and is positive. `_positive_side` computes the delta of Gaussian noise
+    as an integral of this function.
     """
     from scipy.special import erfcx
 

@@ -25,8 +25,9 @@ Floats = NDArray[np.float64]
 class FftConfig:
     """Constants that choose the window of total losses in which a sum of losses is computed by Fourier transform.
 
-    They decide time and tightness only. The probability outside of the window is bounded and added to the upper bound
-    on delta, so no proof depends on them. The text below each constant says what it decides.
+    The probability of each loss L is weighted by exp(tilt L), so that the losses that decide delta become likely; the
+    tilt is a number. The constants decide time and tightness only. The probability outside of the window is bounded and
+    added to the upper bound on delta, so no proof depends on them. The text below each constant says what it decides.
     """
 
     largest_transform: int = 2**22
@@ -34,15 +35,16 @@ class FftConfig:
     few_losses: int = 2048
     """A sum with fewer losses than this is convolved term by term, which loses no digits."""
     reach: float = 7.0
-    """Standard deviations of the tilted sum that are kept on either side of its mean."""
+    """Half the length of the window, in standard deviations of the weighted sum; the window lies around the mean of
+    that sum."""
     farther: float = 1.4
-    """Factor by which the reach grows while too much mass lies beyond it, as for a sum whose parts are nearly all at
-    their largest loss."""
+    """Factor by which the reach on one side grows while too much probability lies beyond it. That happens if nearly all
+    losses in the sum are at their largest value."""
     farthest: float = 20.0
-    """Largest reach, as a multiple of the usual `reach`."""
+    """Largest reach, as a multiple of `reach`."""
     rare: float = 0.45
-    """The mass beyond the reach is small enough if minus its logarithm is at least this times `reach` squared. For a
-    Gaussian the factor would be 0.5."""
+    """The weighted probability beyond one end is small enough if minus its logarithm is at least this times `reach`
+    squared. For a Gaussian sum the factor would be 0.5."""
 
 
 CONFIG = FftConfig()
@@ -62,10 +64,10 @@ class Window:
     """The interval of total losses, from `left` to `right`, in which a sum of losses is computed by Fourier transform.
 
     - `tilts`: the sum is computed once for each of these numbers, with the probabilities of losses L weighted by
-      exp(tilt L), and each result gives a valid bound. A tilt keeps the digits of losses that are rare without it.
-    - `left_tilt` and `right_tilt` are exponents with which Chernoff's bound limits the probability left and right of
-      the interval. They are chosen so that the total loss, weighted in the same way, has the mean `left` or `right`,
-      because Chernoff's bound is then nearly as small as it can be.
+      exp(tilt L). Each result gives a valid bound. A tilt keeps the digits of losses that are rare without it.
+    - `left_tilt` and `right_tilt` are the numbers r for which Chernoff's bound E[exp(r S)] exp(-r end) limits the
+      probability that the total loss S is left or right of the interval. They are chosen so that the bound is nearly as
+      small as it can be: S has the mean `left` or `right` if its probabilities are weighted by exp(r S).
     """
 
     # With `left_tilt` and `right_tilt`, Chernoff's bound limits the probability outside of the window.
@@ -78,12 +80,13 @@ class Window:
 
 
 def window(saddle: Saddle, tilt: float, *, whole: bool) -> Window:
-    """Return the interval of total losses outside of which there is little probability when losses are weighted.
+    """Return an interval that contains nearly all total losses when they are weighted by exp(`tilt` L).
 
-    The probability of a loss L is weighted by exp(`tilt` L), so that the losses that decide delta become likely.
-    `saddle` is an approximation of the total loss, from which the interval is chosen. If `whole` is True, the interval
-    also contains the losses that are likely without the weights. Otherwise it begins a few standard deviations below
-    the mean under `tilt`, which suffices for deltas at epsilons near this mean.
+    The weights make the losses L likely that decide delta. The sum of losses is then computed within the interval.
+
+    - `saddle` is an approximation of the total loss, from which the interval is chosen.
+    - `whole`: if True, the interval also contains the losses that are likely without the weights. If False, it begins a
+      few standard deviations below the mean under the weights, which suffices for deltas at epsilons near this mean.
     """
     # If `whole` is False, the Fourier transform is computed under `tilt` alone. If `whole` is True, the interval also
     # contains the losses that are likely without a tilt. The transform is then computed under half of `tilt` and under
@@ -116,9 +119,9 @@ def window(saddle: Saddle, tilt: float, *, whole: bool) -> Window:
 def sums(parts: Sequence[EqualLosses], window: Window, *, from_above: bool) -> Atoms:
     """Return the distribution, within the interval `window`, of the sum of the independent losses in `parts`.
 
-    The losses are on lattices, that is, they take equally spaced values; the sums are in ascending order. If
-    `from_above`, each computed probability is at least the true one, otherwise at most. Probabilities of infinite
-    losses are not included; callers add them.
+    Each part is a number of equal losses on a lattice, that is, with equally spaced values; the sums are in ascending
+    order. If `from_above`, each computed probability is at least the true one, otherwise at most. Probabilities of
+    infinite losses are not included; callers add them.
 
     Requires: all lattices have the same step.
     Ensures: if `from_above`, `dropped` of the result bounds the probability of sums above the window, and the first
@@ -184,8 +187,9 @@ def sums(parts: Sequence[EqualLosses], window: Window, *, from_above: bool) -> A
 def _convolve_directly(parts: Sequence[EqualLosses], lowest: int) -> Atoms:
     """Return the distribution of the sum of the losses of `parts`, computed by convolution without a Fourier transform.
 
-    This is more accurate than a Fourier transform, because all terms are positive, but slow if there are many losses.
-    The losses are multiples of one step, and `lowest` is the smallest possible sum in steps.
+    It is for few losses. There it is more accurate than a Fourier transform, because all terms are positive; with many
+    losses it is slow. Each part is a number of equal losses. All losses are multiples of one step, and `lowest` is the
+    smallest possible sum in steps.
     """
     total = np.ones(1)
     for part in parts:
@@ -226,20 +230,22 @@ def _power(values: NDArray[np.complex128], exponent: int) -> NDArray[np.complex1
 def _transform(parts: Sequence[EqualLosses], tilt: float, first: int, size: int) -> tuple[Floats, float, float, float]:
     """Return the weighted distribution of the sum of the losses of `parts` as (values, charge, height, weight_error).
 
-    Each loss L is weighted by exp(`tilt` L), so that the digits of rare losses survive the Fourier transform.
+    Each part is a number of equal independent losses. Each loss L is weighted by exp(`tilt` L), so that the digits of
+    rare losses survive the Fourier transform by which the sum is computed. The distribution is computed at `size`
+    points of a lattice (equally spaced losses), from the point number `first` on.
 
-    - `values` has `size` entries, for the points number `first`, `first` + 1, ... of a lattice (equally spaced losses).
-    - `height`: the probability of the sum x is exp(height - tilt x) times the entry for x. The probability of a sum
-      beyond these points is not lost, but wrapped: it is added to the entry that is a multiple of `size` points away
-      from the sum.
+    - `values` has one entry for each point. The probability of the sum x is exp(height - tilt x) times the entry for x.
     - `charge` bounds the absolute error of each entry of `values`, and `weight_error` the relative error that the
       weights add to a probability.
 
-    Ensures: apart from wrapped probability, each entry of `values` has an absolute error of at most `charge`, and each
-    probability computed from an entry has a further relative error of at most `weight_error`.
-    Requires: the Euclidean norm of the errors of a Fourier transform, over all its entries, is at most
-    8 (log2(size) + 4) `UNIT` times the Euclidean norm of the exact transform. `UNIT` is the relative rounding error of
-    one float operation.
+    The transform treats the points as a circle: the probability of a sum outside of them is not lost, but added to the
+    entry that is a multiple of `size` points away from the sum.
+
+    Ensures: apart from this wrapped probability, each entry of `values` has an absolute error of at most `charge`, and
+    each probability computed from an entry has a further relative error of at most `weight_error`.
+    Requires: the Euclidean norm of the errors of a Fourier transform, over all its entries, is at most 8 (log2(size) +
+    4) `UNIT` times the Euclidean norm of the exact transform. `UNIT` is the relative rounding error of one float
+    operation.
     """
     # A Fourier transform is periodic. So the probability of a sum x outside of these points is not lost, but is added
     # to the entry for the point that is a multiple of `size` lattice steps away from x.
@@ -294,7 +300,7 @@ def _transform(parts: Sequence[EqualLosses], tilt: float, first: int, size: int)
 def _root_mean_square(half: Floats, size: int) -> float:
     """Return the root mean square of a Fourier spectrum of `size` points, or slightly more.
 
-    It bounds the rounding error of the inverse transform. `half` holds the moduli of the first half of the spectrum;
-    the other half mirrors it, because the signal is real.
+    `half` holds the absolute values of the first half of the spectrum; the second half mirrors it, because the signal
+    is real. The caller bounds the rounding error of the inverse transform by this number.
     """
     return math.sqrt(2.0 * float((half * half).sum()) / size)

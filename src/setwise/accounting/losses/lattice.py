@@ -62,9 +62,9 @@ def multiples(step: float, first: int, count: int) -> Floats:
 
 
 def _check_points(count: float) -> None:
-    """Raise `Unattainable` if a table of `count` lattice points would be too large for the memory.
+    """Raise `Unattainable` if a table of `count` equally spaced losses would be too large for the memory.
 
-    So many points are needed if some noise is very large, or very small beside other noise.
+    So many losses are needed if some noise is very large, or if it is very small compared with other noise.
     """
     if not count <= _MOST_POINTS:
         raise Unattainable(
@@ -75,6 +75,8 @@ def _check_points(count: float) -> None:
 
 def common_unit(values: Sequence[float]) -> float | None:
     """Return the largest number of which each of `values` is a whole multiple up to rounding; None if there is none.
+
+    Callers choose the step of a grid from it, so that all `values` are grid points.
 
     >>> round(common_unit([0.1, 0.25]), 12)
     0.05
@@ -108,11 +110,12 @@ class LossLattice:
 
     `mass[i]` is the probability of the loss (first + i) step - shift.
 
-    - `step` is the distance of neighbouring lattice points.
+    - `step` is the distance of neighbouring losses.
+    - `first` is a whole number, which says where the lattice begins.
     - `shift` is subtracted from every loss. It is 0 for upper bounds on delta; for lower bounds, it rounds all losses
       down.
     - `infinite` is the probability of an infinite loss.
-    - `relative_error` bounds the relative error of each mass.
+    - `relative_error` bounds the relative error of each entry of `mass`.
     """
 
     step: float
@@ -155,13 +158,14 @@ class LossPair:
 
 
 def from_cells(step: float, first: int, p: Floats, q: Floats, infinite: float, relative_error: float) -> LossLattice:
-    """Return a lattice (probabilities of equally spaced losses) that bounds the delta of a privacy loss from above.
+    """Return a distribution on equally spaced losses (a lattice) whose delta is at least that of a given privacy loss.
 
-    The loss is given by its probabilities between neighbouring lattice points. The probability between two points is
-    split between them, so that its sums on both of the neighbouring tables stay the same. This can only raise delta.
+    The loss is given by its probabilities under P and under Q, the output distributions on two neighbouring tables. The
+    probability between two lattice points is divided between them, so that the totals under P and under Q stay the
+    same. This can only raise delta.
 
-    - `p[i]` and `q[i]` are the probabilities, on one and the other of two neighbouring tables, of the losses between
-      (first + i) step and (first + i + 1) step.
+    - `p[i]` and `q[i]` are the probabilities under P and under Q of the losses between (first + i) step and (first + i
+      + 1) step.
     - `infinite` is the probability of infinite losses.
     - `relative_error` bounds the relative error of each probability.
     """
@@ -181,12 +185,12 @@ def from_cells(step: float, first: int, p: Floats, q: Floats, infinite: float, r
 
 
 def from_bins(step: float, first: int, p: Floats, q: Floats, infinite: float, relative_error: float) -> LossLattice:
-    """Return a lattice (probabilities of equally spaced losses) that bounds the delta of a privacy loss from below.
+    """Return a distribution on equally spaced losses (a lattice) whose delta is at most that of a given privacy loss.
 
-    All losses nearest to one lattice point become one loss, which is rounded down. This can only lower delta.
+    The loss is given by its probabilities under P and under Q, the output distributions on two neighbouring tables. All
+    losses nearest to one lattice point become one loss, which is rounded down. This can only lower delta.
 
-    - `p[i]` and `q[i]` are the probabilities, on one and the other of two neighbouring tables, of the losses within
-      half a step of (first + i) step.
+    - `p[i]` and `q[i]` are the probabilities under P and under Q of the losses within half a step of (first + i) step.
     - `infinite` is the probability of infinite losses.
     - `relative_error` bounds the relative error of each probability.
     """
@@ -225,10 +229,12 @@ def from_atoms(step: float, loss: Floats, mass: Floats, infinite: float, relativ
 
 
 def _collect(step: float, index: Floats, p: Floats, q: Floats) -> tuple[float, int, Floats, Floats]:
-    """Add up the probabilities that belong to the same lattice point, and return the sums.
+    """Return the sums of the probabilities that belong to the same lattice point.
 
-    `index` has the number of the lattice point of each entry of `p` and `q`. Returns (step, number of the lowest point,
-    sums of p, sums of q), with sums for every point from the lowest to the highest.
+    A lattice has equally spaced losses. The result is (step, number of the lowest point, sums of p, sums of q), with
+    sums for every point from the lowest to the highest. `p` and `q` are probabilities of losses on one and on the other
+    of two neighbouring tables, and `index` has the number of the lattice point to which each of them belongs. `step`,
+    the distance of the points, is returned unchanged.
 
     Raises: `Unattainable` if there would be more than `_MOST_POINTS` points.
     """
@@ -279,10 +285,10 @@ class LatticeTail:
 
     @property
     def rounding(self) -> float:
-        """Relative rounding error of a delta that is computed from this object's tables, apart from two other errors.
+        """Relative rounding error of a delta that is computed from this object's tables of privacy losses.
 
-        The other errors are absolute: the probabilities that the tables leave out add up to `dropped`, and the rounding
-        of the difference of a loss and an epsilon (see `slack`) adds a little.
+        Bounds on delta add two absolute errors to it: the total probability of losses left out of the tables
+        (`dropped`), and the rounding of the difference of a loss and an epsilon (`slack`).
         """
         last = self.mass.size - 1
         exponents = 2.0 * min(300.0, self.step * last)  # exponents of the powers that `_decayed_sums` divides by
@@ -291,8 +297,8 @@ class LatticeTail:
     def slack(self, size: _Number) -> _Number:
         """Return a bound on the rounding error of the difference of a loss in these tables and an epsilon.
 
-        `size` is the absolute value of the epsilon, or for several epsilons an array of these or the largest. Bounds on
-        delta allow for this error.
+        Callers move epsilon by this much to keep bounds on delta valid. `size` is the absolute value of the epsilon.
+        For several epsilons it is an array of their absolute values, or the largest absolute value.
         """
         return 8 * UNIT * (abs(self.top) + self.step * (self.mass.size - 1) + size)
 
@@ -336,10 +342,10 @@ multiplication."""
 
 
 def odds_of_low(high: float, low: float) -> float:
-    """Return the odds P[low] / P[high] of a mechanism with two outcomes of log likelihood ratios `low` and `high`.
+    """Return the odds P[low] / P[high] of a mechanism with two outcomes, whose privacy losses are `low` < 0 < `high`.
 
-    The likelihood ratio of an outcome is its probability P on one of two neighbouring tables, divided by its
-    probability on the other. `high` > 0 > `low`.
+    The privacy loss of an outcome is the logarithm of its probability under P divided by its probability under Q, where
+    P and Q are the output distributions on two neighbouring tables. The two losses determine the odds.
 
     Theorem: generalized randomized response (defn:gen_rr), with high = t and low = t - epsilon.
     """
@@ -347,10 +353,11 @@ def odds_of_low(high: float, low: float) -> float:
 
 
 def worst_t(epsilon: float, tilt: float) -> float:
-    """Return the t in (0, epsilon) for which generalized randomized response has the largest E[exp(tilt L)].
+    """Return the t in (0, epsilon) for which randomized response with the losses t and t - epsilon is worst.
 
-    L is its privacy loss, which is t or t - epsilon. With this t, randomized response is the worst of all
-    epsilon-bounded-range mechanisms to use before others whose delta falls with their epsilon x like exp(-tilt x).
+    Worst means that E[exp(tilt L)] is largest, where L is the privacy loss. Suppose that the delta of later mechanisms
+    falls with the overall epsilon x like exp(-tilt x). Then no other epsilon-bounded-range mechanism used before them
+    gives a larger delta.
     """
     short, complement = math.exp(-tilt * epsilon), -math.expm1(-tilt * epsilon)
     scale = -1.0 / math.expm1(-epsilon)
@@ -362,8 +369,8 @@ def worst_t(epsilon: float, tilt: float) -> float:
 class Masses:
     """Probabilities of consecutive values of a binomial variable: `mass[i]` belongs to the value `first` + i.
 
-    Each has a relative error of at most `relative_error`; the probabilities of all other values sum to at most
-    `dropped`.
+    Each probability has a relative error of at most `relative_error`; the probabilities of all other values sum to at
+    most `dropped`.
     """
 
     first: int
@@ -373,12 +380,13 @@ class Masses:
 
 
 def binomial_masses(count: int, odds: float, smallest_ratio: float = _SMALLEST_RATIO) -> Masses:
-    """Return the probabilities of Bin(count, odds / (1 + odds)), computed by ratios from the mode and normalised.
+    """Return the probabilities of the values of a binomial variable, the number of successes in `count` trials.
 
-    Values less likely than `smallest_ratio` times the probability of the mode are left out.
+    Trials are independent; a trial succeeds with the probability odds / (1 + odds). Values less likely than
+    `smallest_ratio` times the most likely value are left out.
 
     Requires: count >= 1, odds > 0.
-    Ensures: each mass is within `relative_error` of the truth; all masses left out sum to at most `dropped`.
+    Ensures: each probability is within `relative_error` of the truth; those left out sum to at most `dropped`.
     """
     probability = odds / (1.0 + odds)
     mode = min(count, math.floor((count + 1) * probability))
@@ -406,7 +414,7 @@ def binomial_masses(count: int, odds: float, smallest_ratio: float = _SMALLEST_R
 def two_point_loss(high: float, low: float, count: int, smallest_ratio: float = _SMALLEST_RATIO) -> LatticeTail:
     """Return the total privacy loss of `count` equal mechanisms with two outcomes, as tables that give delta.
 
-    The log likelihood ratios of the outcomes are `high` > 0 > `low`, and delta can be read at any epsilon. Total losses
+    The privacy losses of the two outcomes are `high` > 0 > `low`, and delta can be read at any epsilon. Total losses
     less likely than `smallest_ratio` times the probability of the most likely total loss are left out.
     """
     masses = binomial_masses(count, odds_of_low(high, low), smallest_ratio)
@@ -415,10 +423,10 @@ def two_point_loss(high: float, low: float, count: int, smallest_ratio: float = 
 
 
 def top_loss(high: float, low: float, count: int, masses: Masses) -> float:
-    """Return the largest total privacy loss of `count` mechanisms, each of which has the loss `high` or `low` < `high`.
+    """Return the largest total privacy loss of `count` mechanisms, leaving out totals too improbable to matter.
 
-    `masses` has the probability that k of the mechanisms have the loss `low`, for each k that is not too improbable to
-    matter. The result is the total loss for the smallest such k.
+    Each mechanism has the loss `high` or `low` < `high`. `masses` has the probability that k of the mechanisms have the
+    loss `low`, for each k that is probable enough. The result is the total loss for the smallest such k.
     """
     # `masses` leaves numbers below k = `masses.first` out as negligible, so the largest total is (count - k) high + k
     # low. For k = 0 it is the float count * high, whose rounding error `LatticeTail` covers. For other k two large
@@ -448,7 +456,7 @@ class Loss(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Atoms:
-    """A finite privacy-loss distribution: values `loss` with probabilities `mass`.
+    """A privacy-loss distribution with finitely many values: the losses `loss`, with the probabilities `mass`.
 
     Each probability has a relative error of at most `relative_error`; probabilities left out sum to at most `dropped`.
     """
@@ -499,10 +507,11 @@ NOTHING = Atoms(np.zeros(1), np.ones(1), 0.0, 0.0)
 
 @lru_cache(maxsize=2048)
 def two_point_atoms(high: float, low: float, count: int, smallest_ratio: float) -> Atoms:
-    """Return the distribution of the total privacy loss of `count` equal mechanisms with two outcomes, enumerated.
+    """Return the distribution of the total privacy loss of `count` equal mechanisms with two outcomes, value by value.
 
-    The two losses are `high` > 0 > `low`. Total losses less likely than `smallest_ratio` times the probability of the
-    most likely total loss are left out. Callers must not change the arrays, because results are cached.
+    The losses of the two outcomes are `high` > 0 > `low`. Total losses less likely than `smallest_ratio` times the
+    probability of the most likely total loss are left out. Callers must not change the arrays, because results are
+    cached.
     """
     # Branch and bound over boxes of parameters asks for the same losses again and again.
     if count == 1:

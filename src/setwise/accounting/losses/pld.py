@@ -39,8 +39,10 @@ class LatticeConfig:
     """Constants that choose the lattice (equally spaced values) to which privacy losses are rounded.
 
     A tolerance is the variance that rounding to the lattice adds to the total loss, as a share of the variance of the
-    total loss. Brackets (certified intervals for delta or epsilon) are valid whatever these numbers are; the text below
-    each constant says what it decides.
+    total loss. The window is the interval of total losses that is computed. A tilt is a number with which the
+    probability of each loss L is weighted by exp(tilt L), so that the losses in the window become likely. Brackets
+    (certified intervals for delta or epsilon) are valid whatever these numbers are; the text below each constant says
+    what it decides.
     """
 
     tolerance: float = 4e-8
@@ -50,36 +52,37 @@ class LatticeConfig:
     coarsest: float = 1e-2
     """Largest tolerance that is tried. A coarser lattice would give a useless bound."""
     finer: float = 16.0
-    """Factor by which the tolerance shrinks if a width is not reached. The width falls about in proportion."""
+    """Factor by which the tolerance shrinks if a bracket is wider than wanted. The width falls about in proportion."""
     coarser: float = 4.0
-    """Factor by which the tolerance grows if there are too many losses in the window. Four times the tolerance
-    halves them."""
+    """Factor by which the tolerance grows if there are too many lattice points in the window. Four times the tolerance
+    halves their number."""
     most_losses: float = fft.CONFIG.largest_transform / 2
-    """Largest number of losses in the window. With more, a coarser lattice is taken."""
+    """Largest number of lattice points in the window. With more, a coarser lattice is taken."""
     off_lattice: float = 10.0
-    """Factor on the tolerance if no lattice contains all losses and equal uses are added up before they are rounded,
-    so that each kind of use is rounded only once."""
+    """Factor on the tolerance if no lattice contains all losses of positive probability, and each kind of equal uses is
+    added up before its losses are rounded, so that they are rounded only once."""
     lower_finer: float = 4.0
-    """In that case the step for the lower bound is this many times smaller than the one for the upper bound, because
-    rounding losses down costs in proportion to the step."""
+    """If no lattice contains all losses of positive probability, the step for the lower bound is this many times
+    smaller than the step for the upper bound, because rounding losses down has an error in proportion to the step."""
     most_added_up: int = 4096
     """Equal uses with at most this many losses are added up exactly before their losses are rounded to a lattice."""
     lower_coarser: float = 2.0
-    """Otherwise the step for the lower bound is this many times larger than the one for the upper bound, because no
-    promise depends on the lower end."""
+    """If some lattice contains all losses of positive probability, the step for the lower bound is this many times
+    larger than the step for the upper bound, because no promise depends on the lower bound."""
     least_unit: float = 0.2
-    """A common unit of the losses below this share of the step otherwise taken is not used, because there would be
-    too many losses."""
+    """The losses of positive probability may all be multiples of one number, a common unit. The unit is not used if it
+    is below this share of the step that the tolerance allows, because the lattice would have too many points."""
     loose: float = 1e-4
-    """If the relative width of epsilon exceeds this, the window was probably in the wrong place."""
+    """If the relative width of a bracket for epsilon exceeds this, the window was probably in the wrong place."""
     misplaced: float = 0.1
-    """Relative change of the tilt from which on a second computation with the new tilt is worth its time."""
+    """The window is then computed again around the epsilon found, if the tilt for this epsilon differs from the
+    previous tilt by more than this share."""
     farthest: float = 40.0
-    """Largest number of standard deviations of a Gaussian that are tabulated. Further out, probabilities leave the
-    range of floats."""
+    """Losses of Gaussian noise are tabulated up to this many standard deviations from their mean at most. Further out,
+    probabilities leave the range of floats."""
     beyond_tilt: float = 12.0
-    """Standard deviations of a Gaussian tabulated beyond its mean under the tilt. The mass further out is added to
-    the upper bound."""
+    """Losses of Gaussian noise are tabulated up to this many standard deviations beyond their weighted mean. The
+    probability further out is added to the upper bound."""
 
 
 CONFIG = LatticeConfig()
@@ -179,12 +182,12 @@ class LatticeSum:
         return epsilon_at(delta, delta_at, guess=max(saddle.at(tilt)[1], 1e-6))
 
     def _finer(self) -> "LatticeSum":
-        """Return this composition with a smaller tolerance, which gives a finer lattice and a narrower bracket.
+        """Return this composition with a finer lattice of losses, which gives a narrower bracket for delta.
 
-        The tolerance is the share by which rounding losses to the lattice (equally spaced values) may raise their
-        variance.
+        Losses are rounded to the lattice, a set of equally spaced losses. The result has a smaller `tolerance`, the
+        share by which this rounding may raise the variance of the total loss.
 
-        Raises: `Unattainable` if rounding errors would outweigh the gain of a finer lattice.
+        Raises: `Unattainable` if rounding errors of floats would outweigh the gain of a finer lattice.
         """
         if self.tolerance < CONFIG.finest:
             raise Unattainable("the width asked for is below what rounding allows for these uses; ask for a wider one")
@@ -219,10 +222,10 @@ class LatticeSum:
         return _tail_of(upper, fitting.step()), _tail_of(lower, fitting.step(CONFIG.lower_coarser))
 
     def _fitting(self, view: Window) -> "LatticeSum":
-        """Return this composition, with coarser rounding of losses if the interval `view` is too long otherwise.
+        """Return this composition with a lattice that is coarse enough to compute all losses in the interval `view`.
 
-        Losses are rounded to a lattice, that is, to equally spaced values. `view` is the interval of total losses to
-        compute by one Fourier transform; if it has too many lattice points, the lattice is made coarser.
+        A lattice is a set of equally spaced losses, to which losses are rounded. `view` is the interval of total losses
+        that one Fourier transform has to compute. If it has too many lattice points, a coarser lattice is taken.
 
         Raises: `Unattainable` if the lattice would have to be coarser than `CONFIG.coarsest` allows.
         """
@@ -253,9 +256,9 @@ class LatticeSum:
     def _sum_within(self, view: Window) -> tuple[Atoms, Atoms]:
         """Return two distributions of the total privacy loss, for an upper and a lower bound on delta.
 
-        They cover the losses in the interval `view`. The object `view` also has the tilts for the sum: the
-        probabilities of losses L are weighted by exp(tilt L) before the Fourier transform, to keep the digits of rare
-        losses.
+        They cover the total losses in the interval `view`. They are computed by Fourier transform, for which the
+        probabilities of losses L are weighted by exp(tilt L), to keep the digits of rare losses; `view` also has the
+        tilts.
         """
         fine, coarse = self.step(), self.step(CONFIG.lower_coarser)
         above, below = self._parts(fine, view, from_above=True), self._parts(coarse, view, from_above=False)
@@ -264,10 +267,11 @@ class LatticeSum:
         return replace(upper, dropped=upper.dropped + infinite_mass), lower
 
     def _parts(self, step: float, view: Window, *, from_above: bool) -> list[EqualLosses]:
-        """Return the losses of the uses rounded to a lattice of this `step`, one `EqualLosses` per entry of `uses`.
+        """Return the privacy losses of the uses, rounded to a lattice (equally spaced losses) of this `step`.
 
-        If `from_above`, the delta of each rounded loss is at least the true delta of its uses, and otherwise at most.
-        `view` is the window of total losses to compute, which decides how far Gaussian losses must be tabulated.
+        The result has one `EqualLosses` for each entry of `uses`. If `from_above`, the rounding can only raise delta,
+        and otherwise only lower it. `view` is the interval of total losses that will be computed, which decides how far
+        the losses of Gaussian noise must be tabulated.
         """
         # An `EqualLosses` is normally the rounded loss of one use, with the number of uses as its count. If no lattice
         # contains all losses, and the total loss of the equal uses can be enumerated, it is instead the rounded total
@@ -285,11 +289,12 @@ class LatticeSum:
         return parts
 
     def _common_unit(self) -> float | None:
-        """Return the largest number of which all atoms (losses of positive probability) are whole multiples.
+        """Return the largest number of which all losses of positive probability are whole multiples, or None.
 
-        If this number is a multiple of the lattice step, atoms need no rounding. The result is None if there is no such
-        number, or if it is so small that the lattice would have too many points. It is infinite if every loss is
-        practically continuous.
+        Losses are rounded to a lattice (equally spaced losses). Losses of positive probability need no rounding if this
+        number is a multiple of the lattice step. The result is None also if the number is so small that the lattice
+        would have too many points. It is infinite if every loss is practically continuous, because such losses are
+        rounded on every lattice.
         """
         # A lattice whose step is this unit contains all atoms, so that they need not be rounded. A unit far smaller
         # than the step that the tolerance allows is not useful, because the lattice would have too many points. If
@@ -307,10 +312,11 @@ class LatticeSum:
         return math.fsum(count * variance_and_continuous_mass(noise)[0] for noise, count in self.uses)
 
     def _largest_step(self) -> float:
-        """Return the largest lattice step for which rounding losses adds at most the tolerated share of variance.
+        """Return the largest lattice step for which rounding losses raises their variance by at most `tolerance`.
 
-        A lattice is a set of equally spaced losses. Losses of positive probability (atoms) are taken to be lattice
-        points, so that only continuous losses are rounded. Infinite if no loss is continuous.
+        A lattice is a set of equally spaced losses, to which losses are rounded. The field `tolerance` is a share of
+        the variance. Losses of positive probability are taken to be lattice points, so that only continuous losses
+        count. The result is infinite if no loss is continuous.
         """
         between = math.fsum(count * variance_and_continuous_mass(noise)[1] for noise, count in self.uses)
         return math.sqrt(6.0 * self.tolerance * self._variance / between) if between else math.inf
@@ -326,10 +332,11 @@ class LatticeSum:
         return sorted({loss_unit(noise) for noise, _ in self.uses if on_lattice(noise, largest)})
 
     def step(self, coarser: float = 1.0) -> float:
-        """Return the step of the lattice to which losses are rounded, so small that rounding adds no more than allowed.
+        """Return the distance of neighbouring points of the lattice to which losses are rounded.
 
-        Allowed is the share `tolerance` of the variance of the total loss. `coarser` is 1 for the upper bound on delta
-        and above 1 for the lower bound.
+        A lattice is a set of equally spaced losses. The step is so small that rounding raises the variance of the total
+        loss by at most the share `tolerance`. `coarser` is 1 for the upper bound on delta and above 1 for the lower
+        bound.
 
         - If all losses of positive probability can be lattice points, they need no rounding. The step for the lower
           bound may then be `coarser` times as large, because no promise depends on the lower bound.
@@ -394,5 +401,5 @@ def _tail_of(atoms: Atoms, step: float) -> LatticeTail:
 
 
 def _intersection(first: Bracket, second: Bracket) -> Bracket:
-    """Return the bracket of the numbers that lie in both `first` and `second`, two brackets for the same number."""
+    """Return the numbers that lie in both of two brackets (certified intervals) for the same number, as one bracket."""
     return Bracket(max(first.lower, second.lower), min(first.upper, second.upper))

@@ -24,30 +24,36 @@ class TiltConfig:
     """Constants for how accurately exponential tilts of a privacy loss are computed, and how large they may be.
 
     A tilt is a number with which the probability of each loss L is weighted by exp(tilt L), so that the losses that
-    decide delta become likely. No proof depends on the tilt; the text below each constant says what it decides.
+    decide delta become likely. The total loss is the sum of many losses. No proof depends on the tilt; the text below
+    each constant says what it decides.
     """
 
     largest: float = 60.0
-    """Largest tilt, in units of one over the smallest standard deviation of a part. Under it each part is at its
-    largest loss."""
+    """Largest tilt, in units of one over the standard deviation of the loss of one use, for the use where it is
+    smallest. Under this tilt nearly every use has its largest loss."""
     largest_moderate: float = 25.0
-    """Largest moderate tilt, in units of one over the standard deviation of the whole loss: enough for deltas down
-    to 1e-130."""
+    """Largest tilt for computations that undo the weights later, in units of one over the standard deviation of the
+    total loss: enough for deltas down to 1e-130."""
     steps_in_deviation: int = 12
-    """Lattice steps per standard deviation in the coarse version of a loss."""
+    """Losses are approximated by equally spaced values; this many steps make one standard deviation of the loss of one
+    use."""
     most_values: int = 512
-    """Largest sensitivity of integer Laplace noise, about its number of losses, that is tabulated value by value."""
+    """Integer Laplace noise has about as many losses as its sensitivity. Up to this sensitivity they are listed one by
+    one."""
     beyond: int = 4
-    """Steps by which rounding to another lattice may move losses beyond the ends of the coarse version."""
+    """Other code rounds the same losses to another step. The rounding is taken to move a loss by at most this many
+    steps beyond the smallest and the largest loss known here."""
     newton_steps: int = 6
     newton_close: float = 0.01
-    """Newton's method ends at a relative step this small, and gives way to bisection after `newton_steps` steps."""
+    """Newton's method for a tilt ends at a relative step this small, and gives way to bisection after `newton_steps`
+    steps."""
     close: float = 0.02
-    """Relative length of the interval at which bisection ends. A tilt need not be exact."""
+    """Bisection for a tilt ends when the interval is this short, relative to the tilt. A tilt need not be exact."""
     apart: float = 1.5
-    """Factor between the tilts that are tried to enclose a root."""
+    """Factor between the tilts that are tried until two of them enclose the wanted one."""
     piled: float = 0.03
-    """If a tilt leaves less than this share of the variance, most losses are at their largest value."""
+    """If the variance of the total loss under a tilt is below this share of the variance without the tilt, most losses
+    are at their largest value."""
     first_gain: float = 1.4
     later_gain: float = 1.75
     """An adaptive analyst gains about as much as m / (first_gain + later_gain m) further bounded-range uses, where m
@@ -60,7 +66,7 @@ CONFIG = TiltConfig()
 
 @dataclass(frozen=True, slots=True)
 class EqualLosses:
-    """`count` independent privacy losses that all have the distribution `lattice`.
+    """Independent privacy losses, `count` of them, that all have the distribution `lattice`.
 
     A lattice has the probabilities of equally spaced losses.
     """
@@ -181,10 +187,11 @@ class Saddle:
         return least, math.fsum(steps * (first + size - 1 + CONFIG.beyond) for steps, first, size in nodes)
 
     def at(self, tilt: float) -> tuple[float, float, float]:
-        """Return (log E[exp(tilt L)], mean, variance) of the total privacy loss L.
+        """Return (log E[exp(tilt L)], mean, variance) of the total privacy loss L of all uses.
 
-        Mean and variance are computed with the probability of each L weighted by exp(`tilt` L). Bounded-range
-        uses count as slightly more than their number, because an analyst gains a little by adapting to earlier answers.
+        Mean and variance are computed with the probability of each L weighted by exp(`tilt` L). Each bounded-range use
+        in `ranges` is counted as slightly more than one use, because an analyst who adapts to earlier answers gains a
+        little.
         """
         height = mean = variance = 0.0
         if self.parts:
@@ -201,15 +208,16 @@ class Saddle:
     def for_loss(self, loss: float) -> float:
         """Return the exponential tilt under which the total privacy loss has a mean near `loss`.
 
-        A tilt weights the probability of a loss L by exp(tilt L). The result is negative if `loss` is below the mean
-        without a tilt.
+        A tilt is a number with which the probability of a loss L is weighted by exp(tilt L). Callers use it to make
+        losses near `loss` likely. The result is negative if `loss` is below the mean without a tilt.
         """
 
         def residual(tilt: float) -> tuple[float, float]:
             """Return `loss` minus the mean of the total loss under `tilt`, and the derivative of that mean by the tilt.
 
-            Under a tilt, the probability of a loss L is weighted by exp(tilt L). `loss`, a variable of the function
-            around it, is the wanted mean. The derivative is the variance of the total loss under the tilt.
+            Newton's method finds the tilt at which the first number is 0. Under a tilt, the probability of a loss L is
+            weighted by exp(tilt L). `loss` is a variable of the function around it: the wanted mean. The derivative is
+            the variance of the total loss under the tilt.
             """
             _, mean, variance = self.at(tilt)
             return loss - mean, variance
@@ -225,9 +233,11 @@ class Saddle:
         return self._root(guess, lambda tilt: self.at(tilt)[1] < loss)
 
     def for_delta(self, delta: float) -> float:
-        """Return the tilt, at least 0, under which the mean total loss is about the epsilon at which delta is `delta`.
+        """Return the exponential tilt, at least 0, that makes total losses near a certain epsilon likely.
 
-        A tilt weights the probability of a loss L by exp(tilt L).
+        The epsilon is the one at which delta is `delta`; it need not be known in advance. Under a tilt, the probability
+        of a loss L is weighted by exp(tilt L); the tilt is chosen so that the mean of the total loss is then about this
+        epsilon.
         """
         target = math.log(delta)
 
@@ -251,7 +261,8 @@ class Saddle:
     def log_delta(self, epsilon: float) -> float:
         """Return roughly log delta at `epsilon` for mechanisms with this total loss, by the saddle-point approximation.
 
-        Returns 0 (delta = 1) for an epsilon at or below the mean loss, where the approximation does not apply.
+        Quick estimates use it; it is not a bound. The result is 0 (delta = 1) for an epsilon at or below the mean loss,
+        where the approximation does not apply.
         """
         tilt = self.for_loss(epsilon)
         if tilt <= 0.0:
@@ -260,7 +271,10 @@ class Saddle:
         return height - tilt * epsilon - self._log_chernoff_excess(tilt, variance)
 
     def epsilon(self, delta: float) -> float:
-        """Return roughly the epsilon at which mechanisms with this total loss have `delta` (by saddle point)."""
+        """Return roughly the epsilon at which mechanisms with this total loss have `delta`.
+
+        The saddle-point approximation is used. The result serves quick estimates and is not a bound.
+        """
         # The approximation gives log delta at the mean loss under a tilt (the weight exp(tilt L) on each loss L) that
         # suits `delta`. From there log delta falls by the tilt per unit of epsilon, so one linear step leads to the
         # epsilon; an inexact tilt does little harm.
@@ -273,11 +287,11 @@ class Saddle:
         )
 
     def _log_chernoff_excess(self, tilt: float, variance: float) -> float:
-        """Return how far the logarithm of Chernoff's bound on a delta is above a better estimate of log delta.
+        """Return by how much Chernoff's bound on delta is too large, as a difference of logarithms.
 
-        If each loss L is weighted by exp(`tilt` L), the total loss has a mean and the given `variance`. The delta is
-        the delta at the epsilon that equals this mean. Callers compute Chernoff's bound, which is too large, and
-        subtract the result from its logarithm.
+        Callers compute Chernoff's bound, and subtract the result from its logarithm to get a better estimate of log
+        delta. Let the probability of each loss L be weighted by exp(`tilt` L). The total loss then has the given
+        `variance`, and delta is taken at the epsilon that equals its mean.
         """
         # Chernoff's bound is C = E[exp(tilt L)] exp(-tilt m). The quotient d / C is the tilted average of exp(-tilt x)
         # - exp(-(tilt + 1) x) over losses m + x with x > 0. For a normal loss this average has a closed form. If the
@@ -324,9 +338,9 @@ class Saddle:
     def _root(self, guess: float, too_small: Callable[[float], bool]) -> float:
         """Return approximately the smallest tilt at which the condition `too_small(tilt)` is false.
 
-        A tilt weights the probability of a loss L by exp(tilt L). The search starts at `guess`. If the condition is
-        still true at the largest useful tilt (under which nearly all losses are at their maximum), this tilt is
-        returned.
+        A tilt weights the probability of a loss L by exp(tilt L). The search brackets and bisects, starting at `guess`.
+        If the condition is still true at the largest useful tilt (under which nearly all losses are at their maximum),
+        this tilt is returned.
         """
         # The tilt is enclosed by multiplying or dividing `guess` by `CONFIG.apart`, and then found by bisection.
         largest = self._largest
@@ -347,7 +361,10 @@ class Saddle:
 
 
 def _mills(x: float) -> float:
-    """Return exp(x^2 / 2) P[Z > x] for a standard normal Z and x >= 0; for x of at least 25 only approximately."""
+    """Return exp(x^2 / 2) P[Z > x] for a standard normal variable Z and x >= 0.
+
+    The estimate of delta needs this ratio. It is only approximate for x of at least 25.
+    """
     if x < 25.0:
         return 0.5 * math.exp(0.5 * x * x) * math.erfc(x * math.sqrt(0.5))
     return x / ((x * x + 1.0) * math.sqrt(2.0 * math.pi))
@@ -384,8 +401,9 @@ def coarse_saddle(uses: Sequence[tuple[KnownNoise, int]]) -> Saddle:
 def _with_few_values(noise: KnownNoise) -> KnownNoise:
     """Return noise with nearly the privacy loss of `noise`, but few enough losses to be tabulated quickly.
 
-    It is integer Laplace noise of large sensitivity that is replaced, by continuous Laplace noise. The result serves to
-    choose a tilt (the weights exp(tilt L) of losses L); its delta is not a bound.
+    Integer Laplace noise of large sensitivity is replaced by continuous Laplace noise; other noise is returned
+    unchanged. The result is for choosing a tilt (a number with which losses L are weighted by exp(tilt L)); its delta
+    is not a bound.
     """
     # Integer Laplace noise has about as many losses as its sensitivity, which may be a million. If the sensitivity is
     # above `CONFIG.most_values`, continuous Laplace noise is returned instead. Other noise is returned unchanged.
