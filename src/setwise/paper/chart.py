@@ -88,7 +88,7 @@ def panels(
 def dots(
     axes: "Axes", x: "Sequence[float]", y: "Sequence[float]", stroke: Stroke, label: str, marker: str = "o"
 ) -> None:
-    """Draw open markers without a line at the points (x, y), so that a curve under or over them can be seen.
+    """Draw open markers, without a line, at the points (x, y); a curve that they lie on stays visible.
 
     `axes` is the panel to draw in. `stroke` gives the colour only. `marker` is matplotlib's name of the marker, and
     `label` is the entry in the legend.

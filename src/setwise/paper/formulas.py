@@ -186,11 +186,12 @@ def batch_delta(uses: int, pure: int, epsilon: float, g: float) -> float:
 
 
 def batch_delta_at(t: float, ranges: int, pure: int, epsilon: float, g: float) -> float:
-    """Return the double sum in the formula for the batch optimum (thm:opt_nonadaptive) at one candidate `t`.
+    """Return the double sum in the formula for the optimal delta of a batch (thm:opt_nonadaptive), at one `t`.
 
-    A batch is a set of mechanisms chosen up front: here `ranges` bounded-range and `pure` pure-DP mechanisms of
-    `epsilon`. t is the parameter of the randomized responses that stand for the bounded-range mechanisms, and `g` is
-    the overall epsilon. The optimal delta is the largest of these sums over t.
+    A batch is a set of mechanisms chosen up front: here `ranges` bounded-range and `pure` pure-DP mechanisms, all of
+    the same `epsilon`. t is the parameter of the randomized responses that stand for the bounded-range mechanisms
+    (their losses are t and t - epsilon), and `g` is the overall epsilon. The optimal delta is the largest of these sums
+    over t.
     """
     q, p = keep(epsilon, t), keep(2 * epsilon, epsilon)
     return math.fsum(
@@ -206,10 +207,10 @@ def batch_delta_at(t: float, ranges: int, pure: int, epsilon: float, g: float) -
 def alpha(i: int, j: int, ranges: int, pure: int, p: float) -> float:
     """Return alpha_{i,j}, a weight in the double sum for the optimal delta of mechanisms chosen up front.
 
-    Each mechanism is replaced by randomized response, the worst mechanism with its guarantee. It answers its input, a
-    bit, or the flipped bit. The summand (i, j) is about the case that `i` of the `ranges` bounded-range mechanisms and
-    `j` of the `pure` pure-DP mechanisms answer the flipped bit. `p` is q_{2 epsilon, epsilon}, the probability that a
-    pure-DP mechanism does not flip its bit.
+    Each mechanism is replaced by randomized response, the worst mechanism with its guarantee, which answers its input,
+    a bit, or the flipped bit. The summand (i, j) is about the case that `i` of the `ranges` bounded-range mechanisms
+    and `j` of the `pure` pure-DP mechanisms answer the flipped bit. `p` is the probability that a pure-DP mechanism
+    does not flip its bit (q_{2 epsilon, epsilon} in the paper).
 
     Theorem: thm:opt_nonadaptive.
     """
@@ -219,14 +220,15 @@ def alpha(i: int, j: int, ranges: int, pure: int, p: float) -> float:
 def partial_sum(t: float, last: int, ranges: int, pure: int, epsilon: float, g: float, *, power: str) -> float:
     """Return F_ell(t), a part of the double sum for the optimal delta of a batch (mechanisms chosen up front).
 
-    It is the sum of the summands (i, j) with i + 2j <= ell, where i bounded-range and j pure-DP mechanisms flip their
-    answer (see `alpha`).
+    It is the sum of the summands (i, j) with i + 2j <= ell. The summand (i, j) is about the case that i bounded-range
+    and j pure-DP mechanisms, replaced by randomized responses, answer the flipped bit. With q, the probability that a
+    bounded-range mechanism does not flip its bit, each summand has a factor (1 - q)^`power`.
 
     - `t`: the parameter of the randomized responses that stand for the bounded-range mechanisms
     - `last`: ell
     - `ranges`, `pure`: how many bounded-range and pure-DP mechanisms of `epsilon` there are
     - `g`: the overall epsilon
-    - `power`: the exponent of the factor 1 - q in each summand: "i", which is right, or "j", as the paper prints it
+    - `power`: "i", which is right, or "j", as the paper prints it
 
     Theorem: lem:deriv_zero, which says where the derivative of F_ell is zero.
     """
@@ -243,12 +245,15 @@ def partial_sum(t: float, last: int, ranges: int, pure: int, epsilon: float, g: 
 
 
 def partial_sum_slope(t: float, last: int, ranges: int, pure: int, epsilon: float, g: float, *, uses: int) -> float:
-    """Return the derivative at `t` of the partial sum F_ell for ell = `last` (see `partial_sum`), by lem:deriv_zero.
+    """Return the derivative at `t` of F_ell for ell = `last`, by the formula of the paper's lem:deriv_zero.
+
+    F_ell(t) is a part of the double sum for the optimal delta of a batch, mechanisms chosen up front (see
+    `partial_sum`). The paper's proof has an error in this formula, which `uses` can repeat.
 
     - `ranges`, `pure`: how many bounded-range and pure-DP mechanisms of `epsilon` there are
     - `g`: the overall epsilon
-    - `uses`: the number n in the factor n - i of each summand, where i bounded-range mechanisms flip their answer. The
-      formula is right for n = `ranges`. The paper's proof errs: it has n = `ranges` + `pure`.
+    - `uses`: the number n in the factor n - i of each summand, which is about the case that i bounded-range mechanisms
+      answer the flipped bit. The formula is right for n = `ranges`; the paper has n = `ranges` + `pure`.
     """
     q, p = keep(epsilon, t), keep(2 * epsilon, epsilon)
     front = (exp(g - epsilon * (pure - last) - t * ranges) - exp(t - epsilon)) / (1 - exp(-epsilon))

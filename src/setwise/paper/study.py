@@ -58,7 +58,7 @@ class StudyPart:
 
 
 def select_figures(names: Sequence[str]) -> tuple[Figure | None, ...]:
-    """Return the figures with these names; None in the result stands for the claims of the paper's text.
+    """Return the figures with these names; None in the result stands for the checks of numbers in the paper's text.
 
     A name is a label ("fig:gap"), a label without prefix ("gap"), a file name, or "text". Without `names`, all figures
     and the text are returned. Raises `InvalidParameter` for an unknown name.
@@ -82,10 +82,11 @@ def select_figures(names: Sequence[str]) -> tuple[Figure | None, ...]:
 
 
 def run(figures: Sequence[Figure | None], folder: Path, progress: Progress) -> Iterator[StudyPart]:
-    """Write each of `figures` to `folder` as CSV, SVG and PNG, and yield the outcome of each as it is done.
+    """Write each of `figures` to `folder` as CSV, SVG and PNG, and yield the outcome of each as soon as it is done.
 
-    None among `figures` stands for the claims of the paper's text, without files. `progress` is called with the share
-    done, from 0 to 1. Raises `MissingExtra` without matplotlib, and `StoreFailed` if the folder cannot be created.
+    An outcome has the figure's claims, which compare numbers of the paper with ours, and the files. None among
+    `figures` stands for the claims of the paper's text, which has no files. `progress` is called with the share done,
+    from 0 to 1. Raises `MissingExtra` without matplotlib, and `StoreFailed` if the folder cannot be created.
     """
     chart.check_matplotlib()
     try:
@@ -123,7 +124,10 @@ def _write(figure: Figure, folder: Path, progress: Progress) -> StudyPart:
 
 
 def write_claims(claims: Sequence[Claim], folder: Path) -> tuple[Path, ...]:
-    """Write the claims with their verdicts as claims.csv and claims.md in `folder`, and return the two files."""
+    """Write `claims` with their verdicts as claims.csv and claims.md in `folder`, and return the two paths.
+
+    A claim compares a number of the paper with ours; its verdict is "pass" or "fail".
+    """
     table = Table.of_rows([{key: _plain(value) for key, value in claim.as_json().items()} for claim in claims])
     files = (folder / "claims.csv", folder / "claims.md")
     files[0].write_text(table.text(), encoding="utf-8")

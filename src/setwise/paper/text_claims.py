@@ -299,9 +299,9 @@ def _partial_sums() -> tuple[Claim, ...]:
     def slope(power: str, at: int) -> float:
         """Return the derivative at t = 0.2 of the partial sum F_ell for ell = `at`, by central differences.
 
-        F_ell(t) is a part of the sum for the optimal delta of a batch, mechanisms chosen up front (see
-        `formulas.partial_sum`). `power`, "i" or "j", is the exponent of the last factor of each summand. The paper
-        prints j, and i is right.
+        F_ell(t) is a part of the double sum for the optimal delta of a batch, mechanisms chosen up front (see
+        `formulas.partial_sum`). `power` is the exponent of the last factor of each summand: "j", as the paper prints
+        it, or "i", which is right.
         """
         ends = [
             formulas.partial_sum(t + sign * _STEP, at, ranges, pure, epsilon, g, power=power) for sign in (1.0, -1.0)

@@ -52,9 +52,9 @@ def _adaptive(epsilon: float, count: int) -> Bracket:
 def extra(table: Table, end: str) -> list[float]:
     """Return, for each row of `table`, by how many percent epsilon is larger if mechanisms are chosen adaptively.
 
-    Epsilon is compared with the epsilon of the same mechanisms chosen up front. The smallest epsilon for adaptive
-    choices is only known to lie in a certified interval; `end`, "lower" or "upper", says which end of this interval is
-    compared. `table` is a result of `compute`.
+    Epsilon is compared with the epsilon of the same mechanisms chosen up front. For adaptive choices, the smallest
+    possible epsilon is only known to lie between a certified lower and upper bound; `end`, "lower" or "upper", says
+    which bound is compared. `table` is a result of `compute`.
     """
     ends = zip(table.numbers(f"adaptive_{end}"), table.numbers("batch"), strict=True)
     return [100.0 * (adaptive / batch - 1.0) for adaptive, batch in ends]

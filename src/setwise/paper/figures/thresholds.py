@@ -180,11 +180,11 @@ def claims(table: Table) -> tuple[Claim, ...]:
 
 
 def _overlap(level: float, tau: float, sigma: float) -> float:
-    """Return the probability that a noisy value is one which both of two neighbouring tables can give.
+    """Return the probability that a noisy value lies where the noisy values of two neighbouring tables overlap.
 
     The exact value differs by `tau` between the two tables. The noise is Gaussian of deviation `sigma`, truncated to
-    [-level, level], so each table can give only values at most `level` from its own exact value. The result is P[E] for
-    the event E in the proof of the paper's algo:truncGauss.
+    [-level, level], so each table can give only values at most `level` from its own exact value. Outside the overlap, a
+    value shows which table it is from. The result is P[E] for the event E in the proof of the paper's algo:truncGauss.
     """
     from scipy.integrate import quad
 
@@ -194,7 +194,10 @@ def _overlap(level: float, tau: float, sigma: float) -> float:
 
 
 def _two_laplace(t: float) -> float:
-    """Return P[Z1 - Z2 > t] for two independent Laplace variables of scale 1, by integrating over Z2."""
+    """Return P[Z1 - Z2 > t] for two independent Laplace variables of scale 1, by integrating over Z2.
+
+    It checks the closed form exp(-t)(2 + t)/4 in another way.
+    """
     from scipy.integrate import quad
 
     def weight(z: float) -> float:

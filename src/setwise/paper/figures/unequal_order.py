@@ -174,7 +174,8 @@ def compute(progress: Progress, points: int = 41) -> Table:
 def claims(table: Table) -> tuple[Claim, ...]:
     """Return checks about the order of bounded-range mechanisms with unequal epsilons, which the paper leaves open.
 
-    `table` is a result of `compute`. Order matters, and smaller epsilons first is not always the worst order.
+    They check that delta depends on the order, and that the order by ascending epsilon is not always the worst. `table`
+    is a result of `compute`.
     """
     small, large = delta_in_order((0.5, 1.0), 0.3), delta_in_order((1.0, 0.5), 0.3)
     four = table.where("parameters", "four")

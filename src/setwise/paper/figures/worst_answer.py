@@ -78,10 +78,11 @@ def best_answer(remaining_delta: Callable[[float, float], float], x: float, epsi
 
 
 def quartic(w: float, x: float, epsilon: float = EPSILON) -> float:
-    """Return the value at `w` of a polynomial of degree four, whose root exp(t/3) gives the worst parameter t.
+    """Return the value at `w` of the polynomial of degree four that has the root exp(t/3) for the worst parameter t.
 
-    t is the parameter of the first of three bounded-range mechanisms, and `x` is the overall epsilon. With r =
-    exp(-epsilon/3), the polynomial is (1 + r) w - 2 r^2 w^4 - r^2 e^(x/3) (2 - r (1 + r) w^3).
+    t is the parameter of the first of three mechanisms of `epsilon`-bounded range; the worst t gives the largest delta
+    at the overall epsilon `x`. With r = exp(-epsilon/3), the polynomial is (1 + r) w - 2 r^2 w^4 - r^2 e^(x/3) (2 - r
+    (1 + r) w^3).
     """
     r = math.exp(-epsilon / 3)
     return (1 + r) * w - 2 * r**2 * w**4 - r**2 * math.exp(x / 3) * (2 - r * (1 + r) * w**3)
@@ -148,9 +149,8 @@ def claims(table: Table) -> tuple[Claim, ...]:
     def argmax(function: Callable[[float, float], float], x: float) -> float:
         """Return the t between `x` and epsilon at which `function(t, x)` is largest.
 
-        `x` is the overall epsilon, t is the parameter of the first of three mechanisms, and epsilon is `EPSILON`, the
-        same for each mechanism. The paper's lem:xyz writes delta as a sum with the summands y and z, among others.
-        `function` is y or z.
+        `x` is the overall epsilon, and t the parameter of the first of three mechanisms. Epsilon is `EPSILON`, the same
+        for each mechanism. `function` is y or z, two of the summands by which the paper's lem:xyz writes delta.
         """
         return float(
             minimize_scalar(
