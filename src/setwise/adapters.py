@@ -107,11 +107,11 @@ def to_pld(
     """Return a dp-accounting privacy loss distribution that dominates the composition.
 
     - `discretization`: the distance between losses on the distribution's grid
-    - `points`: the most epsilons at which an upper bound on the composition's delta is computed. The distribution has
-      this bound as its delta at these epsilons. Between two of them its delta is larger than the composition's; the
-      more points, the smaller this excess
-    - `tail`: a delta. The largest of the epsilons is the one that the composition guarantees at this delta. In the
-      distribution, a probability of about `tail` has infinite loss
+    - `points`: the most epsilons at which an upper bound on the composition's delta is computed. At these epsilons, the
+      distribution has this bound as its delta. Between two of them, its delta is larger than the composition's; with
+      more points, the excess is smaller
+    - `tail`: a small delta, which decides how far the epsilons reach: the largest one is the epsilon that the
+      composition guarantees at this delta. In the distribution, a probability of about `tail` has infinite loss
 
     The result may be composed with distributions of other mechanisms, in any order and adaptively (docs/adapters.md).
     Raises: `InvalidParameter` if `points` or `discretization` is out of range.
@@ -142,10 +142,11 @@ def to_pld(
 
 
 def _convex(u: Floats, values: Floats) -> Floats:
-    """Return the lower convex envelope of the points (`u`, `values`), evaluated at each point of `u` and rounded up.
+    """Return a convex upper bound on delta as a function of exp(epsilon), at each point of `u`, rounded up.
 
-    `u` is exp(epsilon) in rising order, and `values` are upper bounds on delta. The true delta is convex in
-    exp(epsilon), so the envelope is still an upper bound.
+    `u` is exp(epsilon) in rising order, and `values` are upper bounds on delta there. The result is the lower convex
+    envelope of the points (`u`, `values`). It is still an upper bound, because the true delta is convex in
+    exp(epsilon). dp-accounting needs a convex function to make a distribution from it.
     """
     hull: list[int] = []
     for i in range(u.size):
@@ -254,7 +255,10 @@ def _of_pure(epsilon: float, order: float) -> float:
 
 
 def _log_cosh(x: float) -> float:
-    """Return log cosh x for x >= 0 without overflow, and with a small relative error near 0."""
+    """Return log cosh x for x >= 0 without overflow, and with a small relative error near 0.
+
+    The Rényi divergence of pure DP is computed from it.
+    """
     if x < 1.0:
         return 0.5 * math.log1p(math.sinh(x) ** 2)
     return x + math.log1p(math.exp(-2.0 * x)) - math.log(2.0)

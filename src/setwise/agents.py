@@ -132,7 +132,7 @@ class LocalTables:
         """Return the released numbers of the live series (noisy user counts) called `name`, as a JSON object.
 
         - `window`: the number of periods that each number covers; None means running totals of users per item
-        - `items`: the items to return; empty means all
+        - `items`: the items (groups) to return; empty means all
         - `top`: how many items to return, the largest in the period that begins on the day `on` (None: the last period)
 
         Raises: `UnknownName` if the agent may see no such series.

@@ -85,11 +85,11 @@ class BracketRecord(TypedDict):
 
 
 class CompositionRecord(TypedDict):
-    """The epsilon and the delta of mechanism uses together, each as a certified interval, with the method and theorem.
+    """The epsilon and the delta of mechanism uses together, each as a certified interval, with the theorem behind them.
 
-    The caller stated one of the two; its interval has equal ends. `interaction` is what the analyst may choose after
-    seeing answers, and `statement` names the theorem. `words` describes each use for people; the command line leaves it
-    out.
+    The caller stated epsilon or delta; the interval of the stated number has equal ends. `interaction` is what the
+    analyst may choose after seeing answers, `method` is how the bounds were computed, and `statement` names the
+    theorem. `words` describes each use for people; the command line leaves it out.
     """
 
     interaction: InteractionName
@@ -212,10 +212,11 @@ class QuestionBudgetRecord(TypedDict):
 
 
 class PathRecord(TypedDict):
-    """Bounds on an epsilon: except with probability delta, an account's privacy loss exceeds `upper` at no time.
+    """An account's odometer that holds at all times: bounds on the epsilon of all answers so far.
 
-    `lower` shows how tight that is: at this delta no epsilon below `lower` can be proved. `upper` is None if the
-    failure probabilities of the account's mechanism uses leave no delta for it.
+    With probability 1 - delta, the privacy loss of the answers never exceeds the `upper` of its time. `lower` shows how
+    tight `upper` is, because no epsilon below `lower` can be proved at this delta. `upper` is None if the failure
+    probabilities of the account's mechanism uses leave no delta for it.
     """
 
     lower: Annotated[float, Example(0.4)]
@@ -226,7 +227,7 @@ class AccountSummaryRecord(TypedDict):
     """The status of an account without its odometers (bounds on the privacy loss so far), which take time to compute.
 
     - `kind`: "setwise" pays with registered mechanism uses, "filter" from a budget; "cap" is a dataset's joint budget
-    - `epsilon`: the account guarantees its upper end at `delta`
+    - `epsilon`, `delta`: the account guarantees that all its answers are (`epsilon.upper`, `delta`)-DP together
     - `left`, `spent`: the remaining and the spent budget, as mechanism uses such as "pure:0.1x25"
     - `every`, `period`: the calendar period that renews the budget, and the present one; None if it is never renewed
     """
@@ -251,10 +252,14 @@ class AccountSummaryRecord(TypedDict):
 
 
 class AccountRecord(AccountSummaryRecord):
-    """The status of an account with its odometers, two bounds on the privacy loss of all answers so far.
+    """The status of an account with its odometers, which are two bounds on the privacy loss of all answers so far.
 
-    `odometer` holds if no further question is asked, `path_odometer` at all times. In a list of accounts `odometer` is
-    None, and the other fields below are absent.
+    - `odometer`: all answers so far are together (`odometer.upper`, `delta`)-DP if no further question is asked. In a
+      list of accounts it is None, and the fields below are absent
+    - `path_odometer`: with probability 1 - `delta`, the privacy loss never exceeds the upper bound of its time
+    - `epsilon_left`, `laplace_epsilon_left`: the largest epsilon of one further question, with any noise and with
+      Laplace noise
+    - `more_like_last`: how many more questions like the last one the account can pay for
     """
 
     odometer: Annotated[
@@ -371,7 +376,7 @@ class ProblemRecord(TypedDict):
 
 
 class BudgetRecord(TypedDict):
-    """The (epsilon, delta) that one question costs by itself, without other questions of its account."""
+    """The (`epsilon`, `delta`) that one question costs by itself, if no other question of its account is counted."""
 
     epsilon: Annotated[float, Example(0.5)]
     delta: Annotated[float, Example(1e-7)]
@@ -380,15 +385,23 @@ class BudgetRecord(TypedDict):
 class PlanRecord(TypedDict):
     """The largest cost of a question, and the accuracy that its answer is planned to have.
 
-    Numbers are in units of the count, or of the first statistic. They are None if the mechanism has no such number.
+    Counts and errors are in units of the count, or of the first statistic. They are None if the mechanism has no such
+    number.
 
-    - `why`: how the mechanism was chosen
-    - `uses`, `epsilon`: the most mechanism uses that the question can spend, and their cost at `delta`
-    - `expected_error`, `radius`: the mean absolute error, and a bound on the error with probability `confidence`
-    - `detectable`: the exact count from which a group is found, with a fixed threshold; otherwise by how much a group's
-      count must be above the highest count that takes no part in the release
-    - `shortfall`: when a top k picks a group, its count is at most this much below the highest count not yet picked
-    - `alone`: the cost by itself, if an account pays and the question states its own budget; else None
+    - `mechanism`, `why`: the mechanism, and how it was chosen
+    - `uses`, `epsilon`: the most mechanism uses that the question can spend, such as "pure:0.1x25", and their cost at
+      `delta`
+    - `interaction`, `method`, `statement`: what the analyst may choose after seeing answers, how the bounds in
+      `epsilon` were computed, and the theorem that proves them
+    - `expected_error`: the mean absolute error
+    - `radius`: a bound on the error that holds with probability `confidence`
+    - `detectable`: the exact count that a private group needs to be shown with probability `confidence`. If only the
+      groups with the highest counts can be shown, it is instead by how much the group's count must exceed the highest
+      count among all other groups
+    - `shortfall`: a top k picks groups one after another. With probability `confidence`, the count of each picked group
+      is at most this much below the highest count of the groups not picked yet
+    - `alone`: the cost of the question by itself, if an account pays and the question states its own budget; otherwise
+      None
     """
 
     mechanism: Annotated[str, Example("unknown_gumbel")]
@@ -410,8 +423,12 @@ class PlanRecord(TypedDict):
 class PreviewRecord(PlanRecord):
     """The plan of a question to the service, and whether its account can pay for it now.
 
-    `left` is the remaining budget of the account, as mechanism uses. `shortage` and `warning` may be about the cap, the
-    joint budget of a dataset's accounts, which can be spent as a Gaussian budget or as a sum of epsilons.
+    - `left`: the remaining budget of the account, as mechanism uses such as "pure:0.1x50"
+    - `words`: a description for people of each of the plan's `uses`
+    - `shortage`: a sentence about what is lacking to pay, in the account or in the joint budget of the dataset's
+      accounts (the cap); None if the account can pay
+    - `warning`: a cap can be paid in mu squared (as a Gaussian budget) and as a sum of epsilons. This sentence warns
+      that the charge would end one of these two ways for all accounts; otherwise None
     """
 
     left: Annotated[list[str], Example(["bounded-range:0.1x50", "pure:0.1x50"])]
@@ -445,7 +462,8 @@ class AnswerRecord(TypedDict):
     """A private answer as it is stored.
 
     - `measure`: what the numbers count
-    - `spent`: the mechanism uses that were charged
+    - `items`: the groups with their numbers
+    - `spent`: the mechanism uses that were charged, such as "pure:0.1x25"
     - `complete`: True if no item that the question asked for can be missing
     - `reason`: why the list of items ends where it does
     - `epsilon`, `delta`: the cost of the answer, at the account's delta if an account paid
@@ -487,10 +505,12 @@ class AnswerRecord(TypedDict):
 
 
 class OutputRecord(TypedDict):
-    """A column that SQL selects: a group column of the answer, a statistic of it, or a value computed from these.
+    """A column that SQL selects: a group column, a statistic of the answer, or a value computed from these two.
 
-    `group` is the index of the group column, and `statistic` the index of the statistic; each is None for the other
-    kinds of columns. `interval` says whether a computed column has intervals.
+    - `name`: the name of the column
+    - `group`: the index of the group column, from 0; None for the other two kinds of columns
+    - `statistic`: the index of the statistic, from 0; None for the other two kinds of columns
+    - `interval`: for a computed column, whether its values have intervals
     """
 
     name: Annotated[str, Example("users")]

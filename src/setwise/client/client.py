@@ -261,10 +261,11 @@ class SeriesWords(TypedDict, total=False):
       and the number of periods
     - `contributions`: the most groups in which one user counts
     - `epsilon`, `delta`: what an account with a budget pays once for the whole series
-    - `counts`: what an account with registered mechanism uses pays once for the whole series, such as "gaussian:20". If
-      the groups are private, it also pays `delta`, the probability that a group with only one user is shown
-    - `purpose`: which numbers shall have the smallest error: running totals, single periods, or windows of `window`
-      periods
+    - `counts`: what an account with registered mechanism uses pays once for the whole series, such as "gaussian:20"
+      (noise of 20 times the sensitivity). If the groups are private, it also pays `delta`, the probability that a group
+      with only one user is shown
+    - `purpose`: which numbers shall have the smallest error: running "totals", single "periods", or "windows" of
+      `window` periods
     - `where`: a filter; only rows that satisfy it are counted
     - `domain`: the groups, if they are public
     - `late_days`: how late rows may arrive, in days: an update reads again the rows from this many days before the
@@ -456,8 +457,8 @@ class RemoteSeries:
         """Return the released numbers (noisy user counts) of the live series. Nothing is charged.
 
         - `items`: the groups to return; empty means every group
-        - `window`: each number counts the new users (not counted before) of this many periods; None means running
-          totals
+        - `window`: None for running totals of users. Otherwise each number covers this many periods, and counts the
+          users who were first counted in one of them
         - `top`: how many groups to return, the largest in the period that begins on the day `on` (None: the last
           period)
         """

@@ -329,8 +329,8 @@ class Steward:
     def _pages(self, path: str, number: str, after: int) -> Iterator[Any]:
         """Yield the records of the list at the route `path`, which is requested page by page.
 
-        `number` is the name of the integer field that orders the records; only records whose field is larger than
-        `after` are yielded.
+        Each record has an integer field by which the list is ordered; `number` is the name of this field. Only records
+        in which the field is larger than `after` are yielded.
         """
         while page := self._client.request("GET", f"{path}?after={after}&most={_PAGE}"):
             yield from page

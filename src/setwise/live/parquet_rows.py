@@ -27,13 +27,14 @@ _OTHER_OPTIONS = ("types", "table", "columns", "separator", "format")
 
 
 def recent_rows(terms: SeriesTerms, schema: Schema, low: date, high: date) -> "pa.Table | None":
-    """Return the rows of a live series' table from the day `low` to the day before `high`, if they can be read alone.
+    """Return the rows of a live series' table from the day `low` to the day before `high`, or None.
 
     A live series is a set of noisy user counts that is released period by period, so an update needs only recent rows.
-    None means that the caller must read the whole table. Local Parquet files, Delta and Iceberg tables can be read in
-    part, unless an option such as a separator or the kind of a column was given for reading them. The result has only
-    the columns that the series uses, as its `terms` say; `schema` has the types of all columns.
+    Local Parquet files, Delta and Iceberg tables can be read in part, unless an option such as a separator or the kind
+    of a column was given for reading them. For any other table the result is None, and the caller must read the whole
+    table.
 
+    The result has only the columns that the series uses, as its `terms` say; `schema` has the types of all columns.
     Raises `UnsuitableTable` if a file is damaged.
     """
     if terms.source.get("engine", "duckdb") != "duckdb" or any(terms.source.get(option) for option in _OTHER_OPTIONS):

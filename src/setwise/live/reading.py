@@ -78,13 +78,11 @@ def first_day_read(terms: SeriesTerms, first: int) -> date:
 
 
 def aggregation_of(terms: SeriesTerms, schema: Schema, first: int, until: int) -> Aggregation:
-    """Return the aggregation by which an engine returns every (user, group, day) of some periods.
+    """Return the aggregation by which an engine returns every (user, group, day) of the periods `first` to `until` - 1.
 
-    The periods have the numbers `first` to `until` - 1.
-
-    Days shortly before these periods are included (`terms.late_days` of them), for rows that arrived late. `terms` say
-    what the live series (noisy user counts of periods) counts, and `schema` has the columns of the table. Raises an
-    error if the columns or the filter do not fit the schema.
+    Periods are counted from 0. The `terms.late_days` days before period `first` are included, for rows that arrived
+    late. `terms` say what the live series (noisy user counts of periods) counts, and `schema` has the columns of the
+    table. Raises an error if the columns or the filter do not fit the schema.
     """
     calendar = terms.calendar
     low = first_day_read(terms, first)
@@ -110,9 +108,9 @@ def aggregation_of(terms: SeriesTerms, schema: Schema, first: int, until: int) -
 
 
 def read_candidates(terms: SeriesTerms, reader: UserGroups, first: int, until: int) -> "pa.Table":
-    """Return the pairs of user and group in the table `reader` for an update of the periods `first` to `until` - 1.
+    """Return the pairs of user and group that an update of the periods `first` to `until` - 1 may have to count.
 
-    The result is an Arrow table with one row for each pair on each day, and the columns
+    `reader` reads the table. The result is an Arrow table with one row for each pair on each day, and the columns
 
     - u: the user as text; if `terms.unit` is "user,day", the user and the day, because each day counts by itself.
     - g: the group.

@@ -53,10 +53,10 @@ class Opening:
 
     @property
     def totals(self) -> RunningTotals:
-        """The mechanism that adds the noise of the series, made from the recorded terms and parameters of the noise.
+        """The mechanism that adds the noise of the series, made from the terms and two parameters that were recorded.
 
-        The parameters are `sigma`, the noise scale divided by the sensitivity, and `failure`, a bound on the
-        probability that a group with only one user is shown (None if the groups are public).
+        The parameters are `sigma` (the noise scale divided by the sensitivity) and `failure` (a bound on the
+        probability that a group with only one user is shown; None if the groups are public).
         """
         return plan_drawn(self.terms, sigma=self.sigma, failure=self.failure)
 

@@ -25,14 +25,15 @@ def release_texts(
     """Return the JSON texts to release now, one for each period of `history` that was not released before.
 
     - `totals` is the noise mechanism of the series.
-    - `history` has the counts and noise of the periods, and `dates` has their first days.
+    - `history` has the exact counts and the noise of all periods so far, and `dates` has the first days of the periods.
     - `public` says whether the groups are public; if so, all are shown in the first period.
     - `earlier` are the texts of the first periods, which were released before.
 
-    A private group is hidden until the estimate of its users exceeds a threshold, and then shown in all later periods.
-    The text of a period has one noisy value of this period for each group that was shown before, in the order in which
-    the groups were first shown. For each group that this period shows first, the text has the noisy values of all
-    periods so far. Equal histories give equal texts, so that an update that is repeated releases the same numbers.
+    A private group is hidden until it has users and the noisy estimate of their number exceeds a threshold; it is then
+    shown in all later periods. The text of a period has one noisy value of this period for each group that was shown
+    before, in the order in which the groups were first shown. For each group that this period shows first, the text has
+    the noisy values of all periods so far. Equal histories give equal texts, so that an update that is repeated
+    releases the same numbers.
 
     Raises `KeyError` if `earlier` shows a group that the history does not have.
     """
@@ -65,10 +66,10 @@ def release_texts(
 
 
 def is_same_release(one: str, other: str) -> bool:
-    """Return whether the released texts `one` and `other` of one period are equal, apart from the order of new groups.
+    """Return whether `one` and `other`, two texts released for one period, say the same.
 
-    New groups are those that the period shows first. The order of new groups is ignored, because earlier versions of
-    Setwise listed them in another order.
+    The groups that a period shows first may be listed in any order, because earlier versions of Setwise listed them in
+    another order. Everything else must be equal.
     """
     bodies: list[dict[str, Any]] = [json.loads(text) for text in (one, other)]
     # Earlier versions listed new groups in the order of the data, and their series are still updated.
@@ -99,10 +100,10 @@ class Released:
 
     - `periods` are the first days of the periods, as YYYY-MM-DD.
     - `labels` are the groups, in the order in which they were first shown.
-    - `noisy` has a row for each group and a column for each period. A value is a weighted sum of the group's counts up
-      to that period plus noise. It is a whole number of units of 2^-b users, where b is the field `bits` of the series'
-      mechanism (`RunningTotals`).
-    - `shown_from` has, for each group, the number of the period that first showed it.
+    - `noisy` has a row for each group and a column for each period. A value is noise plus a weighted sum of the group's
+      counts of new users up to that period. It is a whole number of units of 2^-b users, where b is the field `bits` of
+      the series' mechanism (`RunningTotals`).
+    - `shown_from` has, for each group, the number (from 0) of the period that first showed it.
     """
 
     periods: tuple[str, ...]

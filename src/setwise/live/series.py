@@ -109,12 +109,12 @@ class LiveSeries:
         - `engine` is the address of the table's server. It is needed if it has a password, because passwords are not
           recorded.
         - `source` is a table in memory, and `reader` an open table, to read instead of the series' table.
-        - `state` is the new address of the private state (counted users and noise), if it was moved.
+        - `state` is the new address of the private state (counted users and noise), if the state was moved.
         - `today` and `randomness` replace the clock and the source of noise, for tests.
         - `before_release` is called after data was read, for example to wait until a time that reveals nothing. If it
           raises, nothing is released now; the counts are kept, and the next update releases them.
 
-        Repeating an update changes nothing.
+        An update that is repeated changes nothing.
 
         Raises `InvalidParameter` if `until` is in the future, if the series is closed, or if its private state is lost,
         so that the series cannot continue.
@@ -277,8 +277,8 @@ class LiveSeries:
         """Return the counts and noise in the private `state`, after checking that the releases come from this state.
 
         `receipt` is the receipt of the series' charge, and `released` are the texts released so far. Raises
-        `InvalidParameter` if the state is missing, belongs to another series, is older than the last release, or
-        contradicts the last release.
+        `InvalidParameter` if the state is missing, if it belongs to another series, if it lacks a period that was
+        released, or if the last release cannot be computed from it.
         """
         token = state.token()
         if token is None or receipt.answer != _opening_answer(token):
@@ -307,9 +307,9 @@ class LiveSeries:
     ) -> History:
         """Count the users of the periods that `history` lacks, up to number `until` - 1; return the extended history.
 
-        A history has the counts and noise of all periods so far. The new counts and fresh noise are stored in the
-        private `state` and added to the result. `reader` is the table to read, and `randomness` the source of noise
-        (None: the operating system).
+        A history has the exact counts and the noise of all periods so far. The new counts and fresh noise are stored in
+        the private `state` and added to the result. `reader` reads the table. `randomness` is the source of noise; None
+        takes the operating system's.
         """
         source = SystemRandomness() if randomness is None else randomness
         batch = state.count(
@@ -328,7 +328,7 @@ class LiveSeries:
         """Return an engine on the table of the series, or on the table `source` if it is not None.
 
         `engine` is the address of the table's server with its password; None takes the recorded address. To save time,
-        the engine may have only those rows that an update of the periods `first` to `until` - 1 reads.
+        the engine may have only those rows that an update of the periods `first` to `until` - 1 needs.
         """
         terms = self.terms
         if source is not None:

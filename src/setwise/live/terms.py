@@ -112,13 +112,16 @@ class SeriesTerms:
     def shape(self) -> Shape:
         """Return the weights with which each release adds up a group's counts of all periods so far, before noise.
 
-        Among several candidates, the result has the smallest error for the numbers that the `purpose` of the series
-        names, such as "totals".
+        The counts of one group are one number for each period. Several weightings are possible; the result is the one
+        with the smallest error for the numbers that the `purpose` of the series names, such as "totals".
         """
         return choose_shape(self.periods, Purpose(self.purpose), self.window)
 
     def changeable(self) -> int:
-        """Return the largest number of groups whose counts one user (or one day of a user, by `unit`) can change."""
+        """Return the largest number of groups whose counts one user (or one day of a user, by `unit`) can change.
+
+        The noise is calibrated to this number, from which the sensitivity of the counts follows.
+        """
         return self.contributions if self.domain is None else min(self.contributions, len(self.domain))
 
     def to_dict(self) -> dict[str, Any]:
@@ -157,11 +160,11 @@ def plan_within(
     A live series is a set of noisy user counts, and `terms` say what it counts. The noise is about the smallest with
     which the releases are (epsilon, delta)-DP.
 
-    If the groups are private, a threshold hides groups with only one user. A part of delta is the probability that the
-    threshold fails to hide one, and an account may keep only a small part of its own delta for such failures. So
-    several parts are tried, from 0.3 of delta down. `pays(uses)` says whether the account can pay for `uses`, the
-    guarantees of the mechanism. The result has the first part that the account can pay for or, if there is none, the
-    smallest part.
+    If the groups are private, a threshold hides groups with only one user. A part of `delta` is the probability that
+    the threshold fails to hide such a group. A larger part allows a lower threshold, but an account may pay for only a
+    small probability of this kind. So several parts are tried, from 0.3 of `delta` down. `pays(uses)` says whether the
+    account can pay for `uses`, the guarantees of the mechanism. The result has the first part that the account can pay
+    for or, if there is none, the smallest part.
     """
     exact_epsilon = rational("epsilon", epsilon, Fraction(1, 10**6), Fraction(100))
     whole_delta = float(probability("delta", delta))
@@ -203,9 +206,9 @@ def plan_drawn(terms: SeriesTerms, *, sigma: float, failure: float | None = None
 def _calibrate_sigma(epsilon: float, delta: float, failure: float | None) -> float:
     """Return about the smallest sigma for which Gaussian noise is certified to be (epsilon, delta)-DP.
 
-    The noise has a standard deviation of sigma times the sensitivity. If `failure` is not None, the noise and a
-    threshold are together (epsilon, delta)-DP, where the threshold may reveal everything with the probability
-    `failure`.
+    The noise has a standard deviation of sigma times the sensitivity. If `failure` is not None, private groups are also
+    hidden by a threshold, which may reveal everything with the probability `failure`. The noise and the threshold are
+    then (epsilon, delta)-DP together.
     """
     fixed = () if failure is None else (Use(ApproxDP(epsilon=0.0, delta=failure)),)
     noise = smallest_noise(lambda sigma: [Use(Gaussian(sigma=sigma)), *fixed], epsilon=epsilon, delta=delta)

@@ -108,10 +108,11 @@ class SeriesView:
         return promise_for_unit(self.unit, self.epsilon.upper, self.delta)
 
     def top(self, k: int, period: str | None = None) -> tuple[Line, ...]:
-        """Return the `k` groups with the largest estimates in a period, the largest first.
+        """Return the `k` groups with the largest estimates in one period, as lines over all periods, the largest first.
 
-        `period` is the first day of the period; None takes the last one. Raises `UnknownName` if no released period
-        begins on that day. Returns an empty tuple if nothing was released.
+        `period` is the first day of this period; None takes the last one. Groups that were not shown yet in this period
+        are left out. Raises `UnknownName` if no released period begins on that day. Returns an empty tuple if nothing
+        was released.
         """
         if not self.periods:
             return ()
@@ -122,9 +123,9 @@ class SeriesView:
         return tuple(sorted(lines, key=lambda line: (-line.values[place], str(line.item)))[:k])
 
     def largest(self, k: int, period: str | None = None) -> "SeriesView":
-        """Return a copy of the view with only the `k` groups with the largest estimates in a period, largest first.
+        """Return a copy of the view with only the `k` groups whose estimates in one period are largest, largest first.
 
-        `period` is the first day of the period; None takes the last one.
+        `period` is the first day of this period; None takes the last one.
         """
         return replace(self, lines=self.top(k, period))
 
@@ -234,9 +235,8 @@ def view_of(
 def accuracy_in_words(terms: SeriesTerms, totals: RunningTotals) -> str:
     """Return a phrase for people: how far the numbers of a live series may be from the truth, at 95% confidence.
 
-    A live series is a set of noisy user counts; `terms` say what it counts, and `totals` is its noise mechanism. For
-    private groups, the phrase also states the threshold of the last period: about how many users a group needs to be
-    shown.
+    A live series is a set of noisy user counts; `terms` say what it counts, and `totals` is its noise mechanism. If the
+    groups are private, the phrase also says about how many users a group needs to be shown in the last period.
     """
     radius, counted = math.ceil(totals.radii(CONFIDENCE)[-1]), "users" if terms.unit == Unit.USER else "user-days"
     words = f"totals within {radius:,} {counted} of the truth in every period, 95 times in 100"

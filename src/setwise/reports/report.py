@@ -70,8 +70,8 @@ class ReportQuestion:
 class ReportSelect:
     """A question in SQL as its author wrote it: the `text` of the SELECT, and the options `words` beside it.
 
-    `words` maps options that the text does not state itself, such as the contribution bound, to their values. The text
-    is kept because it is parsed again once the tables are open and their columns are known.
+    `words` maps names of options that the text does not state itself, such as the contribution bound, to their values.
+    The text is parsed again once the tables are open and their columns are known, so it is kept here.
     """
 
     text: str
@@ -202,10 +202,11 @@ def _live_output(entry: Mapping[str, Any]) -> LiveOutput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ReportTables:
-    """The `table` of a report with its `user` column, and the tables `beside` that a SELECT may join to it.
+    """The `table` of a report with its `user` column, and the tables `beside` it, which a SELECT may join to it.
 
-    - `location`: the name of `table`, and the local files of `table` and of all private tables in `beside`
-    - `private_names`: the names of these private tables (tables with users)
+    - `location`: the name of `table`, and the local files of `table` and of all private tables (tables with users) in
+      `beside`
+    - `private_names`: the names under which the ledger knows the private tables in `beside`
     """
 
     table: str

@@ -181,8 +181,8 @@ def _price_questions(report: Report, question_sessions: QuestionSessions) -> Pri
 def _account(report: Report, key: str, priced: Priced, ledger: Ledger) -> Account:
     """Return the account that pays for this run: the one that an earlier attempt opened, or a new one.
 
-    The account is named after `report` and `key`. A new account registers in `ledger` the mechanism uses of all
-    questions, which are part of `priced`.
+    The account is named after `report` and `key`, the name of the run. A new account registers in `ledger` the
+    mechanism uses of all questions, which are a part of `priced`.
 
     Raises: `InvalidParameter` if the earlier attempt under `key` registered other uses or another dataset.
     """

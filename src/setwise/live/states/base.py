@@ -39,13 +39,15 @@ class Batch:
 
     A new user of a group is one who was not counted in this group before.
 
-    - `labels` are the groups that are new in this batch.
+    - `labels` are the groups that no earlier batch has.
     - `counts` and `noise` have a row for each group known so far and a column for each period of the batch. The rows of
-      the new groups come last.
-    - `earlier` has a row for each new group and a column for each period before the batch. It has noise for the earlier
-      periods, because a group that is shown for the first time gets a noisy value for every earlier period too.
-    - `mark` is a random text that every release from the batch repeats, so that the releases of two copies of a state
-      differ. It is "" in states of earlier versions.
+      the groups in `labels` come last.
+    - `earlier` has a row for each group in `labels` and a column for each period before the batch. It is noise for
+      these earlier periods, because a group that is shown for the first time gets a noisy value for every earlier
+      period too.
+    - `mark` is a random text that every release from the batch repeats. If the state is copied and both copies are
+      updated, their releases differ at least in the mark, so that the ledger notices. It is "" in states of earlier
+      versions.
     """
 
     first: int

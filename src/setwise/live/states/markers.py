@@ -85,10 +85,10 @@ class MarkedState(SeriesState):
         return batch
 
     def _valid_batches(self) -> list[tuple[str, Batch]]:
-        """Return a list of (attempt number, batch) for the updates that are valid, in the order of their periods.
+        """Return (attempt number, batch) for each valid update, in the order of the updates' periods.
 
-        An update is valid if a marker, a record that is written last, names its attempt number. A batch has the counts
-        and noise of one update, whose pairs of user and group are stored under the attempt number.
+        An update stores its pairs of user and group under a random attempt number. The update is valid if a marker, a
+        record that is written last, names its attempt number. A batch has the counts and noise of one update.
         """
         markers = sorted((number, text) for number, text in self._markers().items() if number != TOKEN)
         records = [json.loads(text) for _, text in markers]
@@ -113,8 +113,8 @@ class MarkedState(SeriesState):
     def _write_marker(self, number: int, text: str) -> bool:
         """Write `text` as the marker with this `number`, unless it exists; return whether this call wrote it.
 
-        A marker is the record that makes one update valid. Its number is the first period of the update, or `TOKEN` for
-        the text that identifies the state.
+        A marker is the record that makes one update valid. Its number is that of the update's first period (from 0).
+        The number `TOKEN` stands for the text that identifies the state.
 
         Ensures: the marker is durable when this returns True, and no reader ever sees a part of it.
         """
@@ -125,10 +125,14 @@ class MarkedState(SeriesState):
     ) -> list[tuple[str, int, int]]:
         """Store the new pairs of user and group in `candidates`; return triples (group, period, number of new pairs).
 
-        A user counts in at most `contributions` groups: first in those in which the user was counted before, then in
-        new groups in the order of days. A pair is new if the user counts in the group and no valid update stored it.
-        - `valid` are the attempt numbers of the updates that are valid, because a marker names them.
-        - `attempt` is the attempt number of this update, which stays invalid until a marker names it.
+        - `candidates` is an Arrow table of the pairs that were read, with their days and periods.
+        - `valid` are the attempt numbers of the valid updates, under which their pairs are stored.
+        - `attempt` is the attempt number of this update, which stays invalid until a marker names it. A marker is a
+          record that makes one update valid.
+        - `contributions` is the most groups in which one user counts: first the groups in which the user was counted
+          before, then new groups in the order of days.
+
+        A pair is new if the user counts in the group and no valid update stored the pair.
 
         Ensures: the pairs are durable when this returns.
         """
