@@ -31,10 +31,12 @@ def _more_in_words(count: int) -> str:
 def _loss_so_far(status: "AccountStatus") -> str:
     """Return in words how much all answers so far reveal, for the account with this `status`.
 
-    The text states two bounds on the epsilon spent so far, which the account computes from its answers. The first bound
-    holds if no further question is asked, and the second at all times. The second bound is left out if it is above the
-    epsilon that the account promises. If the first bound is above the promised epsilon, the text states only the
-    promised epsilon.
+    The text states bounds on the epsilon spent so far, which the account computes from its charges:
+    - a bound that holds if no further question is asked;
+    - a bound that holds at all times, also if the answers so far decide which question is asked next. It is left out if
+      it is above the epsilon that the account promises.
+
+    If even the first bound is above the promised epsilon, the text states the promised epsilon alone.
     """
     if not status.spent:
         return "nothing was drawn"
@@ -88,8 +90,9 @@ def _left_rows(status: "AccountStatus") -> list[tuple[str, str]]:
 def _short_left(status: "AccountStatus") -> str:
     """Return the remaining budget of the account with this `status` as short text, for a line in a list of accounts.
 
-    For an account with an (epsilon, delta) budget it is the remaining epsilon, as in "2.8 of 3". For an account that
-    pays with uses that were registered when it was opened, it is the percentage of these uses that is left.
+    For an account with an (epsilon, delta) budget it is the remaining epsilon, as in "2.8 of 3". An account may instead
+    pay with uses (runs of mechanisms) that were registered when it was opened. For such an account it is the percentage
+    of these uses that is left.
     """
     return f"{status.share_left:.0%}" if status.epsilon_left is None else epsilon_left_in_words(status)
 
@@ -128,8 +131,8 @@ def print_statuses(statuses: Sequence["AccountStatus"]) -> None:
 def print_entries(name: str, entries: Sequence["Entry"]) -> None:
     """Print ledger entries of the account `name`, one line each.
 
-    A line has the entry's position, time, action (for a charge: the question), idempotency key, the mechanism uses
-    charged or returned, and the beginning of its hash.
+    A line has the entry's position, its time and its action (for a charge: the question). It also has the idempotency
+    key, the mechanism uses (runs of mechanisms) that were charged or returned, and the beginning of the entry's hash.
     """
     from setwise.analytics.present.text import charge_in_words
 
@@ -147,9 +150,10 @@ def print_entries(name: str, entries: Sequence["Entry"]) -> None:
 
 
 def print_acts(records: Sequence["Record"]) -> None:
-    """Print `records`, events of the audit log, one line each: time, action, who did it, subject, and details.
+    """Print `records`, events of the audit log, one line each.
 
-    The events are what stewards and administrators did, such as freezing an account.
+    The events are what stewards and administrators did, such as freezing an account. A line has the time, the action,
+    who did it, what it was done to, and details.
     """
     rows = []
     for record in records:
@@ -162,7 +166,10 @@ def print_acts(records: Sequence["Record"]) -> None:
 
 
 def print_joint(joint: "Joint") -> None:
-    """Print the joint (epsilon, delta) of all accounts on a dataset, and the dataset's cap if it has one."""
+    """Print the joint (epsilon, delta) of all accounts on a dataset.
+
+    If the dataset has a cap (a budget that all its accounts share), the cap is printed too.
+    """
     promise = epsilon_at_delta(joint.epsilon.upper, joint.delta)
     rows = [
         ("dataset", joint.dataset),

@@ -155,10 +155,11 @@ def _read_catalog(path: str | None, text: str, user: str | None) -> "tuple[Catal
 
 
 def _note_types(session: "Session", types: "Mapping[str, Kind]") -> None:
-    """Print a note to standard error: how a question reads CSV columns, such as "n as integer".
+    """Print a note to standard error: as which types a question reads CSV columns, such as "n as integer".
 
     `types` maps the columns to the types that the question needs. `session` has the types that the user declared with
-    --type; their columns are left out of the note. Nothing is printed if no other column is in `types`.
+    --type; their columns are left out of the note, because the user knows them. Nothing is printed if no other column
+    is in `types`.
     """
     read = [f"{name} as {kind}" for name, kind in types.items() if name not in session.types]
     if read:
@@ -329,8 +330,8 @@ def open_session(common: CommonOptions, account: "Account | None", **other_table
 def _check_user_column(session: "Session", common: CommonOptions) -> None:
     """Raise `UnsuitableTable` if the table of `session` is a Parquet file whose user column holds floats.
 
-    `common` has the path of the file and the name of the user column. Floats cannot tell users apart reliably. The
-    message contains a command that writes a copy of the file with whole numbers in that column.
+    Floats cannot tell users apart reliably. The message contains a command that writes a copy of the file with whole
+    numbers in that column. `common` has the path of the file and the name of the user column.
     """
     from setwise.analytics.schema import Kind
 

@@ -191,9 +191,9 @@ def _sections(
     """Yield the sections of a command's help: a heading, and below it pairs (option or argument, explanation).
 
     - `parameters` are the command's arguments and options, and `ctx` is its context in the command-line library.
-    - `own_groups` maps the headings of this command to the names of the options below them. If it is empty and the
-      command has the option --user, the headings in `OPTION_GROUPS` are used, which all commands for questions share.
-      If it is empty and the command has no --user, all options are in one section.
+    - `own_groups` maps the headings of this command to the names of the options below them. If it is empty, a command
+      with the option --user has the headings in `OPTION_GROUPS`, which all commands for questions share, and any other
+      command has all its options in one section.
     """
     records = {parameter.name: parameter.get_help_record(ctx) for parameter in parameters}
     arguments = [parameter.name for parameter in parameters if parameter.param_type_name == "argument"]

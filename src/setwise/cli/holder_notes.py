@@ -120,7 +120,7 @@ def _distinct_command(names: str, table: str | None) -> str:
 class UnreadableCells(UnsuitableTable):
     """Error for a question that is refused before its charge, because cells that it needs cannot be read.
 
-    `notes` are the notes of the scan that say which cells these are, and how to read them.
+    `notes` are sentences of the scan before the charge: which cells these are, and with which options they can be read.
     """
 
     def __init__(self, message: str, notes: "Sequence[ScanNote]" = ()) -> None:
@@ -203,11 +203,11 @@ def _ask_copy(source: str, copy_command: str, asked: Sequence[str]) -> str:
 
 
 def _ask_for_times(source: str, user: str, function: str) -> str:
-    """Return a clause with a command that counts users per period, for a column of numbers that are times since 1970.
+    """Return a clause with a `setwise sql` command that counts users per period, after a failed histogram.
 
-    `source` is the table, `user` its user column, and `function` the SQL function that turns the numbers into times.
-    The user of the command line is told this command after a failed `setwise histogram` that groups by periods, as with
-    --item 'at by week'. Returns "" if another command failed.
+    The command is for `setwise histogram` with periods as groups, as in --item 'at by week', if the column holds
+    numbers and no times. The numbers are taken for times since 1970. `source` is the table, `user` its user column, and
+    `function` the SQL function that turns the numbers into times. Returns "" if another command failed.
     """
     first, *words = command_words.get() or ("",)
     place = words.index("--item") if "--item" in words else len(words)
@@ -244,7 +244,7 @@ def _choices(
     types: "Mapping[str, Kind]",
     user: str,
 ) -> str:
-    """Return a sentence with one command for each way in which the file `source` can be read; its holder has to choose.
+    """Return a sentence with one command for each way in which the file `source` can be read; its owner has to choose.
 
     - `readings`: a dict from phrases that say when a way is right, such as "if dates are %d.%m.%Y", to the pair of CSV
       options and column types that reads the file in this way
@@ -266,7 +266,7 @@ def _choices(
 
 
 def _column_names(check: "TableCheck") -> set[str]:
-    """Return the names of the columns of the table that was checked with the result `check`."""
+    """Return the names of the columns of the table for which `setwise check` has the result `check`."""
     return {column.name for column in check.counts.columns}
 
 
@@ -284,20 +284,25 @@ def _needed_options(check: "TableCheck", types: "Mapping[str, Kind]") -> list[st
 
 
 def _pairs(words: Sequence[str]) -> list[tuple[str, str]]:
-    """Return the command-line `words`, which are options with a value each, as pairs of option and value."""
+    """Return the command-line `words` of options that have a value each, as pairs (option, value)."""
     return [*zip(words[::2], words[1::2], strict=True)]
 
 
 def _missing_options(options: Sequence[tuple[str, str]], words: Sequence[str]) -> list[str]:
-    """Return the words of those `options`, pairs of option and value, that are not among the command-line `words`."""
+    """Return those of the pairs (option, value) in `options` that do not occur in `words`, as a flat list of words.
+
+    `words` are the options that `setwise check` found for a file. The caller adds to them what notes about the file
+    suggest, each option once.
+    """
     present = {*pairwise(words)}
     return [word for option in options if option not in present for word in option]
 
 
 def _with_options(command: Sequence[str], options: Sequence[str]) -> list[str]:
-    """Return the words of `command` without its options for reading a file, followed by the words `options`.
+    """Return the words of `command` with `options` in place of the options by which it reads its file.
 
-    Returns an empty list if `command` is empty.
+    After a failed `command`, the user is shown the result, which reads the file correctly. Both arguments are words of
+    the command line. The result is empty if `command` is empty.
     """
     kept: list[str] = []
     remaining = iter(command)

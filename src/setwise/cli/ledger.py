@@ -165,8 +165,8 @@ def open_account(
 def _complete_command(name: str, uses: list[str], epsilon: float | None, delta: float | None) -> str:
     """Return the text of a complete `setwise ledger open` command, as a suggestion when parameters were left out.
 
-    `name` is the account's name and `uses` are the mechanism uses to register, as given. Without uses, the account gets
-    a budget of `epsilon`, or of 1 if that is None. A missing `delta` becomes 1e-6.
+    `name` is the account's name, and `uses` are the mechanism uses (runs of mechanisms) to register, as the user wrote
+    them. Without uses, the account gets a budget of `epsilon`, or of 1 if that is None. A missing `delta` becomes 1e-6.
     """
     from shlex import join
 

@@ -170,8 +170,8 @@ _SHOWN_ITEMS = 30
 def _print_view(view: "SeriesView", on: str | None) -> None:
     """Print the counts and intervals of the 30 largest items in one period, and the series' privacy guarantee.
 
-    `view` has the released numbers of the series. The period is the one that begins on the day `on`, or the last
-    released period if `on` is None.
+    `view` has the released numbers of a live series, which counts users period by period. The period is the one that
+    begins on the day `on`, or the last released period if `on` is None.
     """
     if not view.periods:
         print(

@@ -285,8 +285,9 @@ def ledger_url(url: str | None) -> str:
 def option(name: str, kind: Any, declared: Any, default: Any = None) -> inspect.Parameter:  # noqa: ANN401
     """Return a keyword parameter `name` for the signature of a command that is built at run time.
 
-    `kind` is the type of the option's value, `declared` the `typer.Option` with its flags and help text, and `default`
-    its value if it is not given; `NEEDED` makes the option required.
+    - `kind` is the type of the option's value.
+    - `declared` is the `typer.Option` that has the option's flags and help text.
+    - `default` is its value if it is not given; `NEEDED` makes the option required.
     """
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, declared]

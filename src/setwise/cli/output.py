@@ -87,8 +87,8 @@ def answer_rows(
 
     - `uses`: the composed mechanisms, each as a privacy guarantee and a number of runs
     - `stated`: the name and value of the parameter that the user stated, such as ("delta", 1e-6)
-    - `missing`: the name of the other parameter, such as "epsilon"
-    - `answer`: the certified bound on the other parameter
+    - `missing`: the name of the parameter that was computed, such as "epsilon"
+    - `answer`: the certified bound on the computed parameter
     """
     name, value = stated
     lower, upper = rounded_down(answer.lower), rounded_up(answer.upper)
@@ -138,8 +138,8 @@ def left_in_words(status: "AccountStatus") -> str:
     """Return what an account can still pay for as text, such as "pure:0.1x25", or "nothing".
 
     `status` is the status of the account. If it pays with mechanisms that were registered when it was opened, the text
-    has the unspent ones. If it pays from an (epsilon, delta) budget, the text has the largest single mechanism that it
-    can still pay for; zCDP parameters are then rounded down to four digits.
+    has the mechanisms that were not used yet. If it pays from an (epsilon, delta) budget, the text has the largest
+    single mechanism that it can still pay for; zCDP parameters are then rounded down to four digits.
     """
     written = []
     for use in status.left:
@@ -163,10 +163,10 @@ def laplace_left_in_words(status: "AccountStatus") -> str:
     """Return text to add after an account's remaining epsilon: " for Gaussian noise, at least 0.32 for Laplace noise".
 
     `status` is the status of the account. Its remaining epsilon is the largest epsilon of one more question with
-    Gaussian noise. Laplace noise of the same epsilon can cost the account more, so the largest epsilon of one question
-    with Laplace noise, which the text states, can be smaller. (A question that divides its epsilon among several noisy
-    numbers, such as a mean, may get a larger epsilon than the text states.) Returns "" if the two epsilons differ by at
-    most 1%, or if the account has no Gaussian budget.
+    Gaussian noise. Laplace noise of the same epsilon can cost the account more, so the text also states the largest
+    epsilon of one more question with Laplace noise. It says "at least", because a question that divides its epsilon
+    among several noisy numbers, such as a mean, may get more. Returns "" if the two epsilons differ by at most 1%, or
+    if the account has no Gaussian budget.
     """
     laplace, largest = status.laplace_epsilon_left, status.epsilon_left or 0.0
     if laplace is None or laplace >= 0.99 * largest:
@@ -194,7 +194,8 @@ def show_answer(
     - `status`: the status, after the charge, of the account that paid, or None
     - `allowed`: the largest epsilon that the caller allowed, or None
     - `stored`: the time (UTC) at which the answer was stored if it was not asked for now, or None
-    - `details`: whether to add the formal promise, the mechanism and the mechanism uses that were spent
+    - `details`: whether to add the formal promise, the mechanism that was chosen, and the mechanism uses (runs of
+      mechanisms) that were spent
     """
     from rich.console import Console
 
@@ -290,11 +291,13 @@ def sql_table(
     interval = f"{result.answer.confidence:.0%} interval"
     blocks = []
     for output in result.outputs:
-        barred = any(isinstance(cell := row[output.name], dict) and "interval" in cell for row in rows)
+        has_interval = any(isinstance(cell := row[output.name], dict) and "interval" in cell for row in rows)
         blocks.append(
             _Block(
-                headings=(output.name, interval) if barred else (output.name,),
-                rows=[_sql_cells(row[output.name], is_label=output.is_label, barred=barred) for row in rows],
+                headings=(output.name, interval) if has_interval else (output.name,),
+                rows=[
+                    _sql_cells(row[output.name], is_label=output.is_label, has_interval=has_interval) for row in rows
+                ],
                 is_label=output.is_label,
                 right=not output.is_label and not any(isinstance(row[output.name], str) for row in rows),
             )
@@ -305,11 +308,11 @@ def sql_table(
     return _tables_within(width, blocks)
 
 
-def _sql_cells(cell: "RowCell", *, is_label: bool, barred: bool) -> list[str]:
-    """Return the texts that show one cell of a SQL result: its value and, with `barred`, also its confidence interval.
+def _sql_cells(cell: "RowCell", *, is_label: bool, has_interval: bool) -> list[str]:
+    """Return the texts that show one cell of a SQL result: its value and, if `has_interval`, its confidence interval.
 
-    `barred` is True if the column has intervals; the interval's text is "" if this cell has none. `is_label` is True
-    for a label of a group, which is printed unchanged even if it is a number.
+    `has_interval` says that the column has intervals; the interval's text is "" if this cell has none. `is_label` is
+    True for a label of a group, which is printed unchanged even if it is a number.
     """
     from setwise.analytics.answer import UNRELIABLE_MARK, number
 
@@ -320,7 +323,7 @@ def _sql_cells(cell: "RowCell", *, is_label: bool, barred: bool) -> list[str]:
     shown = (missing if value is None else str(value)) if plain else number(value)  # type: ignore[arg-type]
     if isinstance(cell, dict) and cell.get("unreliable"):
         shown += UNRELIABLE_MARK
-    if not barred:
+    if not has_interval:
         return [shown]
     return [shown, "" if ends is None else f"{number(ends[0])} to {number(ends[1])}"]
 
@@ -328,23 +331,27 @@ def _sql_cells(cell: "RowCell", *, is_label: bool, barred: bool) -> list[str]:
 def _with_intervals(answer: "PrivateAnswer") -> list[bool]:
     """Return, for each statistic of the answer, whether at least one item has a confidence interval for the statistic.
 
-    `answer.statistics` is empty if each item has only its count, which is shown with its interval. The result is then
-    [True], for the count.
+    A statistic without any interval gets no column for intervals. If each item has only its count, `answer.statistics`
+    is empty, and the result is [True], because a count is shown with its interval.
     """
     places = range(len(answer.statistics))
     return [any(each.estimates[place].interval is not None for each in answer.items) for place in places] or [True]
 
 
-def _estimate_cells(value: float | None, ends: Sequence[float] | None, *, barred: bool) -> list[str]:
-    """Return the texts that show one statistic in a table: its value and, if `barred`, also its confidence interval.
+def _estimate_cells(value: float | None, ends: Sequence[float] | None, *, has_interval: bool) -> list[str]:
+    """Return the texts that show one statistic in a table: its value and, if `has_interval`, its confidence interval.
 
-    `ends` are the two ends of the interval, or None. `barred` is True if the column has intervals; the text of the
-    interval is "" if `ends` is None.
+    `has_interval` says that the column has intervals. `ends` are the two ends of this interval; if they are None, the
+    text of the interval is "".
     """
     from setwise.analytics.answer import number
 
     value_text = "" if value is None else number(value)
-    return [value_text, "" if ends is None else f"{number(ends[0])} to {number(ends[1])}"] if barred else [value_text]
+    return (
+        [value_text, "" if ends is None else f"{number(ends[0])} to {number(ends[1])}"]
+        if has_interval
+        else [value_text]
+    )
 
 
 def _notes(
@@ -364,7 +371,8 @@ def _notes(
     - `advice`: a sentence on how ratios of released numbers can mislead, and what to ask instead; "" if there is none
     - `allowed`: the largest epsilon that the caller allowed, or None
     - `stored`: the time (UTC) at which the answer was stored if it was not asked for now, or None
-    - `details`: whether to add the formal promise, the mechanism and the mechanism uses that were spent
+    - `details`: whether to add the formal promise, the mechanism that was chosen, and the mechanism uses (runs of
+      mechanisms) that were spent
     """
     from rich.table import Table
     from rich.text import Text
@@ -451,9 +459,9 @@ def stored_in_words(stored: "datetime | None") -> str:
 
 
 def remaining_in_words(status: "AccountStatus") -> str:
-    """Return the remaining budget of an account as text: its remaining epsilon, or its remaining mechanism uses.
+    """Return the remaining budget of an account as text: its remaining epsilon, or the mechanisms left to run.
 
-    `status` is the status of the account. An account pays either from an epsilon or with mechanism uses that were
+    `status` is the status of the account. An account pays either from an epsilon, or with runs of mechanisms that were
     registered when it was opened.
     """
     if status.kind == "setwise":
@@ -524,13 +532,13 @@ def _statistics_table(answer: "PrivateAnswer", width: int) -> "Group":
         _Block(headings=(", ".join(answer.groups) or "item",), rows=labels, is_label=True, right=False),
     ]
     interval = f"{answer.confidence:.0%} interval"
-    for column, (name, barred) in enumerate(zip(answer.statistics, _with_intervals(answer), strict=True)):
+    for column, (name, has_interval) in enumerate(zip(answer.statistics, _with_intervals(answer), strict=True)):
         rows = []
         for item in answer.items:
             estimate = item.estimates[column]
-            value, *ends = _estimate_cells(estimate.value, estimate.interval, barred=barred)
+            value, *ends = _estimate_cells(estimate.value, estimate.interval, has_interval=has_interval)
             rows.append([value + UNRELIABLE_MARK * estimate.unreliable, *ends])
-        blocks.append(_Block(headings=(name, interval) if barred else (name,), rows=rows))
+        blocks.append(_Block(headings=(name, interval) if has_interval else (name,), rows=rows))
     return _tables_within(width, blocks)
 
 
@@ -546,7 +554,7 @@ def _cells(place: int, each: "Item", truth: "dict[object, int] | None") -> list[
 def _count_bar(item: "Item", reach: float, width: int) -> "Text":
     """Return a text bar for the count of `item`, continued in a lighter shade to the upper end of its interval.
 
-    The length of a bar is in proportion to the number: a bar for `reach` is `width` characters long.
+    The length of a bar is in proportion to the number: a bar for the number `reach` is `width` characters long.
     """
     from rich.text import Text
 

@@ -29,7 +29,8 @@ def show_preview(
     - `warning`: a warning that the charge ends, for all accounts on the dataset, one of the two ways in which their
       joint budget can be spent (as a Gaussian budget or as a sum of epsilons); None if it ends neither
     - `as_json`: whether to print JSON instead of a table
-    - `details`: whether to add the mechanism, how it was chosen, and the mechanism uses that are charged
+    - `details`: whether to add the mechanism, how it was chosen, and the mechanism uses (runs of mechanisms) that are
+      charged
     """
     from setwise.analytics.present.text import question_in_words
 
@@ -98,8 +99,9 @@ def accuracy_in_words(plan: "Plan") -> str:
 def _mechanism_rows(plan: "Plan") -> list[tuple[str, str]]:
     """Return rows (name, text) that describe the mechanism of `plan`, for the details of a preview.
 
+    The rows state:
     - the mechanism, and why it was chosen
-    - the mechanism uses that are charged at most, and what epsilon these have together
+    - the mechanism uses (runs of mechanisms) that are charged at most, and their joint epsilon
     - how large the error of a count is expected to be
     - how large a group's count must be for the group to be found
     - how far two exact counts must be apart so that a top k very likely has the two groups in the right order

@@ -183,9 +183,9 @@ def _print_answer(name: str, answer: "Answered", groups: "Sequence[str]") -> Non
 
 
 def _stored(ran: "ReportRun") -> str:
-    """Return a clause that says how many answers of the run `ran` were stored by an earlier run under the same key.
+    """Return a clause that says how many answers of the report run `ran` were stored by an earlier run.
 
-    Such answers cost nothing now. Returns "" if there are none.
+    The earlier run had the same key, so that these answers cost nothing now. Returns "" if there are none.
     """
     stored = len(ran.answers) - ran.charged
     if stored <= 0:
