@@ -5,12 +5,15 @@ import subprocess
 import sys
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.analytics.reading.messy_files import EXPECTED, FILES, NAMES
 from tests.sizes import some
 from typer.testing import CliRunner
 
+from setwise.analytics.engines.csv_reader import CsvFile
+from setwise.analytics.engines.duckdb import cell_counts, number_counts
 from setwise.cli.main import app
 
 
@@ -134,3 +137,34 @@ def test_a_question_about_a_file_of_many_columns_is_answered(wide_file: Path):
     done = subprocess.run(words, timeout=60, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "c2998 as float" in done.stderr
+
+
+def counted_work(monkeypatch: pytest.MonkeyPatch, path: Path) -> tuple[int, int]:
+    """Return how many SQL expressions of a cell `setwise check` writes for a file, and how often it opens the file."""
+    expressions, opened = [], []
+    convert, start = cell_counts.converted_cell, CsvFile.__init__
+
+    def counted_start(self: CsvFile, *arguments: Any) -> None:
+        opened.append(1)
+        start(self, *arguments)
+
+    with monkeypatch.context() as during:
+        for module in (cell_counts, number_counts):
+            during.setattr(module, "converted_cell", lambda *words: expressions.append(1) or convert(*words))
+        during.setattr(CsvFile, "__init__", counted_start)
+        run("check", str(path))
+    return len(expressions), len(opened)
+
+
+def test_a_file_of_many_columns_is_checked_with_few_statements(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    """DuckDB planned the reading of dates for each of 2,000 columns, which took most of a minute."""
+    work = {}
+    for width in (20, 300):
+        path = tmp_path / f"wide{width}.csv"
+        cells = ",".join(f"{place}" if place % 2 else "2026-01-02" for place in range(width))
+        names = ",".join(f"c{place}" for place in range(width))
+        path.write_text(f"user,{names}\n" + "".join(f"u{user},{cells}\n" for user in range(9)))
+        work[width] = counted_work(monkeypatch, path)
+    (few_expressions, few_reads), (expressions, reads) = work[20], work[300]
+    assert expressions <= few_expressions + 5
+    assert reads <= few_reads + 30

@@ -17,6 +17,7 @@ and words that mean an empty cell.
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import assert_never
 
 from setwise.analytics.schema import Column, Kind, Schema
@@ -230,6 +231,7 @@ def null_if_word(cell: str, functions: TextFunctions, words: Sequence[str]) -> s
     return f"CASE WHEN {functions.trimmed.format(cell)} NOT IN ({listed}) THEN {cell} END"
 
 
+@cache
 def date_pattern(date_format: str) -> str:
     """Return the regular expression of a date written in `date_format`, such as %d.%m.%Y.
 

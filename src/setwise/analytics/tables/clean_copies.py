@@ -19,7 +19,7 @@ from setwise.analytics.engines.object_store import TableFile
 from setwise.analytics.engines.typed_cells import BLANKS, CellGrammar
 from setwise.analytics.schema import Kind
 from setwise.analytics.tables.sniffing import read_sample
-from setwise.analytics.tables.writing import ENOUGH, NULL_WORDS, NUMBERS, is_readable, with_numbers
+from setwise.analytics.tables.writing import NULL_WORDS, NUMBERS, readable_cells, with_numbers
 
 COPY = "; a copy without them, in every column: "
 """What stands before the command that writes a copy of a file, in sentences about signs beside numbers."""
@@ -92,14 +92,10 @@ def _signs_beside(cells: Sequence[str]) -> tuple[list[str], bool] | None:
     signs = [sign for sign in _SIGNS if any(sign in text for text in filled)]
     for sign in signs:
         plain = [text.replace(sign, "").strip(BLANKS) for text in plain]
-    readable = max(
-        (
-            sum(is_readable(text, Kind.FLOAT, with_numbers(CellGrammar(), *pattern)) for text in plain)
-            for pattern in NUMBERS
-        ),
-        default=0,
-    )
-    if not filled or plain == filled or readable < ENOUGH * len(filled):
+    if plain == filled:
+        return None
+    grammars = [with_numbers(CellGrammar(), *pattern) for pattern in NUMBERS]
+    if not any(readable_cells(plain, Kind.FLOAT, grammar) for grammar in grammars):
         return None
     return signs, any(re.fullmatch(_NEGATIVE, text) for text in filled)
 

@@ -21,8 +21,6 @@ _SAMPLE_CELLS = 2_000
 _COLUMNS_AT_ONCE = 100
 """Most columns that one statement reads. DuckDB's time grows faster than the number of aggregates in a statement, and
 with 10,000 of them the process ends with a segmentation fault."""
-_SAMPLED_AT_ONCE = 20
-"""Most columns that one statement reads of the first 20,000 rows, which are soon read again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,13 +76,9 @@ def text_samples(
             first = set(texts[:_COLUMNS_AT_ONCE])
             texts = [name for name in texts if name in first or wanted(name)]
         samples = _aggregate_columns(
-            table,
-            connection,
-            texts,
-            lambda name: [f"list_slice(list_distinct(list({quoted(name)})), 1, {most})"],
-            _SAMPLE_ROWS,
+            table, connection, texts, lambda _: [f"list_slice(list_distinct(list(cell)), 1, {most})"], _SAMPLE_ROWS
         )
-    return {name: [cell for cell in cells or () if cell is not None] for name, (cells,) in samples.items()}
+    return {name: [*(cells or ())] for name, (cells,) in samples.items()}
 
 
 def count_repeated_headers(table: DuckDBTable) -> int:
@@ -108,10 +102,8 @@ def typical_numbers(table: DuckDBTable, names: Collection[str]) -> dict[str, int
     with scanning(table) as connection:
         with connection.cursor() as cursor:
             columns = [each.name for each in table.describe(cursor) if each.kind is Kind.INTEGER and each.name in names]
-        medians = _aggregate_columns(
-            table, connection, columns, lambda name: [f"quantile_disc({quoted(name)}, 0.5)"], _SAMPLE_ROWS
-        )
-    return {name: int(number) for name, (number,) in medians.items() if number is not None}
+        medians = _aggregate_each(table, connection, columns, "quantile_disc({}, 0.5)", _SAMPLE_ROWS)
+    return {name: int(number) for name, number in medians.items() if number is not None}
 
 
 def count_cells(
@@ -145,17 +137,19 @@ def count_cells(
             person = _read(quoted(user), kinds.get(user, Kind.TEXT), grammar)
         texts = {column.name for column in schema if column.kind is Kind.TEXT}
 
-        def counts_of(column: str) -> list[str]:
-            name = quoted(column)
-            if column not in texts:
-                return [f"COUNT({name})", f"COUNT({name})", "0"]
-            return [
-                f"COUNT({filled_cell(name, grammar)})",
-                f"COUNT({_read(name, kinds.get(column, Kind.TEXT), grammar)})",
-                f"COALESCE(SUM(length({name}) - length(replace({name}, chr(10), ''))), 0)",
+        wanted = [name for name in schema.names if name in texts]
+        counts_of = {
+            kind: [
+                f"COUNT({filled_cell('cell', grammar)})",
+                f"COUNT({_read('cell', kind, grammar)})",
+                "COALESCE(SUM(length(cell) - length(replace(cell, chr(10), ''))), 0)",
             ]
-
-        counted = _aggregate_columns(table, connection, schema.names, counts_of)
+            for kind in {kinds.get(name, Kind.TEXT) for name in wanted}
+        }
+        counted = _aggregate_columns(table, connection, wanted, lambda name: counts_of[kinds.get(name, Kind.TEXT)])
+        others = [name for name in schema.names if name not in texts]
+        numbers = _aggregate_each(table, connection, others, "COUNT({})")
+        counted |= {name: (number, number, 0) for name, number in numbers.items()}
         totals = ["COUNT(*)", "NULL" if user is None else f"COUNT(DISTINCT {person})"]
         rows, users = _aggregate_row(table, connection, totals, columns=[user or schema.names[0]] if schema else None)
     counts = tuple(
@@ -167,7 +161,7 @@ def count_cells(
             readable=int(readable),
             line_feeds=int(line_feeds),
         )
-        for column, (filled, readable, line_feeds) in zip(schema, counted.values(), strict=True)
+        for column, (filled, readable, line_feeds) in ((column, counted[column.name]) for column in schema)
     )
     return TableCount(rows=int(rows), columns=counts, users=None if user is None else int(users))
 
@@ -184,14 +178,13 @@ def _guess_types(
     texts = [column.name for column in schema if column.kind is Kind.TEXT]
     kinds: list[Kind] = [kind for kind in CONVERTIBLE if kind is not Kind.TEXT]
 
-    def readable_of(name: str) -> list[str]:
-        return [
-            f"COUNT({filled_cell(quoted(name), grammar)})",
-            *(f"COUNT({_read(quoted(name), kind, grammar)})" for kind in kinds),
-        ]
-
+    readable_counts = [
+        f"COUNT({filled_cell('cell', grammar)})",
+        *(f"COUNT({_read('cell', kind, grammar)})" for kind in kinds),
+    ]
     guesses = dict.fromkeys(texts, Kind.TEXT)
-    for name, (filled, *readable) in _aggregate_columns(table, connection, texts, readable_of, _SAMPLE_ROWS).items():
+    counts = _aggregate_columns(table, connection, texts, lambda _: readable_counts, _SAMPLE_ROWS)
+    for name, (filled, *readable) in counts.items():
         # The types are tried in the order integer, date or timestamp, float, boolean.
         shares = {kind: count / max(1, filled) for kind, count in zip(kinds, readable, strict=True)}
         if shares[Kind.DATE] >= _ENOUGH and shares[Kind.INTEGER] < _ENOUGH:
@@ -201,30 +194,31 @@ def _guess_types(
             order = (Kind.INTEGER, Kind.FLOAT, Kind.BOOLEAN)
             guesses[name] = next((kind for kind in order if shares[kind] >= _ENOUGH), Kind.TEXT)
 
-    def doubts_of(name: str) -> list[str]:
-        if guesses[name] is Kind.DATE:
-            # A colon means a time of day. The length says nothing: the date "Nov 16, 2026" is longer than 2026-11-16.
-            return [f"COUNT(*) FILTER (contains({quoted(name)}, ':')) > 0"]
-        if guesses[name] is Kind.BOOLEAN:
-            # A column with a single word is text: NO alone could be a truth value or the country code of Norway.
-            return [f"COUNT(DISTINCT {_read(quoted(name), Kind.BOOLEAN, grammar)}) < 2"]
-        return [_is_code(name, grammar)]
-
+    doubts = {
+        # A colon means a time of day. The length says nothing: the date "Nov 16, 2026" is longer than 2026-11-16.
+        Kind.DATE: ["COUNT(*) FILTER (contains(cell, ':')) > 0"],
+        # A column with a single word is text: NO alone could be a truth value or the country code of Norway.
+        Kind.BOOLEAN: [f"COUNT(DISTINCT {_read('cell', Kind.BOOLEAN, grammar)}) < 2"],
+        Kind.INTEGER: [_is_code(grammar)],
+        Kind.FLOAT: [_is_code(grammar)],
+    }
     doubtful = [name for name in texts if guesses[name] is not Kind.TEXT]
-    for name, (is_other,) in _aggregate_columns(table, connection, doubtful, doubts_of, _SAMPLE_ROWS).items():
+    for name, (is_other,) in _aggregate_columns(
+        table, connection, doubtful, lambda name: doubts[guesses[name]], _SAMPLE_ROWS
+    ).items():
         if is_other:
             guesses[name] = Kind.TIMESTAMP if guesses[name] is Kind.DATE else Kind.TEXT
     return guesses
 
 
-def _is_code(name: str, grammar: CellGrammar) -> str:
-    """Return a SQL aggregate that says whether the digits in the text column `name` are codes, such as 00111.
+def _is_code(grammar: CellGrammar) -> str:
+    """Return a SQL aggregate that says whether the digits in the text column `cell` are codes, such as 00111.
 
     They are codes if a cell is an integer beyond 64 bits. They are also codes if a cell begins with zeros that a number
     would lose, unless the column holds both 7 and 007: as texts the two would be different values, and make two users
     of one. `grammar` says how cells are written.
     """
-    cell, number = filled_cell(quoted(name), grammar), _read(quoted(name), Kind.INTEGER, grammar)
+    cell, number = filled_cell("cell", grammar), _read("cell", Kind.INTEGER, grammar)
     beyond = f"COUNT(*) FILTER (regexp_full_match({cell}, '\\s*[+-]?[0-9]{{19,}}\\s*') AND {number} IS NULL)"
     zeros = f"COUNT(*) FILTER (regexp_full_match({cell}, '\\s*0[0-9]+\\s*'))"
     texts = f"COUNT(DISTINCT trim({cell})) FILTER ({number} IS NOT NULL)"
@@ -246,22 +240,58 @@ def _aggregate_columns(
     expressions_of: Callable[[str], Sequence[str]],
     limit: int | None = None,
 ) -> dict[str, tuple[Any, ...]]:
-    """Return {column: values of its SQL aggregates}, for the columns of `table` that `names` lists.
+    """Return {column: values of its SQL aggregates}, for the text columns of `table` that `names` lists.
 
     - `connection` is the DuckDB connection that reads the table.
-    - `expressions_of` returns the SQL aggregates of a column, equally many for each column.
+    - `expressions_of` returns the SQL aggregates of a column over its cells that are not null, which are called `cell`.
     - `limit` is the number of rows to read, from the beginning of the table. None reads all rows.
 
-    Each statement reads at most 100 columns, or 20 if there is a limit.
+    Each statement reads at most 100 columns. The cells of columns with the same aggregates are stacked in one column
+    and grouped by their place. DuckDB plans an expression that reads dates for 5 ms, however few rows there are, so
+    that a plan for each column would take most of a minute for 2,000 columns.
     """
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for name in names:
+        alike.setdefault(tuple(expressions_of(name)), []).append(name)
     values: dict[str, tuple[Any, ...]] = {}
-    step = _COLUMNS_AT_ONCE if limit is None else _SAMPLED_AT_ONCE
-    for first in range(0, len(names), step):
-        some = names[first : first + step]
-        expressions = [expressions_of(name) for name in some]
-        row = _aggregate_row(table, connection, [each for column in expressions for each in column], limit, some)
-        width = len(expressions[0])
-        values |= {name: row[width * place : width * (place + 1)] for place, name in enumerate(some)}
+    for expressions, columns in alike.items():
+        aggregates = ", ".join(expressions)
+        with connection.cursor() as cursor:
+            without_cells = cursor.execute(f"SELECT {aggregates} FROM (SELECT '' AS cell) WHERE false").fetchone()
+        assert without_cells is not None, "an aggregate without groups has a row"
+        values |= dict.fromkeys(columns, without_cells)
+        for first in range(0, len(columns), _COLUMNS_AT_ONCE):
+            some = columns[first : first + _COLUMNS_AT_ONCE]
+            with connection.cursor() as cursor:
+                source = _first_rows(table, cursor, some, limit)
+                stacked = (
+                    f"SELECT unnest(range({len(some)})) AS place, unnest([{', '.join(map(quoted, some))}]) AS cell "
+                    f"FROM {source}"
+                )
+                rows = cursor.execute(
+                    f"SELECT place, {aggregates} FROM ({stacked}) WHERE cell IS NOT NULL GROUP BY place"
+                ).fetchall()
+            values |= {some[place]: tuple(row) for place, *row in rows}
+    return {name: values[name] for name in names}
+
+
+def _aggregate_each(
+    table: DuckDBTable,
+    connection: "duckdb.DuckDBPyConnection",
+    names: Sequence[str],
+    template: str,
+    limit: int | None = None,
+) -> dict[str, Any]:
+    """Return, for each column of `table` among `names`, of any type, the value of one SQL aggregate.
+
+    `template` is the aggregate with {} for the column. `connection` and `limit` are those of `_aggregate_row`. Each
+    statement reads at most 100 columns.
+    """
+    values: dict[str, Any] = {}
+    for first in range(0, len(names), _COLUMNS_AT_ONCE):
+        some = names[first : first + _COLUMNS_AT_ONCE]
+        row = _aggregate_row(table, connection, [template.format(quoted(name)) for name in some], limit, some)
+        values |= zip(some, row, strict=True)
     return values
 
 
@@ -279,8 +309,19 @@ def _aggregate_row(
     """
     with connection.cursor() as cursor:
         # Without names, a table is only described, and a cell that DuckDB cannot read would fail.
-        relation = table.relation(cursor, table.describe(cursor).names if columns is None else columns)
-        source = relation if limit is None else f"(SELECT * FROM {relation} LIMIT {limit})"
+        read = table.describe(cursor).names if columns is None else columns
+        source = _first_rows(table, cursor, read, limit)
         row = cursor.execute(f"SELECT {', '.join(expressions)} FROM {source}").fetchone()
     assert row is not None
     return tuple(row)
+
+
+def _first_rows(
+    table: DuckDBTable, cursor: "duckdb.DuckDBPyConnection", columns: Sequence[str], limit: int | None
+) -> str:
+    """Return the SQL that stands after FROM for the `columns` of `table`.
+
+    Only the first `limit` rows are read, or all if it is None. `cursor` is the DuckDB cursor that executes the SQL.
+    """
+    relation = table.relation(cursor, columns)
+    return relation if limit is None else f"(SELECT * FROM {relation} LIMIT {limit})"

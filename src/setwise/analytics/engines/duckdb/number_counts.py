@@ -1,11 +1,12 @@
 """Numbers of a column that repeat often and lie far from all others, as codes such as -999 do; for the data holder."""
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from setwise.analytics.engines.duckdb.dialect import quoted, sql_text
 from setwise.analytics.engines.duckdb.instances import scanning
@@ -26,6 +27,9 @@ _LEAST_CELLS = 5
 _LEAST_OTHERS = 5
 """The least number of other distinct numbers, below which no number can be said to lie far from them."""
 _MOST_SPELLINGS = 5
+_MOST_COLUMNS = 100
+_MOST_CELLS = 1_000_000
+"""The most columns, and the most cells of them, that are read together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,36 +67,80 @@ def far_numbers(
       low. For a number of nines, which people choose as a code, a twentieth of this distance suffices if it is three
       times as frequent as an average other number.
     """
-    found = []
+    found: dict[str, list[FarNumber]] = {}
     with scanning(table) as connection:
         with connection.cursor() as cursor:
             columns = [column for column in table.describe(cursor) if column.name in names]
+        alike: dict[Kind | None, list[str]] = {}  # None: columns that are stored as numbers
         for column in columns:
             is_text = column.kind is Kind.TEXT
             kind = kinds.get(column.name, Kind.TEXT) if is_text else column.kind
-            if kind not in (Kind.INTEGER, Kind.FLOAT, Kind.DECIMAL):
-                continue
-            cell = quoted(column.name)
-            with connection.cursor() as cursor:
-                relation = table.relation(cursor, (column.name,))
-                cursor.execute(
-                    f"CREATE OR REPLACE TEMP TABLE numbers AS SELECT CAST(number AS DOUBLE) AS number, word FROM ("
-                    f"SELECT {converted_cell(cell, kind, grammar) if is_text else cell} AS number, "
-                    f"trim(CAST({cell} AS VARCHAR), {sql_text(BLANKS)}) AS word FROM {relation} LIMIT {_MOST_ROWS}) "
-                    "WHERE number IS NOT NULL AND isfinite(CAST(number AS DOUBLE))"
-                )
-                found += _far_among(cursor, column.name)
+            if kind in (Kind.INTEGER, Kind.FLOAT, Kind.DECIMAL):
+                alike.setdefault(kind if is_text else None, []).append(column.name)
+        step = _columns_at_once(table, connection, columns[0].name) if alike else 1
+        for text_kind, some_names in alike.items():
+            number = "CAST(cell AS DOUBLE)" if text_kind is None else converted_cell("cell", text_kind, grammar)
+            for first in range(0, len(some_names), step):
+                with connection.cursor() as cursor:
+                    found |= _far_in_columns(table, cursor, some_names[first : first + step], number)
+    return [far for column in columns for far in found.get(column.name, ())]
+
+
+def _columns_at_once(table: DuckDBTable, connection: "duckdb.DuckDBPyConnection", name: str) -> int:
+    """Return how many columns of `table` are read together, so that at most about a million cells are held.
+
+    A file of thousands of columns is split into cells whenever some of its columns are read, and so it is not read for
+    each column. `connection` reads the table, and `name` is one of its columns, whose cells are counted.
+    """
+    with connection.cursor() as cursor:
+        relation = table.relation(cursor, (name,))
+        [(rows,)] = cursor.execute(f"SELECT COUNT(*) FROM (SELECT 1 FROM {relation} LIMIT {_MOST_ROWS})").fetchall()
+    return max(1, min(_MOST_COLUMNS, _MOST_CELLS // max(1, int(rows))))
+
+
+def _far_in_columns(
+    table: DuckDBTable, cursor: "duckdb.DuckDBPyConnection", names: Sequence[str], number: str
+) -> dict[str, list[FarNumber]]:
+    """Return the numbers that repeat often and lie far from all others, for each of some columns of `table`.
+
+    `names` are the columns, and `cursor` reads them. `number` is the SQL expression of a cell's number, in which the
+    cell, as text, is called `cell`. It is the same for all columns, so that DuckDB plans it once.
+    """
+    relation = table.relation(cursor, names)
+    cells = ", ".join(f"CAST({quoted(name)} AS VARCHAR)" for name in names)
+    cursor.execute(
+        "CREATE OR REPLACE TEMP TABLE numbers AS "
+        f"SELECT place, CAST(number AS DOUBLE) AS number, word, SUM(cells) AS cells FROM ("
+        f"SELECT place, {number} AS number, trim(cell, {sql_text(BLANKS)}) AS word, COUNT(*) AS cells FROM ("
+        f"SELECT unnest(range({len(names)})) AS place, unnest([{cells}]) AS cell "
+        f"FROM (SELECT * FROM {relation} LIMIT {_MOST_ROWS})) WHERE cell IS NOT NULL GROUP BY place, cell) "
+        "WHERE number IS NOT NULL AND isfinite(CAST(number AS DOUBLE)) GROUP BY ALL"
+    )
+    counted = cursor.execute(
+        "SELECT place, number, CAST(SUM(cells) AS BIGINT) AS cells FROM numbers GROUP BY ALL ORDER BY place"
+    ).fetchnumpy()
+    places = np.asarray(counted["place"])
+    found = {}
+    for place, name in enumerate(names):
+        first, last = np.searchsorted(places, [place, place + 1])
+        found[name] = _far_among(cursor, name, place, counted["number"][first:last], counted["cells"][first:last])
     return found
 
 
-def _far_among(cursor: "duckdb.DuckDBPyConnection", name: str) -> list[FarNumber]:
-    """Return the numbers that repeat often and lie far from all others, by the rules that `far_numbers` states.
+def _far_among(
+    cursor: "duckdb.DuckDBPyConnection",
+    name: str,
+    column_place: int,
+    numbers: npt.NDArray[np.float64],
+    counts: npt.NDArray[np.int64],
+) -> list[FarNumber]:
+    """Return the numbers of a column that repeat often and lie far from all others, by the rules of `far_numbers`.
 
-    They are found in the table `numbers` of the DuckDB `cursor`, which has a row for each cell of the column `name`:
-    the `number`, and the `word` by which the cell writes it.
+    - `name` is the column.
+    - `numbers` are its distinct numbers, and `counts` has the number of cells with each.
+    - `column_place` is the column's place in the table `numbers` of the DuckDB `cursor`, which has a row for each
+      `word` by which a cell writes a number.
     """
-    counted = cursor.execute("SELECT number, COUNT(*) AS cells FROM numbers GROUP BY number").fetchnumpy()
-    numbers, counts = counted["number"], counted["cells"]
     order = np.lexsort((numbers, -counts))  # the most frequent first, and equally frequent ones by their size
     frequent = [place for place in order.tolist() if numbers[place] != 0 and counts[place] >= _LEAST_CELLS]
     candidates = frequent[:_FREQUENT]
@@ -115,7 +163,8 @@ def _far_among(cursor: "duckdb.DuckDBPyConnection", name: str) -> list[FarNumber
         is_far_code = bool(is_code[place]) and cells >= 3 * cells_of_others / len(others) and distance >= width / 20
         if distance > width or is_far_code:
             [(words,)] = cursor.execute(
-                "SELECT list(DISTINCT word) FROM numbers WHERE number = $number", {"number": number}
+                "SELECT list(DISTINCT word) FROM numbers WHERE place = $place AND number = $number",
+                {"place": column_place, "number": number},
             ).fetchall()
             shown = tuple(sorted(words)[:_MOST_SPELLINGS])
             found.append(FarNumber(name=name, words=shown, cells=cells, filled=filled, low=low, high=high))
