@@ -105,10 +105,10 @@ def tokens(text: str) -> list[FilterToken]:
 
 
 def _token(group: str, matched_text: str, place: int) -> FilterToken:
-    """Return the token for a match of the regular expression `_TOKEN`.
+    """Return the token for a piece of a filter that the regular expression of all tokens (`_TOKEN`) has matched.
 
-    `group` is the name of the group of `_TOKEN` that matched, `matched_text` the text that matched, and `place` its
-    position in the filter.
+    `group` is the name of the regular expression's group that matched, and tells the kind of the token. `matched_text`
+    is the text that matched, and `place` its position in the filter, counted from 1.
     """
     match group:
         case "text":
@@ -480,7 +480,10 @@ class _Parser:
         return named and self._tokens[self._next + 1].kind is TokenKind.TEXT
 
     def _check_no_call(self) -> None:
-        """Raise `InvalidFilter` if the next tokens are a name and an opening parenthesis, as in a function call."""
+        """Raise `InvalidFilter` if the next tokens are a name and an opening parenthesis, as in a function call.
+
+        The message says that a filter cannot call functions.
+        """
         token = self._peek()
         if token.kind is TokenKind.NAME and self._tokens[self._next + 1].says == "(":
             raise InvalidFilter(
@@ -492,7 +495,7 @@ class _Parser:
         return self._tokens[self._next]
 
     def _take(self, kind: TokenKind, says: str) -> bool:
-        """Move past the next token if it has this kind and the text `says`; return whether it has."""
+        """Move past the next token if its kind is `kind` and its text is `says`; return whether it was."""
         token = self._peek()
         taken = token.kind is kind and token.says == says
         self._next += taken

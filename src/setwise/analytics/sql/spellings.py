@@ -378,8 +378,8 @@ def _order_by_all(select: exp.Expr) -> None:
 def _first_of_groups(select: exp.Expr) -> None:
     """Replace DISTINCT ON in `select`, in place, by a QUALIFY ROW_NUMBER() .. = 1 that chooses the same rows.
 
-    A SELECT without GROUP BY is not changed, because its DISTINCT ON would choose among the rows of users. If it names
-    the user column, `rewrite_user_sets` replaces it, because it then chooses among the rows of each user.
+    Only a SELECT with GROUP BY is changed, because its rows are groups. Without GROUP BY, DISTINCT ON chooses among the
+    rows of users. That is allowed only among the rows of each user; `rewrite_user_sets` replaces such a DISTINCT ON.
     """
     if select.args.get("group") is not None:
         _replace_distinct_on(select)

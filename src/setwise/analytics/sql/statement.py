@@ -142,8 +142,8 @@ class Statement:
 
         - Rows in which a group key is null get the label NULL, if they form groups.
         - If `finds_bounds`, a query with private groups that does not state the most groups in which one user counts
-          gets `contributions="auto"`, so that a private search finds this number. `finds_bounds` is False if the answer
-          is paid from an account that fixes the guarantee of each single mechanism: none of these is for a search.
+          gets `contributions="auto"`, so that a private search finds this number. An account that fixes in advance
+          which mechanisms may run has no mechanism for such a search; `finds_bounds` is False if such an account pays.
         """
         cores = []
         for core in self.cores:
@@ -228,7 +228,7 @@ class Statement:
         return replace(rows, answer=described, bounds=bounds, notes=notes, advice=self.advice)
 
     def _row_count_notes(self, answers: Sequence[PrivateAnswer]) -> list[str]:
-        """Return one warning if COUNT(*) or COUNT(x) was answered as a count of users; [] if no count was.
+        """Return a list with one warning if COUNT(*) or COUNT(x) was answered as a count of users; [] if no count was.
 
         A count of rows becomes a count of users if the dataset or the catalog (the data holder's file) declares that
         only one row of a user counts in a group. `answers` are the answers of the SELECTs over private rows; the field

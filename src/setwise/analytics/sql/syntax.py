@@ -51,7 +51,10 @@ class SqlDialect(BigQuery):
         FACTOR: ClassVar[dict[Any, Any]] = {**BigQueryParser.FACTOR, TokenType.DIV: exp.IntDiv}
 
         def _parse_column(self) -> exp.Expr | None:
-            """Read a column. "Kunde Nr." in double quotes is one name, but `t.x` in backticks a table and a column."""
+            """Read a column reference, and return its node.
+
+            A name in double quotes is one name, as in "Kunde Nr.", but `t.x` in backticks is a table and a column.
+            """
             start = self._index
             column = super()._parse_column()
             quoted = [token for token in self._tokens[start : self._index] if token.token_type is TokenType.IDENTIFIER]
@@ -267,10 +270,11 @@ def _describe_error(error: str | None) -> str:
 
 
 def _without_clause(tokens: Sequence[Token]) -> tuple[list[Token], dict[str, str]]:
-    """Return the tokens of a statement without its clause `WITH DIFFERENTIAL_PRIVACY OPTIONS (...)`, and its options.
+    """Return (tokens, options): a statement's tokens without its clause `WITH DIFFERENTIAL_PRIVACY OPTIONS (...)`.
 
-    The clause stands after a SELECT with which the statement begins. The options are a mapping from names to values as
-    text. Without the clause, all tokens are returned, and the mapping is empty.
+    The options of the clause are a mapping from names to values as text. The clause is read only directly after the
+    word SELECT at the beginning of the statement. Without the clause, all tokens are returned, and the mapping is
+    empty.
     Raises: `InvalidParameter` for another clause WITH at this place, and for an unknown, repeated or malformed option.
     """
     kinds = [token.token_type for token in tokens[:2]]
@@ -313,9 +317,9 @@ def _mark_tops(tokens: Sequence[Token]) -> None:
 
 
 def _option(written: Sequence[Token]) -> tuple[str, str, int]:
-    """Return (name, value as text, number of tokens) of the option, such as epsilon = 1, that `written` begins with.
+    """Return (name, value as text, number of tokens) of the first option, such as epsilon = 1, in `written`.
 
-    `written` are tokens of an OPTIONS clause.
+    `written` are the next tokens of an OPTIONS clause. The caller goes on after the tokens of this option.
     Raises: `InvalidParameter` for an unknown or malformed option.
     """
     name = written[0].text.lower()

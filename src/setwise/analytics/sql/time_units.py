@@ -339,10 +339,10 @@ def _part(word: TimeWord | TimeField, moment: RowExpression) -> RowExpression:
 
 
 def _percent_parts(function: str, written: str, moment: RowExpression) -> list[RowExpression]:
-    """Return row expressions (values computed from each row) for the successive parts of `written`, such as %Y and -.
+    """Return row expressions for the successive parts of `written`, a format with patterns such as %Y-%m.
 
-    `written` is a format with patterns such as %Y. Joined, the parts are the text of the date or time `moment`.
-    `function` says which pattern letters are known.
+    A row expression is a value computed from each row. Joined, the values of all parts are the text of the date or time
+    `moment`. `function` is the function that has the format, and decides which patterns are known.
     """
     is_mysql = function == "DATE_FORMAT"
     letters = _MYSQL if is_mysql else _PERCENT
@@ -364,8 +364,8 @@ def _percent_parts(function: str, written: str, moment: RowExpression) -> list[R
 def _char_parts(written: str, moment: RowExpression) -> list[RowExpression]:
     """Return row expressions for the successive parts of `written`, a format of TO_CHAR such as YYYY-MM.
 
-    A row expression is a value computed from each row. Joined, they are the text of the date or time `moment`. Names of
-    months and days are not padded with spaces.
+    A row expression is a value computed from each row. Joined, the values of all parts are the text of the date or time
+    `moment`. Names of months and days are not padded with spaces.
     """
     # PostgreSQL pads names of months and days with spaces, unless FM stands before them; here they are never padded.
     patterns = sorted(_TO_CHAR, key=len, reverse=True)
@@ -393,8 +393,8 @@ def _char_parts(written: str, moment: RowExpression) -> list[RowExpression]:
 def _java_parts(written: str, moment: RowExpression) -> list[RowExpression]:
     """Return row expressions for the successive parts of `written`, a format of Spark's DATE_FORMAT such as yyyy-MM.
 
-    A row expression is a value computed from each row. Joined, they are the text of the date or time `moment`. Text in
-    single quotes stands for itself.
+    A row expression is a value computed from each row. Joined, the values of all parts are the text of the date or time
+    `moment`. Text in single quotes stands for itself.
     """
     parts: list[RowExpression] = []
     for match in re.finditer(r"'([^']*)'|([A-Za-z])\2*|[^A-Za-z']+|'", written):
@@ -495,11 +495,12 @@ UNIX_UNITS = {
 
 
 def unix_time(function: str, number: RowExpression) -> RowExpression:
-    """Return the row expression (a value per row) for `function(number)`, a time in seconds or the like since 1970.
+    """Return the row expression (a value per row) for the time that `function(number)` computes from a number.
 
-    `function` is a key of `UNIX_UNITS`, which says whether `number` is in seconds, milliseconds or microseconds since
-    the start of 1970. If `number` is a column divided by 1000 or 1000000, the column itself is read, in the unit that
-    is this much smaller, so that no precision is lost.
+    `function` is a key of `UNIX_UNITS`, such as TO_TIMESTAMP, which says whether `number` is in seconds, milliseconds
+    or microseconds since the start of 1970. If `number` is a column divided by 1000 or 1000000, no division is
+    computed, so that no precision is lost: a column divided by 1000 in seconds, for example, is read as a column in
+    milliseconds.
     """
     per_second = UNIX_UNITS[function]
     match number:

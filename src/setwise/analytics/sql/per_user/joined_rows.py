@@ -44,8 +44,9 @@ def join_rows(
     user: str,
     read: Callable[[exp.Expr], RowExpression],
 ) -> SelectSource:
-    """Return the rows of `source`, each joined with the rows among `rows` that belong to the same user.
+    """Return the rows of `source`, each joined with those of `rows` that belong to the same user.
 
+    - `rows` are the rows of a subquery or common table expression, and `source` the rows of the tables before it.
     - `join` is the syntax node of the join in the SELECT `select`. Conditions of an inner join that are no equalities
       are moved to WHERE of `select`, in place.
     - `scope` has the names that the SELECT may use, to which the names of the joined columns are added.
@@ -154,11 +155,11 @@ def check_same_source(rows: SelectSource, source: SelectSource) -> None:
 def _join_conditions(
     join: exp.Expr, alias: str, scope: Scope, columns: Sequence[str] | None, user: str
 ) -> tuple[list[tuple[exp.Expr, exp.Expr]], list[exp.Expr]]:
-    """Return (pairs, other conditions) of `join`, a join of each row with rows of the same user.
+    """Return (pairs, other conditions) of the syntax node `join`, which joins each row with rows of the same user.
 
-    Each pair (node over earlier tables, node over the joined rows) is compared for equality. The pair of user columns
+    Each pair (node over earlier tables, node over the added rows) is compared for equality. The pair of user columns
     (`user`) is left out, because every such join compares the users.
-    - `alias` is the alias of the joined rows, and `columns` are their columns, or None if they are not known.
+    - `alias` is the alias of the added rows, and `columns` are their columns, or None if they are not known.
     - `scope` has the names of the earlier tables, to which the rows are joined.
     Raises: `InvalidParameter` if the join does not compare the users.
     """
@@ -187,9 +188,10 @@ def _join_conditions(
 
 
 def _is_joined(node: exp.Expr, alias: str, scope: Scope, columns: Sequence[str] | None) -> bool | None:
-    """Return whether the column `node` belongs to the joined rows (True) or to earlier tables (False); None if unclear.
+    """Return whether the column `node` belongs to the rows that a join adds (True) or to earlier tables (False).
 
-    - `alias` is the alias of the joined rows, and `columns` are their columns, or None if they are not known.
+    Returns None if that is unclear.
+    - `alias` is the alias of the added rows, and `columns` are their columns, or None if they are not known.
     - `scope` has the names of the earlier tables, to which the rows are joined.
     """
     table = node.args.get("table")

@@ -154,7 +154,7 @@ def schema_beside(schema_of: Callable[[str, tuple[Join, ...]], Schema], main: st
     """Return the columns of `table`, a private table that the data holder lets join the private table `main`.
 
     `schema_of(name, joins)` returns the columns of a private table together with the tables joined to it. To find the
-    columns of `table`, it is joined to `main` on the user column `user`, and the added columns are taken.
+    columns of `table`, `table` is joined to `main` on the user column `user`, and the columns that this adds are taken.
     """
     join = Join(table=table, keys=(Key(column=user, joined=user),), alias=_OTHER)
     # A name that both tables have stands after the name of its table.

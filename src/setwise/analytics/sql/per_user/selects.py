@@ -497,8 +497,9 @@ def _sort_key(node: exp.Expr, read: Callable[[exp.Expr], RowExpression]) -> Sort
 def _preceding(node: exp.Expr) -> int | None:
     """Return n if the frame of the window `node` consists of the current row and the n rows before it.
 
-    - ROWS UNBOUNDED PRECEDING gives `MOST_ROWS`.
-    - No frame, and RANGE UNBOUNDED PRECEDING, which is SQL's default with ORDER BY, give None.
+    - ROWS UNBOUNDED PRECEDING gives 1,000,000 (`MOST_ROWS`).
+    - No frame, and RANGE UNBOUNDED PRECEDING, which is SQL's default with ORDER BY, give None. The frame then has all
+      rows up to the current row, or the whole partition without ORDER BY.
     Raises: `InvalidParameter` for any other frame.
     """
     frame = node.args.get("spec")

@@ -254,10 +254,9 @@ def _with_user_name(tree: exp.Expr, user: str) -> exp.Expr | None:
 def _with_group_by(tree: exp.Expr, user: str) -> exp.Expr | None:
     """Return the statement `tree` with a GROUP BY of the columns that it selects, and COUNT(*) if it has no aggregate.
 
-    `tree` is changed in place, and the user column `user` is no longer selected. Returns None in these cases:
-    - It has a GROUP BY already.
-    - It selects other expressions than columns and aggregates.
-    - It selects no column, or only the user column.
+    `tree` is changed in place, and the user column `user` is no longer selected. Returns None if `tree` has a GROUP BY
+    already, if it selects other expressions than columns and aggregates, or if it selects no column but the user
+    column.
     """
     if not isinstance(tree, exp.Select) or tree.args.get("group") is not None:
         return None
