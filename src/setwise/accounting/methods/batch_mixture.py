@@ -41,31 +41,33 @@ Floats = NDArray[np.float64]
 class BatchMixtureConfig:
     """Constants of the bound on a batch of bounded-range mechanisms with several epsilons, all chosen up front.
 
-    Widths of brackets (certified intervals) are relative to delta. In the worst case, each bounded-range mechanism is a
-    randomized response with the losses t and t - epsilon; a box has an interval of t for each epsilon. An outcome says
-    for each epsilon how many mechanisms had the first loss. The bracket is valid whatever these numbers are.
+    In the worst case, each bounded-range mechanism is a randomized response with the losses t and t - epsilon. A box
+    has an interval of t for each distinct epsilon; branch and bound splits boxes and bounds delta for each. An outcome
+    says for each distinct epsilon how many mechanisms had the loss t. Widths of brackets (certified intervals) are
+    relative to delta. The bracket is valid whatever these numbers are.
     """
 
     widths: tuple[float, ...] = (1e-3, 5e-2, 1e-1)
-    """Width to aim for by default with one, with two, and with more distinct epsilons."""
+    """Width to aim for if the caller asks for none: with one, with two, and with more distinct epsilons."""
     most_fixed: int = 2
     """Largest number of distinct epsilons for branch and bound. With more epsilons there would be too many boxes."""
     smallest_ratio: float = 1e-150
-    """Outcomes with a probability below this share of the most likely one's are dropped, and their mass is added to
-    the upper bound. It is far below any delta of interest."""
+    """Outcomes that are less likely than this share of the most likely outcome are left out, and their probability is
+    added to the upper bound. The share is far below any delta of interest."""
     most_outcomes: int = 200_000
-    """A batch with more joint outcomes than this is not computed."""
+    """A batch with more outcomes than this is not computed."""
     most_work: float = 4e7
-    """Outcomes times boxes evaluated in one pass of branch and bound; the number of boxes is at least `fewest_boxes`
-    and at most `most_boxes`."""
+    """Largest number of outcomes times boxes in one run of branch and bound. The number of boxes is nevertheless at
+    least `fewest_boxes`, and at most `most_boxes`."""
     fewest_boxes: int = 200
     most_boxes: int = 3_000
     more_boxes: int = 5
     """Factor on `most_boxes` when the caller asked for a width."""
     cells: int = 96
-    """Grid cells across the smallest epsilon, for the groups that are bounded adaptively instead of by boxes."""
+    """Groups of equal mechanisms for which there would be too many boxes are bounded on a grid of epsilons. This is the
+    number of grid cells across the smallest epsilon."""
     most_passes: int = 3
-    """Number of candidates for the upper end of epsilon that are tried, each larger than the last."""
+    """Largest number of candidates for the upper end of epsilon that are tried, each larger than the one before."""
 
 
 CONFIG = BatchMixtureConfig()
@@ -150,15 +152,15 @@ class BatchMixture:
         return (LinearStage(self.linear).support + RangeStage(self.groups).support) * (1 + 1e-14)
 
     def _responses(self, tilt: float, width: float | None = None) -> "_Responses":
-        """Return the object that computes the batch's delta, if its bounded-range mechanisms are randomized responses.
+        """Return an object that computes the batch's delta with randomized responses as its bounded-range mechanisms.
 
         In a batch, all mechanisms are chosen up front. The worst bounded-range mechanism of epsilon a is a randomized
-        response with losses t and t - a, for some t; the object takes one t for each epsilon.
+        response with losses t and t - a, for some t. The object has methods that take one t for each epsilon.
 
         - `tilt`: the losses L of the other mechanisms may be rounded to equally spaced values. Weighting the
-          probabilities of L by exp(tilt L) moves its mean, and the result is most accurate near this weighted mean.
-        - `width` is the wanted relative width of a bracket; a smaller width needs finer rounding. None takes the
-          default.
+          probabilities of L by exp(tilt L) moves its mean, and the object is most accurate near this weighted mean.
+        - `width` is the wanted relative width of a bracket (a certified interval); a smaller width needs finer
+          rounding. None takes the default.
         """
         # The losses of the mechanisms with fixed dominating pairs are summed once: exactly if they can be enumerated,
         # and otherwise on a lattice (equally spaced losses). The lattice is most accurate near the mean that the loss L
@@ -217,15 +219,15 @@ def batch_mixture(
 
 @dataclass(frozen=True, slots=True)
 class _FromAbove:
-    """An upper bound on a privacy profile (delta as a function of epsilon), with the method `delta` of a privacy loss.
+    """An upper bound on a privacy profile (delta as a function of epsilon), in the form of a privacy loss.
 
-    A sum over joint outcomes can then read the profile in place of the exact delta of the mechanisms.
+    Its only method is `delta`, so a sum over joint outcomes can use it in place of the exact loss of some mechanisms.
     """
 
     profile: Profile
 
     def delta(self, x: Floats) -> tuple[Floats, Floats]:
-        """Return upper bounds on delta at each epsilon in `x`, and zeros as their absolute errors.
+        """Return upper bounds on the mechanisms' delta at each epsilon in `x`, and zeros as their absolute errors.
 
         The errors are zero because the bounds already include them.
         """
@@ -236,13 +238,13 @@ class _FromAbove:
 class _Responses:
     """The delta of a batch of randomized responses and other mechanisms, as a function of the responses' parameters t.
 
-    A batch is chosen up front.
+    A batch is a set of mechanisms that are all chosen up front.
 
     - `groups` are the randomized responses as (epsilon, count). All responses of one pair have the same t, and their
       losses are t and t - epsilon.
-    - `atoms` has the losses, listed one by one, of some of the other mechanisms.
-    - `above` and `below` are two approximate losses of all remaining mechanisms together: delta computed with `above`
-      is at least the true delta, and with `below` at most.
+    - `atoms` has the total loss of some of the other mechanisms, with all its values listed.
+    - `above` and `below` are approximate total losses of the mechanisms that are neither in `groups` nor in `atoms`.
+      Delta computed with `above` is at least the true delta, and with `below` at most.
     """
 
     groups: tuple[Group, ...]
@@ -275,8 +277,9 @@ class _Responses:
     def branch_and_bound(self, x: float, target: float, most: int) -> float:
         """Return an upper bound on the batch's delta at overall epsilon `x` over all parameters t of the responses.
 
-        Each t lies in an interval, so all choices of t form a box. Boxes are split into smaller ones, each with a bound
-        of its own. The search stops when the largest bound is at most the delta `target`, or after `most` splits.
+        There is one t for the randomized responses of each epsilon a, from 0 to a. So all choices of t form a box.
+        Boxes are split into smaller ones, each with a bound of its own. The search stops when the largest bound is at
+        most the delta `target`, or after at most `most` splits.
         """
         # Each group of randomized responses of one epsilon has one t, and its losses are t and t - epsilon. A box has
         # an interval of t for each group. The box with the largest bound on delta is split first.
@@ -300,8 +303,8 @@ class _Responses:
     def _atoms(self, high: Sequence[float], low: Sequence[float]) -> Atoms:
         """Return the distribution of the total privacy loss of the responses and of the mechanisms in `atoms`.
 
-        `high` and `low` have the two possible losses of a response, one entry for each pair (epsilon, count) in
-        `groups`. The field `atoms` has the losses of some of the other mechanisms, listed one by one.
+        `high` and `low` have the two possible losses of a randomized response, one entry for each pair (epsilon, count)
+        in `groups`. The field `atoms` has the total loss of some of the other mechanisms, with all its values listed.
         """
         atoms = self.atoms
         for (_, count), up, down in zip(self.groups, high, low, strict=True):
@@ -310,11 +313,11 @@ class _Responses:
 
 
 def _widest(first: Choice, last: Choice, groups: Sequence[Group]) -> int:
-    """Return the index of the epsilon whose parameter interval branch and bound should halve.
+    """Return the index of the epsilon for which branch and bound should halve the interval of t.
 
-    A box of parameters has, for the randomized responses of each pair (epsilon, count) in `groups`, an interval of
-    their parameter t, from its entry in `first` to its entry in `last`. The interval is chosen that adds most to the
-    variance of the privacy loss.
+    The randomized responses of each pair (epsilon, count) in `groups` have a common parameter t, which lies between the
+    pair's entries in `first` and in `last`. The chosen interval adds most to the uncertainty of the privacy loss: its
+    length times count times epsilon is largest.
     """
     added = [count * epsilon * (b - a) for (epsilon, count), a, b in zip(groups, first, last, strict=True)]
     return added.index(max(added))
@@ -323,9 +326,8 @@ def _widest(first: Choice, last: Choice, groups: Sequence[Group]) -> int:
 def _usual_share(groups: Sequence[Group]) -> float:
     """Return the gap at which branch and bound stops if the caller does not say how narrow the bracket must be.
 
-    The gap is between the upper bound on delta and the largest delta that the search has found, as a fraction of the
-    latter. It depends only on the number of `groups`, which are bounded-range mechanisms as (epsilon, count) with
-    distinct epsilons.
+    The gap is the upper bound on delta minus the largest delta found, as a share of the largest delta found. It depends
+    only on the number of `groups`, which are bounded-range mechanisms as (epsilon, count) with distinct epsilons.
     """
     return CONFIG.widths[min(len(groups), len(CONFIG.widths)) - 1]
 
@@ -343,7 +345,7 @@ def _boxes(width: float | None) -> int:
 def _check_width(bracket: Bracket, width: float | None) -> Bracket:
     """Return `bracket`; raise `Unattainable` if it is wider than `width`, relative to its upper end.
 
-    None accepts any width.
+    A bracket is a certified interval for delta or epsilon. None for `width` accepts any width.
     """
     if width is not None and not bracket.relative_width <= width:
         raise Unattainable(f"a relative width of {width:g} cannot be reached for this batch; ask for a wider one")

@@ -24,33 +24,38 @@ Choice = tuple[float, ...]
 class BatchSearchConfig:
     """Constants of the search for the randomized responses of a batch that give the largest delta.
 
-    - A batch is chosen up front. Each response has a parameter t, and its losses are t and t - epsilon.
+    - A batch is chosen up front. The responses of each epsilon have a parameter t, and their losses are t and t -
+      epsilon.
+    - A choice has one t for each distinct epsilon. A climb changes one t after the other as long as delta rises.
     - Steps of t are shares of epsilon.
-    - An outcome says, for each distinct epsilon, how many responses had the first of their two outcomes.
+    - An outcome says, for each distinct epsilon, how many responses had the loss t.
     """
 
     most_outcomes: int = 20_000
-    """With more outcomes than this, the search does not leave its start, because each evaluation would take too
+    """If there are more outcomes than this, the search returns its start, because each evaluation would take too
     long."""
     most_scanned: int = 256
     most_scanned_work: int = 50_000
-    """Largest number of outcomes times choices in the first scan, of at most `most_scanned` choices. The scan
-    matters for few mechanisms, whose delta has several local maxima."""
+    """The search starts with a scan of at most `most_scanned` evenly spaced choices; this is the largest number of
+    choices times outcomes. The scan matters for few mechanisms, whose delta has several local maxima."""
     margin: float = 1e-6
-    """A t stays at least this share of epsilon inside its range, because at the ends the mechanism reveals nothing."""
+    """A t stays at least this share of epsilon away from 0 and from epsilon, because there the mechanism reveals
+    nothing."""
     first_step: float = 0.1
     last_step: float = 1e-3
     smallest_step: float = 1e-6
-    """Steps halve from `first_step` to `last_step`, and on to `smallest_step` while they still gain, as they do near
-    the largest loss."""
+    """Steps of a climb halve from `first_step` to `last_step`, and on to `smallest_step` while they still gain, as they
+    do for epsilons near the largest total loss."""
     flat: float = 1e-5
     """A relative gain in delta below this counts as none."""
     settled: float = 1e-7
     """A relative gain in epsilon below this counts as none."""
     most_climbs: int = 12
-    """Alternations between climbing at a fixed epsilon and solving for epsilon with the choice reached."""
+    """For a wanted delta, the search alternates: it climbs at a fixed overall epsilon, and then computes the epsilon at
+    which the choice reached has the wanted delta. This is the largest number of such rounds."""
     most_tried: int = 800
-    """Choices evaluated in one climb; proportionally fewer if there are more than `few_outcomes` outcomes."""
+    """Largest number of choices that one climb evaluates; proportionally fewer if there are more outcomes than
+    `few_outcomes`."""
     few_outcomes: int = 8_000
     slowest: float = 1e-3
     """Smallest rate at which log delta is assumed to fall with epsilon."""
@@ -136,10 +141,11 @@ class BatchSearch:
         return list(itertools.product(*([share * epsilon for share in shares] for epsilon, _ in self.groups)))
 
     def _neighbour(self, x: float, choice: Choice, step: float, best: float) -> tuple[Choice, float] | None:
-        """Return (parameters, delta) of a neighbour of `choice` whose delta is above `best`; None if there is none.
+        """Return a better choice of parameters than `choice`, and its delta; None if there is none.
 
         `choice` has one parameter t for the randomized responses of each epsilon, and delta is at the overall epsilon
-        `x`. A neighbour has one t moved up or down by the share `step` of its epsilon.
+        `x`. A neighbour of `choice` has one t moved up or down by the share `step` of its epsilon. The first neighbour
+        whose delta is above `best` is returned.
         """
         for index, (epsilon, _) in enumerate(self.groups):
             for move in (-step * epsilon, step * epsilon):
@@ -154,9 +160,9 @@ class BatchSearch:
         """Return (bracket, parameters t) of the worst randomized responses that were found for a wanted `delta`.
 
         The bracket (a certified interval) is for the smallest overall epsilon at which these responses have at most
-        `delta`; the worst responses are those with the largest such epsilon. There is one t for each epsilon of the
-        batch. The search starts at the overall epsilon `guess`, and `tilt` is the rate at which log delta is expected
-        to fall with epsilon.
+        `delta`; the worst responses are those with the largest such epsilon. There is one t for each distinct epsilon
+        of the batch. The search starts at the overall epsilon `guess`, and `tilt` is the rate at which log delta is
+        expected to fall with the overall epsilon.
         """
         # A group has the responses of one epsilon; their losses are t and t - epsilon. The first parameters are those
         # that are worst if delta falls like exp(-`tilt` y).

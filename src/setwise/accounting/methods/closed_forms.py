@@ -38,16 +38,10 @@ Floats = NDArray[np.float64]
 class BatchConfig:
     """Constants of the search (branch and bound) for the parameter t with which a batch has the largest delta.
 
-    A batch is chosen up front. In the worst case all its bounded-range mechanisms are randomized responses with the
-    same t. A block is an interval of t.
-
-    - `smallest_ratio`: joint outcomes of the mechanisms that are less likely than this share of the most likely one are
-      left out, and their probability is added to the upper bound.
-    - `settled`: a block is not split if its bound exceeds the best delta found by at most this share.
-    - `few_points`: a block is not split if delta can have a local maximum at no more than this many t in it, because
-      these t are then evaluated one by one.
-
-    The resulting bracket (certified interval) is valid whatever these numbers are.
+    A batch is a set of mechanisms that are all chosen up front. In the worst case all its bounded-range mechanisms are
+    randomized responses with the losses t and t - epsilon, with the same t. The search cuts the interval of t into
+    blocks, and bounds delta for each block. The resulting bracket (certified interval) is valid whatever these numbers
+    are.
     """
 
     # A batch is chosen up front. In the worst case, each bounded-range mechanism of the batch is a randomized response
@@ -55,19 +49,23 @@ class BatchConfig:
     # can be local maxima are evaluated.
 
     smallest_ratio: float = 1e-150
-    """Outcomes with a probability below this share of the most likely one's are dropped, and their mass is added to
-    the upper bound. It is far below any delta of interest."""
+    """Joint outcomes of the mechanisms that are less likely than this share of the most likely joint outcome are left
+    out, and their probability is added to the upper bound. The share is far below any delta of interest."""
     settled: float = 1e-12
-    """A block whose upper bound exceeds the best value found by at most this share is not split further."""
+    """A block is not split further if its upper bound exceeds the largest delta found by at most this share."""
     few_points: int = 24
-    """A block with at most this many stationary points is settled by evaluating them."""
+    """A block is not split further if delta can have a local maximum at no more than this many t in it. These t are
+    then evaluated one by one."""
 
 
 CONFIG = BatchConfig()
 
 
 class NoLoss:
-    """The privacy loss of a mechanism whose output does not depend on the data: delta(x) = max(0, 1 - exp(x))."""
+    """The privacy loss of a mechanism whose output does not depend on the data: delta(x) = max(0, 1 - exp(x)).
+
+    It stands in where a method expects a privacy loss and there is no mechanism.
+    """
 
     def delta(self, x: Floats) -> tuple[Floats, Floats]:
         """Return max(0, 1 - exp(x)), the delta of no mechanism, at each epsilon in `x`, and error bounds.
@@ -80,11 +78,12 @@ class NoLoss:
 
 @dataclass(frozen=True, slots=True)
 class BatchBoundedRange:
-    """A batch, chosen up front: `count` epsilon-bounded-range mechanisms, and other mechanisms.
+    """A batch (mechanisms that are all chosen up front) of equal bounded-range mechanisms and some other mechanisms.
 
-    - `epsilon` is the parameter of each bounded-range mechanism.
+    - `epsilon` is the parameter of each bounded-range mechanism, and `count` their number.
     - `beside` is the distribution of the total privacy loss of the other mechanisms.
-    - `failure` is a bracket for the probability that some mechanism fails outright (reveals everything).
+    - `failure` is a bracket (a certified interval) for the probability that some mechanism fails outright (reveals
+      everything).
 
     Requires: any two losses in `beside` differ by a whole multiple of epsilon (see `shared_offset`).
     """
@@ -106,17 +105,20 @@ class BatchBoundedRange:
         return either_fails(self.failure, self._worst(epsilon))
 
     def at(self, t: float, x: float) -> Bracket:
-        """Return a bracket for delta at overall epsilon `x` if all bounded-range mechanisms have the parameter `t`.
+        """Return a bracket for the batch's delta at overall epsilon `x` for one choice of its bounded-range mechanisms.
 
-        With parameter t an epsilon-bounded-range mechanism is generalized randomized response with log likelihood
-        ratios t and t - epsilon.
+        The bracket is a certified interval; outright failures (in which everything may be revealed) are not included.
+        In this choice every epsilon-bounded-range mechanism is generalized randomized response with the privacy losses
+        `t` and `t` - epsilon. The delta of the worst choice is the maximum over t.
         """
         return self._pair(t, t - self.epsilon, x)
 
     def candidates(self, x: float) -> Floats:
         """Return, ascending, the t in (0, epsilon) at which delta at overall epsilon `x` can have a local maximum.
 
-        t is the parameter that all epsilon-bounded-range mechanisms of the batch (chosen up front) share.
+        In the worst batch (mechanisms chosen up front) all epsilon-bounded-range mechanisms are randomized responses
+        with the losses t and t - epsilon, with the same t. A search for the largest delta evaluates some of the
+        returned values.
         """
         # Let n be their `count`, and L the total privacy loss of the other mechanisms, whose possible values are in
         # `beside`. The candidates are the t for which (n + 1) t is x - L plus a whole multiple of epsilon. All L give
@@ -128,10 +130,12 @@ class BatchBoundedRange:
         return points[(points > 0.0) & (points < self.epsilon)]
 
     def _pair(self, high: float, low: float, x: float) -> Bracket:
-        """Return a bracket for the batch's delta at `x` if each bounded-range mechanism is one with two given losses.
+        """Return a bracket for the batch's delta at overall epsilon `x`, for mechanisms with two given losses.
 
-        The losses are `high` and `low`, and `x` is the overall epsilon. If a mechanism with these two losses dominates
-        every bounded-range mechanism considered, the upper end of the result bounds the delta of the batch.
+        In this batch (mechanisms chosen up front) each bounded-range mechanism has the privacy losses `high` and `low`.
+        With `low` = `high` - epsilon it is a randomized response. With a smaller `low` the upper end bounds the delta
+        of all responses whose losses lie between `low` and `high`, which is used to bound a whole interval of responses
+        at once.
         """
         if high <= 0.0 or low >= 0.0:  # the outcome reveals nothing, so only the other mechanisms count
             return self.beside.average(NoLoss(), x)
@@ -187,18 +191,18 @@ class BatchBoundedRange:
     def _branch_and_bound(
         self, x: float, points: Floats, evaluate: Callable[[float], Bracket], peak: float, floor: float
     ) -> float:
-        """Return an upper bound on delta at overall epsilon `x` over all t for which `evaluate` was not called.
+        """Return an upper bound on delta at overall epsilon `x` over all t for which the caller has no bracket yet.
 
         All randomized responses of the batch (chosen up front) have the same parameter t, and the losses t and t -
-        epsilon. The search splits the interval of t into ever smaller blocks, and computes a bound for each. If a block
-        with a bound above the largest delta found has few of the `points`, `evaluate` is called for each of them, and
-        the block is done.
+        epsilon. The search splits the interval of t into ever smaller blocks, and computes a bound for each. A block is
+        done if its bound is at most the largest delta found. It is also done if it has few of the `points`; `evaluate`
+        is then called for each of them.
 
         - `points` are all t at which delta can have a local maximum.
-        - `evaluate` returns the bracket for delta at one t, and stores it for the caller.
+        - `evaluate` returns the bracket (certified interval) for delta at one t, and stores it for the caller.
         - `peak` is the t with the largest delta found so far, and `floor` a lower bound on that delta.
 
-        The result is 0 if all blocks are done in this way.
+        The result is 0 if `evaluate` was called for all blocks.
         """
         # A response has the losses t and t - epsilon. The interval of t is cut into blocks, and the block with the
         # largest bound is split first. If few `points` are in a block, `evaluate` is called with each of them, and the
@@ -207,9 +211,9 @@ class BatchBoundedRange:
         blocks: list[tuple[float, float, float]] = []
 
         def push(a: float, b: float) -> None:
-            """Add the block [a, b] of t to `blocks`, a variable of the function around it: a heap of blocks.
+            """Add the block [a, b] of t, with an upper bound on its delta, to the heap `blocks`.
 
-            The heap is sorted by the blocks' upper bounds on delta, so that the block with the largest bound is taken
+            `blocks` is a variable of the function around it, from which the block with the largest bound is taken
             first.
             """
             heapq.heappush(blocks, (-self._pair(b, a - self.epsilon, x).upper, a, b))
@@ -256,10 +260,10 @@ def shared_offset(epsilon: float, beside: list[float]) -> bool:
 
 
 def _hill_climb(points: Floats, height: Callable[[float], float]) -> None:
-    """Call `height` at some of the ascending `points`, among which the largest value probably is.
+    """Call `height` at some of the ascending `points`, among which the point with the largest value probably is.
 
-    The points are chosen by bisection. If `height` first rises and then falls, the largest value is among the computed
-    ones. Nothing is returned: the caller's function `height` stores the values that it computes.
+    The points are chosen by bisection. If `height` first rises and then falls, the point with the largest value is
+    among them. Nothing is returned: the caller's function `height` stores the values that it computes.
     """
     low, high = 0, points.size - 1
     while high - low > 2:
@@ -276,13 +280,14 @@ _RELATIVE_ERROR = 1e-13
 
 
 class ThreeMechanisms:
-    """The largest delta of three mechanisms in a fixed order: one epsilon-DP and two epsilon-bounded-range (BR) ones.
+    """The largest delta of three mechanisms in a fixed order: one epsilon-DP and two epsilon-bounded-range mechanisms.
 
-    The analyst chooses each mechanism after seeing earlier answers; the largest delta is over all analysts. There are
-    three orders, because the epsilon-DP mechanism may come first, second or last.
+    The analyst chooses each mechanism after seeing earlier answers; the largest delta is over all analysts. All three
+    mechanisms have the same `epsilon`. There are three orders, because the epsilon-DP mechanism may come first, second
+    or last.
 
     Theorem: the closed forms for three mechanisms in the paper that this package implements (lem:xyz, lem:ordbrdp2),
-    for overall epsilons below the mechanisms' `epsilon`. From `epsilon` on, delta is the same for all three orders
+    for overall epsilons below `epsilon`. From `epsilon` on, delta is the same for all three orders
     (docs/closed-forms.md); see `_any_order`.
     """
 
@@ -302,44 +307,48 @@ class ThreeMechanisms:
         """Return the largest delta of a single epsilon-bounded-range mechanism at the overall epsilon 2 t - epsilon.
 
         It is q^2 (1 - exp(-epsilon)), where q = `_q(t)` is the probability of the loss t in generalized randomized
-        response. The closed forms use it for the mechanism that is used last, with a t that follows from the losses of
-        the earlier ones.
+        response. The closed forms for three mechanisms use it for the mechanism that is used last. They choose t so
+        that 2 t - epsilon is the overall epsilon minus the losses of the two earlier mechanisms.
         """
         return self._q(t) ** 2 * -math.expm1(-self.epsilon)
 
     def x(self, t: float, g: float) -> float:
-        """Return x(t) of lem:xyz in the paper; delta of three mechanisms is made up of the terms x, y and z.
+        """Return x(t) of lem:xyz in the paper, a term of the largest delta of three mechanisms.
 
-        x is the term for outcomes in which the privacy loss of the DP mechanism is epsilon, if t <= g <= t + epsilon;
-        `y` replaces it for t >= g. `g` is the overall epsilon, and `t` the larger loss of the bounded-range mechanism
-        that is used first.
+        One of them is epsilon-DP, and two have epsilon-bounded range. `g` is the overall epsilon, and `t` the larger
+        loss of the bounded-range mechanism that is used first. The term is what outcomes add to delta in which the loss
+        of the epsilon-DP mechanism is epsilon. It holds for t <= g <= t + epsilon; for t >= g it is replaced by the
+        term `y`.
         """
         # The closed forms for delta are maxima and sums of x, y and z.
         q, e = self._q(t), self.epsilon
         return self._keep * (q * self._one_left((g - t) / 2) + (1 - q) * self._one_left((g + e - t) / 2))
 
     def y(self, t: float, g: float) -> float:
-        """Return y(t) of lem:xyz in the paper; delta of three mechanisms is made up of the terms x, y and z.
+        """Return y(t) of lem:xyz in the paper, a term of the largest delta of three mechanisms.
 
-        y is the term for outcomes in which the privacy loss of the DP mechanism is epsilon, if t >= g; `x` replaces it
-        for t <= g. `g` is the overall epsilon, and `t` the larger loss of the bounded-range mechanism that is used
-        first.
+        One of them is epsilon-DP, and two have epsilon-bounded range. `g` is the overall epsilon, and `t` the larger
+        loss of the bounded-range mechanism that is used first. The term is what outcomes add to delta in which the loss
+        of the epsilon-DP mechanism is epsilon. It holds for t >= g; for t <= g it is replaced by the term `x`.
         """
         # The closed forms for delta are maxima and sums of x, y and z.
         q, e = self._q(t), self.epsilon
         return self._keep * (q * -math.expm1(g - e - t) + (1 - q) * self._one_left((g + e - t) / 2))
 
     def z(self, t: float, g: float) -> float:
-        """Return z(t) of lem:xyz in the paper; delta of three mechanisms is made up of the terms x, y and z.
+        """Return z(t) of lem:xyz in the paper, a term of the largest delta of three mechanisms.
 
-        z is the term for outcomes in which the privacy loss of the DP mechanism is -epsilon. It is added only if t >=
-        g, because for smaller t these outcomes do not add to delta. `g` is the overall epsilon, and `t` the larger loss
-        of the bounded-range mechanism that is used first.
+        One of them is epsilon-DP, and two have epsilon-bounded range. `g` is the overall epsilon, and `t` the larger
+        loss of the bounded-range mechanism that is used first. The term is what outcomes add to delta in which the loss
+        of the epsilon-DP mechanism is -epsilon. It holds for t >= g; for smaller t these outcomes add nothing.
         """
         return (1 - self._keep) * self._q(t) * self._one_left(self.epsilon + (g - t) / 2)
 
     def pure_first(self, g: float) -> Bracket:
-        """Return the largest delta, at overall epsilon `g`, of one pure DP and then two bounded-range mechanisms.
+        """Return the largest delta, at overall epsilon `g`, of a pure DP mechanism followed by two bounded-range ones.
+
+        All three have the same epsilon, the field of this object. The result is a bracket (a certified interval) that
+        covers rounding errors.
 
         Raises: `InvalidParameter` if `g` is negative.
         """
@@ -353,8 +362,8 @@ class ThreeMechanisms:
     def bounded_range_first(self, g: float) -> Bracket:
         """Return the largest delta, at overall epsilon `g`, if the analyst begins with a bounded-range mechanism.
 
-        The second is the pure DP mechanism, and the third the other bounded-range mechanism. If the pure DP mechanism
-        comes last, delta is the same.
+        The pure DP mechanism comes second, and the other bounded-range mechanism third. If these two change places,
+        delta is the same. The result is a bracket (a certified interval) that covers rounding errors.
 
         Raises: `InvalidParameter` if `g` is negative.
         """
@@ -369,9 +378,12 @@ class ThreeMechanisms:
         return self._bracket(value, g)
 
     def _any_order(self, g: float) -> Bracket:
-        """Return the largest delta of one pure DP and two bounded-range mechanisms, at overall epsilon g >= epsilon.
+        """Return the largest delta of one pure DP and two bounded-range mechanisms, in whatever order they are used.
 
-        From the mechanisms' epsilon on, delta is equal for all orders of the mechanisms.
+        `g` is the overall epsilon. All three mechanisms have the same epsilon, and if `g` is at least that, all orders
+        have the same largest delta.
+
+        Requires: `g` is at least the mechanisms' epsilon.
         """
         # The best parameter t of the first bounded-range mechanism is epsilon/2 up to g = 3 epsilon/2, and g/3 beyond.
         # The delta is 0 from g = 3 epsilon on.
@@ -393,17 +405,17 @@ class ThreeMechanisms:
 
 
 def _check(g: float) -> None:
-    """Raise `InvalidParameter` unless the overall epsilon `g` is at least 0."""
+    """Raise `InvalidParameter` unless the overall epsilon `g` is at least 0, as the closed forms require."""
     if not g >= 0:
         raise InvalidParameter(f"the closed forms need epsilon >= 0, not {g!r}")
 
 
 def three_in_order(uses: Sequence[Use]) -> Callable[[float], Bracket] | None:
-    """Return the largest delta as a function of epsilon, for one pure DP and two bounded-range uses.
+    """Return the largest delta, as a function of the overall epsilon, of one pure DP and two bounded-range uses.
 
-    They come in the order of `uses`, and the analyst chooses each mechanism after seeing earlier answers. Returns None
-    if `uses` are not one pure DP and two bounded-range uses, all three with the same epsilon, because only then is a
-    closed form known.
+    They are made in the order of `uses`, and the analyst chooses each mechanism after seeing earlier answers. The
+    function returns a bracket (a certified interval). The result is None if `uses` are other uses, or if their epsilons
+    differ, because no closed form is known then.
     """
     kinds = [use.guarantee for use in uses for _ in range(min(use.count, 4))]
     epsilons = {g.epsilon for g in kinds if isinstance(g, PureDP | BoundedRange)}

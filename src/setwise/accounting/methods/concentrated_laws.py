@@ -37,7 +37,10 @@ _BACK_OFF = (1e-9, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 5e-2)
 
 
 def _cumulant_above(law: TwoPointLaw, b: Floats) -> Floats:
-    """Return upper bounds on log E[exp(b L)] at each `b` > 0 for a privacy loss L with the two values of `law`."""
+    """Return upper bounds on log E[exp(b L)] at each `b` > 0, for the privacy loss L with the two values of `law`.
+
+    zCDP limits this number for every b, so the bounds certify that a mechanism with the loss L satisfies zCDP.
+    """
     # Where b times the larger loss is below 1, the two terms of E[exp(b L)] - 1 have opposite signs, so the margin for
     # rounding is a share of the sum of their sizes. Elsewhere the margin is a share of the largest exponent.
     share, complement = law.probability, law.complement
@@ -110,7 +113,8 @@ def _search_lower_loss(xi: float, rho: float, high: float) -> float | None:
     """Return approximately the smallest lower value of a privacy loss with two values that (xi, rho)-zCDP allows.
 
     `high` is the larger value. The smaller the lower value, the larger is the probability of `high`, so the result
-    gives nearly the worst loss. It is not certified. It is None if there is no such value in the range of floats.
+    gives nearly the worst loss that zCDP allows. The loss is not certified to satisfy zCDP; callers check it. The
+    result is None if there is no such value in the range of floats.
     """
     # The lower loss determines the probability of `high`, which zCDP limits: for every b > 0 the probability is at most
     # exp(q(b) - b high), where q(b) = b (xi + rho) + rho b^2. Let p be the smallest of these limits. The result is

@@ -50,12 +50,12 @@ MOST_ATOMS = 1_000_000
 class ExactLinear:
     """The exact total privacy loss of uses with fixed dominating pairs, from which delta is computed at any epsilon.
 
-    The losses of all uses but those of one noise are listed one by one. The uses of that noise (the Gaussian, if there
-    is one) are kept apart, because combining their losses with all others would make the list too long.
+    The total loss is a sum of two independent losses, `outer` and `inner`. They are not combined, because a list of all
+    values of the sum would be too long.
 
-    - `inner` is the loss of the uses kept apart, as an object that gives delta at any epsilon; None if there are no
-      uses.
-    - `outer` is the list of the losses of all other uses, with their probabilities.
+    - `inner` is the loss of the uses of one kind of noise (Gaussian noise, if there is any), as an object that gives
+      delta at any epsilon; None if there are no uses.
+    - `outer` is the total loss of all other uses, as a list of its values and their probabilities.
     - `failure` is a bracket (a certified interval) for the probability of outright failure, in which everything may be
       revealed.
     """
@@ -65,9 +65,9 @@ class ExactLinear:
     failure: Bracket
 
     def delta(self, epsilon: float) -> Bracket:
-        """Return a bracket (a certified interval) for the composition's delta at `epsilon`.
+        """Return a bracket for the delta of the composition (all uses together) at `epsilon`.
 
-        It is as narrow as rounding errors allow.
+        The bracket is a certified interval; only rounding errors of floats separate its ends.
         """
         if self.inner is None:
             return self.failure
@@ -102,9 +102,10 @@ def exact_linear(
 ) -> ExactLinear | None:
     """Return the exact composition of `uses`, pairs (noise, count), or None if their losses cannot be enumerated.
 
-    `most` limits the number of losses that are listed one by one. The uses of one noise, the Gaussian or else the one
-    with the most losses, are kept apart and not listed (see `ExactLinear`). `failure` is a bracket for the probability
-    of outright failure (in which everything may be revealed).
+    The uses of one kind of noise are kept apart (see `ExactLinear`): the Gaussian, or else the noise whose total loss
+    has the most values. The total loss of all other uses is listed value by value; `most` limits the length of this
+    list. `failure` is a bracket (a certified interval) for the probability of outright failure (in which everything may
+    be revealed).
 
     Requires: Gaussians are merged into one.
     Theorem: the optimal composition of pure DP (thm:opt_DPCOMP) for one epsilon, MurtaghVa16 for several and for
@@ -128,7 +129,7 @@ def _values(group: tuple[KnownNoise, int]) -> float:
     """Return roughly how many values the total privacy loss of equal uses can have.
 
     `group` is a pair (noise, count). The result is infinite for noise whose losses cannot be enumerated. The caller
-    sorts such pairs by this number, to find the one whose losses are not listed one by one.
+    lists total losses value by value, except for the pair with the largest result.
     """
     # `exact_linear` sorts groups by this number, because it keeps the group with the most values apart. The number of
     # values for pure DP is multiplied by epsilon if epsilon is below 1, because many of these values lie close
@@ -197,7 +198,11 @@ def nearly_no_noise(uses: Sequence[tuple[KnownNoise, int]], failure: Bracket) ->
 
 @dataclass(frozen=True, slots=True)
 class BasicSum:
-    """Uses whose privacy losses add up to at most `total`, except with a probability in the bracket `failure`."""
+    """Uses whose privacy losses add up to at most `total`, unless some use fails outright (reveals everything).
+
+    `failure` is a bracket (a certified interval) for the probability of such a failure. Basic composition needs only
+    these two numbers.
+    """
 
     total: float
     failure: Bracket

@@ -28,22 +28,23 @@ from setwise.accounting.prices import wallet_before
 
 @dataclass(frozen=True, slots=True)
 class MajorantConfig:
-    """Constants of the bound that replaces bounded-range uses by one Gaussian: its tables of prices, and its accuracy.
+    """Constants of the bound that replaces bounded-range uses by one Gaussian mechanism.
 
-    The price of a use is the mu squared that it adds to the Gaussian. Whatever these numbers are, the result is an
-    upper bound; the text below each constant says what it decides.
+    The price of a use is the mu squared that it adds to the Gaussian, where mu is sensitivity / sigma. It depends on
+    the balance: the mu squared that stands for all later uses. Whatever these numbers are, the result is an upper
+    bound; the text below each constant says what it decides.
     """
 
     cell: float = 0.05
-    """Relative length of the cells on which prices are tabulated and the potential is integrated."""
+    """Prices are tabulated at balances that grow by this share from one to the next."""
     first_cell: float = 1e-2
-    """First tabulated level above 0, as a share of the largest price."""
+    """Smallest tabulated balance above 0, as a share of the largest price."""
     tight: float = 1e-3
-    """Accepted excess of the Gaussian's mu^2 over the variance of all losses, as a share of that variance. It
-    changes epsilon by about half that share."""
+    """The Gaussian's mu^2 may exceed the variance of the losses that it replaces by at most this share of the variance
+    of all losses. The excess changes epsilon by about half that share."""
     wide: float = 0.01
-    """Relative width of a bracket above which more bounded-range uses stay on the grid beside the Gaussian, although
-    that takes about a second longer."""
+    """If the relative width of a bracket (a certified interval) is above this, more bounded-range uses of large epsilon
+    are computed on a grid instead of by the Gaussian, although that takes about a second longer."""
 
 
 CONFIG = MajorantConfig()
@@ -63,10 +64,10 @@ def in_any_order(uses: Sequence[tuple[Guarantee, int]]) -> float:
 
 @lru_cache(maxsize=64)
 def _in_any_order(uses: tuple[tuple[Guarantee, int], ...]) -> float:
-    """Return the mu^2 of a Gaussian mechanism that dominates `uses` in any adaptive order, rounded up; cached.
+    """Return the mu^2 of a Gaussian mechanism that dominates `uses` in any adaptive order, rounded up.
 
-    Mu squared is (sensitivity / sigma)^2. `uses` are pairs (guarantee, count). The result is infinite if some use has
-    no finite price, that is, if no Gaussian mechanism is known that dominates it.
+    It is the cached body of `in_any_order`. Mu is sensitivity / sigma, and `uses` are pairs (guarantee, count). The
+    result is infinite if some use has no finite price, that is, if no Gaussian mechanism is known that dominates it.
     """
     counts: dict[Guarantee, int] = {}
     gaussians = 0.0  # the price of a Gaussian is constant; other uses cost most when no Gaussian follows them
@@ -90,7 +91,8 @@ def _in_any_order(uses: tuple[tuple[Guarantee, int], ...]) -> float:
 def _by_potential(draws: Sequence[tuple[Guarantee, int]], levels: Sequence[float]) -> float:
     """Return a budget (mu squared), rounded up, that pays for all `draws` in any order; infinite if none is found.
 
-    The price of a use depends on how much is left in the budget, so the order of payment matters.
+    A Gaussian mechanism with the returned mu squared then dominates all draws. The price of a use depends on how much
+    is left in the budget, so the order of payment matters.
 
     - `draws` are the uses to pay for, as pairs (guarantee, count).
     - `levels`: entry i is a budget that pays for the first i entries of `draws` if they are paid in one fixed order.
@@ -124,11 +126,13 @@ def _by_potential(draws: Sequence[tuple[Guarantee, int]], levels: Sequence[float
 
 
 def _jumps(use: Guarantee, points: Sequence[float]) -> list[float]:
-    """Return, for each balance x in `points`, an upper bound on the price of one use that is paid across the balance x.
+    """Return, for each balance x in `points`, an upper bound on the price of one use that is paid across x.
 
-    A payment goes across x if the balance of the budget is at least x before it and at most x after it. The price of a
-    use depends on the balance after it: the smaller that is, the higher the price. Because the balance before is at
-    least x, the balance after, and hence the price, is bounded. All numbers are in mu squared.
+    A payment goes across x if the balance is at least x before it and at most x after it.
+
+    All numbers are in mu squared; the balance is what is left of a budget. The price of a use depends on the balance
+    after it: the smaller that is, the higher the price. A balance of at least x before the payment limits how small the
+    balance after it can be, and hence the price. The caller computes a budget that suffices for every order of payment.
     """
     # The balance is that of a Gaussian wallet, a budget from which uses are paid. Let price(v) be the price of the
     # guarantee `use` if v is left after it; prices fall with v. If v + price(v) < x, a use that leaves v or less
@@ -148,8 +152,8 @@ def _jumps(use: Guarantee, points: Sequence[float]) -> list[float]:
 class RangeSplit:
     """A division of bounded-range uses into uses of large epsilon and uses of small epsilon, as pairs (epsilon, count).
 
-    The delta of the `large` uses is computed on a grid of epsilons; the `small` uses are dominated by one Gaussian
-    mechanism of mu^2 = `wallet`.
+    For a bound on delta, the `large` uses are computed on a grid of epsilons. The `small` uses are replaced by one
+    Gaussian mechanism with (sensitivity / sigma)^2 = `wallet`, which dominates them in any order.
     """
 
     large: tuple[Group, ...]
@@ -166,13 +170,13 @@ class RangeSplit:
 
 
 def splits_of(groups: Sequence[Group], variance_beside: float, *, thorough: bool = False) -> list[RangeSplit]:
-    """Return one or two divisions of the bounded-range uses `groups` into uses for a grid and uses for one Gaussian.
+    """Return one or two divisions of bounded-range uses into uses for a grid and uses to be replaced by one Gaussian.
 
-    For a bound on delta, the uses for the grid are computed on a grid of epsilons, which is slow but nearly exact. One
-    Gaussian replaces all other uses, which is quick but raises delta a little. The first division has no uses for the
-    grid. The second division, if there is one, puts the largest epsilons on the grid.
+    A bound on delta computes the first kind of use on a grid of epsilons, which is slow but nearly exact. It replaces
+    the second kind by one Gaussian, which is quick but raises delta a little. In the first division all uses are
+    replaced. The second division, if there is one, puts the largest epsilons on the grid.
 
-    - `groups` are pairs (epsilon, count).
+    - `groups` are the bounded-range uses, as pairs (epsilon, count).
     - `variance_beside` is the variance of the losses of all other mechanisms.
     - `thorough` allows the computation on the grid to take about a second instead of half a second.
     """

@@ -22,10 +22,11 @@ _SLACK = 1.0 + 8 * ELEMENTARY * UNIT
 
 @dataclass(frozen=True, slots=True)
 class SubgaussianSum:
-    """Uses whose privacy losses are subgaussian about their means, described by two sums that bound delta.
+    """Uses whose privacy losses have known means and subgaussian parameters, described by two sums that bound delta.
 
-    `mean` is the sum of the mean losses, and `variance` the sum of the squared subgaussian parameters. `failure` is a
-    bracket for the probability of outright failure (an event in which everything may be revealed).
+    A loss is s-subgaussian if its tails are at most those of a normal variable of standard deviation s. `mean` is the
+    sum of the mean losses, and `variance` the sum of the squared subgaussian parameters. `failure` is a bracket (a
+    certified interval) for the probability of outright failure (an event in which everything may be revealed).
     """
 
     mean: float
@@ -110,9 +111,10 @@ class ZeroConcentratedSum:
 
 
 def zero_concentrated_sum(uses: Iterable[Use]) -> ZeroConcentratedSum:
-    """Return the zCDP parameters of all `uses` together, rounded up.
+    """Return the zCDP parameters xi and rho of all `uses` together, rounded up.
 
-    They hold in any adaptive order, by the paper's composition of approximate zCDP (lem:zCDPgenbound).
+    They are the sums of the parameters of the uses, and hold in any adaptive order, by the paper's composition of
+    approximate zCDP (lem:zCDPgenbound).
     """
     xi, rho = [], []
     failed: list[tuple[float, int]] = []
@@ -172,7 +174,7 @@ class ClassesBesideGaussian:
     def _profile(self, x: Floats) -> Floats:
         """Return upper bounds on the delta of the (xi, rho)-zCDP uses at each epsilon in `x`, also negative ones.
 
-        The bounds come from the conversion of zCDP at the best Renyi order tried.
+        The bounds come from the conversion of zCDP to (epsilon, delta)-DP, at the best of several Renyi orders.
 
         Theorem: CanonneKaSt20; Lemma 1(d) of docs/optimal-composition.md for x < 0.
         """
