@@ -32,12 +32,13 @@ class Bound:
       and a wanted relative width to a bracket: a certified interval [lower, upper].
     - `method` and `statement` name the computation and its proof in results.
     - `tight`: whether some analyst attains the lower ends of the brackets. If not, lower ends carry no information.
-    - `preliminary`: whether this is a quick bound, after which a better bound is tried.
-    - `enough`: if the bracket is at most this wide, relative to its upper end, the caller tries no further bound. None
-      takes the width of `Effort`.
-    - `registered` is a pair (method, statement), or None. Bounds of privacy filters also hold for parameters chosen on
-      the fly, and `method` and `statement` name the proof of that. If all parameters are registered in advance, a
-      simpler proof is enough, and results name this pair instead.
+    - `enough`: a caller who asks for no width tries no further bound if the bracket is at most this wide, relative to
+      its upper end. None takes the width in the field `enough` of `Effort`.
+    - `preliminary`: whether this is a quick bound that is usually followed by a better one. In place of `Effort.enough`
+      the caller then takes the smaller `Effort.width`.
+    - `registered` is None unless the bound comes from a privacy filter, whose proof holds even if parameters are chosen
+      on the fly. `method` and `statement` name that proof. Where all parameters are registered in advance, a simpler
+      proof is enough, and results name this pair (method, statement) instead.
     """
 
     # If `enough` is None, the width is `Effort.width` for a `preliminary` bound, and `Effort.enough` for any other
@@ -88,10 +89,10 @@ class Solver(Hashable, Protocol):
 
 
 def solved_by(solver: Solver) -> AnswerTarget:
-    """Return a function (target, width) -> bracket that calls `solver`, in the form that a `Bound` needs.
+    """Return a function (target, width) -> bracket that calls `solver`, as the field `answer` of a `Bound`.
 
-    A bracket is a certified interval. `solver` computes brackets for the delta at an epsilon and for the epsilon at a
-    delta; a target asks for one of the two. The width is relative to the bracket's upper end, or None for the default.
+    A target asks for the delta at an epsilon or the epsilon at a delta, and `solver` has a method for each of the two.
+    A bracket is a certified interval. The width is relative to the bracket's upper end, or None for the default.
     """
     return lambda target, width: _solve(solver, target, width)
 
@@ -181,17 +182,17 @@ def evaluate_bounds(
 
 
 def _together(results: Sequence[tuple[Bracket, Bound]]) -> Bracket:
-    """Return the intersection of the brackets in `results`, pairs of a bracket and the bound that gave it.
+    """Return the intersection of several brackets (certified intervals) for the same delta or epsilon.
 
-    The lower end of a bracket is used only if the field `tight` of its bound is True, because no analyst is known to
-    attain the lower ends of other bounds.
+    `results` are pairs of a bracket and the bound that gave it. The lower end of a bracket is used only if the field
+    `tight` of its bound is True, because no analyst is known to attain the lower ends of other bounds.
     """
     upper = min(bracket.upper for bracket, _ in results)
     return Bracket(min(upper, max([0.0, *(bracket.lower for bracket, bound in results if bound.tight)])), upper)
 
 
 def either(first: Bound, second: Bound) -> Bound:
-    """Return a bound that evaluates `first`, or `second` if `first` raises `Unattainable`.
+    """Return a bound that evaluates `first`, and falls back on `second` if `first` raises `Unattainable`.
 
     Both must be bounds on the same mechanism uses. Results name the method and statement of `first`.
     """

@@ -48,37 +48,43 @@ _MIXTURE = "docs/closed-forms.md, batch mixtures"
 class BoundsConfig:
     """Constants that decide which proven bounds on delta and epsilon are tried, and for how many mechanism uses.
 
-    They affect time and accuracy only: each bound holds, whatever these numbers are. The text below each constant says
-    what it decides.
+    Two bounds are the most frequent. The grid follows an analyst from use to use, and computes delta on a grid of
+    epsilons: tight but slow. The bound by one Gaussian replaces bounded-range uses by one Gaussian mechanism that
+    dominates them: quick but a little too large. The constants affect time and accuracy only: each bound holds,
+    whatever these numbers are. The text below each constant says what it decides.
     """
 
     equal_ranges: int = 250
-    """From this many bounded-range uses of one epsilon on, a search tries the bound by one Gaussian before the grid.
-    With fewer uses its bracket would be wider than a search accepts."""
+    """From this many bounded-range uses of one epsilon on, a search (for example for the least noise) tries the bound
+    by one Gaussian before the grid. With fewer uses the bracket of this bound would be wider than a search accepts."""
     many_ranges: int = 1_000
-    """From this many bounded-range uses on, one Gaussian is about as tight as the grid, and its bound changes
-    smoothly with the count."""
+    """From this many bounded-range uses on, the bound by one Gaussian is about as tight as the grid, and it changes
+    smoothly with the number of uses."""
     most_in_batch: int = 50_000
-    """Largest number of bounded-range uses for which the closed form of a batch is searched for its worst t."""
+    """Largest number of bounded-range uses of a batch (all chosen up front) for which the closed form is maximised over
+    t, the parameter of the randomized responses that are its worst case."""
     most_integer_gaussians: int = 16
     """Largest number of integer Gaussian mechanisms with different noise that are tabulated one by one."""
     most_alone: int = 20
-    """Largest number of uses for which a lower bound by each of them alone is compared with that of all together."""
+    """Lower bounds are computed for all uses together, and, with at most this many uses, also for each use alone."""
     small_losses: float = 1e-5
-    """Uses whose largest losses sum up to at most this share of the standard deviation of the loss of all others only
-    shift epsilon. The bracket becomes wider by about this share."""
+    """Uses are left out, and their largest losses added to epsilon, if the sum of these losses is at most this share of
+    the standard deviation of the loss of all other uses. The bracket becomes wider by about this share."""
     closer: float = 0.75
-    """Draws are priced where that raises the bound at most this many times as much as one Gaussian for the small
+    """On the grid, each bounded-range use may get a price, so that only the sum of the prices of the remaining uses is
+    tracked. That is done if it raises the bound at most this many times as much as the bound by one Gaussian for small
     epsilons does."""
     as_close: float = 2.0
-    """Of two ways to put one Gaussian for small epsilons, one is left out if it raises the bound more than this many
-    times as much as the other."""
+    """The bound by one Gaussian may replace all bounded-range uses, or only the uses of small epsilon. One of the two
+    ways is left out if it raises the bound more than this many times as much as the other."""
     rough_batch: int = 200
     rough_width: float = 2e-3
-    """From `rough_batch` bounded-range uses of many epsilons on, the grid for the upper end of a batch aims for this
-    relative width. A finer one takes twice as long, and the bracket is wider than that for other reasons."""
+    """From `rough_batch` bounded-range uses of many epsilons on, the grid for the upper end of a batch (all chosen up
+    front) aims for this relative width. A finer grid takes twice as long, and the bracket is wider than that for other
+    reasons."""
     most_beside: int = 100_000
-    """Largest number of atoms of linear uses that are enumerated next to a batch or next to one bounded-range use."""
+    """Largest number of different losses of the uses with fixed dominating pairs that are listed one by one, next to a
+    batch of bounded-range uses or next to a single bounded-range use."""
 
 
 CONFIG = BoundsConfig()
@@ -103,12 +109,13 @@ def bounds_for(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) 
 
 
 def _optimal(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -> Iterator[Bound]:
-    """Yield bounds whose brackets (certified intervals) contain the worst delta or epsilon over all analysts.
+    """Yield bounds on the largest delta, or epsilon, over all analysts who make the uses in `kinds`.
 
-    A caller asks a bound for the largest delta at an epsilon that it gives, or for the epsilon at a delta that it
-    gives: the smallest epsilon at which no analyst has a larger delta.
+    For an epsilon, a bound gives a bracket (a certified interval) for the largest delta over all analysts. For a delta,
+    it gives a bracket for the smallest epsilon at which no analyst has a larger delta. Brackets can be made narrow,
+    because every use has a dominating pair or bounded range.
 
-    - `kinds` are mechanism uses, each with a dominating pair or bounded range.
+    - `kinds` are the mechanism uses, sorted by how they compose.
     - `interaction` says what the analyst may choose on the fly.
     - `effort` says how narrow a bracket must be.
     """
@@ -145,12 +152,13 @@ def _optimal(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) ->
 def _on_the_grid(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -> Iterator[Bound]:
     """Yield the slow bounds, most of them computed on a grid of epsilons, for uses whose delta has no closed form.
 
-    The bracket (certified interval) of a bound contains the largest delta over all analysts at an epsilon that the
-    caller gives, or the smallest epsilon at which no analyst has a delta above one that the caller gives.
+    For an epsilon, a bound gives a bracket (a certified interval) for the largest delta over all analysts. For a delta,
+    it gives a bracket for the smallest epsilon at which no analyst has a larger delta.
 
     - `kinds` are bounded-range uses, and possibly uses with fixed dominating pairs.
-    - `interaction` says what the analyst may choose on the fly: batch, ordered or set-wise. For a batch (nothing), some
-      bounds come from a search over randomized responses or from an exact sum instead of a grid.
+    - `interaction` says what the analyst may choose on the fly: nothing (batch), the mechanisms (ordered), or also
+      their order (set-wise). For a batch, some bounds come from a search over randomized responses or from an exact sum
+      instead of a grid.
     - `effort` says how narrow a bracket must be.
     """
     # Ordered and set-wise optima are computed by recursion on a grid of epsilons. Batches are bounded by such a
@@ -256,9 +264,9 @@ def small_losses_apart(kinds: ClassifiedUses) -> tuple[tuple[Use, ...], float] |
 def reached_by_adapting(kinds: ClassifiedUses, interaction: Interaction, target: Target) -> float:
     """Return quickly a lower bound on the worst delta or epsilon over analysts who adapt to earlier answers.
 
-    If `target` gives an epsilon, some analyst who makes the uses `kinds` has at least the returned delta at it. If
-    `target` gives a delta, some analyst has a larger delta at every epsilon below the result. `interaction` is ordered
-    (the order of the uses is fixed) or set-wise (the analyst chooses the order).
+    If `target` gives an epsilon, some analyst who makes the uses in `kinds` has at least the returned delta at this
+    epsilon. If `target` gives a delta, some analyst has a larger delta at every epsilon below the result. `interaction`
+    is ordered (the order of the uses is fixed) or set-wise (the analyst chooses the order).
 
     Raises: `Unattainable` if the computation would take long.
     """
@@ -275,11 +283,11 @@ def reached_by_adapting(kinds: ClassifiedUses, interaction: Interaction, target:
 def _first_narrow(
     kinds: ClassifiedUses, interaction: Interaction, target: Target, width: float | None, effort: Effort
 ) -> Bracket:
-    """Return a bracket (a certified interval) for the worst delta or epsilon over all analysts, whichever is asked for.
+    """Return a bracket (a certified interval) for the delta or epsilon that `target` asks for, by the best bounds.
 
-    `target` asks for the largest delta at an epsilon, or for the smallest epsilon at which no analyst has a delta above
-    a given one. Bounds are evaluated one after another, until the intersection of their brackets is as narrow as
-    wanted.
+    The delta at an epsilon is the largest over all analysts. The epsilon at a delta is the smallest epsilon at which no
+    analyst has a larger delta. Bounds are evaluated one after another, and their brackets intersected, until the result
+    is as narrow as wanted.
 
     - `kinds` are the mechanism uses, sorted by how they compose.
     - `interaction` says what the analyst may choose on the fly.
@@ -292,8 +300,7 @@ def _all_in_one_gaussian(kinds: ClassifiedUses) -> Bound:
     """Return the upper bound on delta and epsilon in which one Gaussian replaces all bounded-range uses in `kinds`.
 
     The bound is valid because the Gaussian mechanism dominates these uses in any adaptive order. It is quick to
-    compute. With many bounded-range uses, some analyst has nearly this delta (at the epsilon for which it is computed),
-    so the bound is then nearly the best one.
+    compute. With many bounded-range uses it is nearly the best bound, because some analyst has nearly this delta.
     """
     from setwise.accounting.methods.gaussian_majorant import in_any_order
     from setwise.accounting.wallet import gaussian_of
@@ -322,9 +329,9 @@ def _all_in_one_gaussian(kinds: ClassifiedUses) -> Bound:
 
 
 def _for_search(kinds: ClassifiedUses, effort: Effort) -> Iterator[Bound]:
-    """Yield a quick bound, and then a tighter one, on uses of which hundreds have the same bounded range.
+    """Yield a quick bound, and then a tighter one, for searches over hundreds of equal bounded-range uses.
 
-    The two bounds are for searches that evaluate them many times, such as a search for the least noise within a budget.
+    Such a search, for example for the least noise within a budget, evaluates bounds many times.
 
     - `kinds` has the uses: bounded-range uses of one epsilon, and possibly uses with fixed dominating pairs.
     - `effort.one_gaussian` is a width, relative to the upper end of a bracket (a certified interval). A caller
@@ -359,8 +366,9 @@ def _for_search(kinds: ClassifiedUses, effort: Effort) -> Iterator[Bound]:
     def by_grid(target: Target, width: float | None) -> Bracket:
         """Return a bracket for the delta or epsilon that `target` asks for, computed on a grid of epsilons.
 
-        The grid takes longer than one Gaussian in place of the bounded-range uses, but gives a lower upper end. `width`
-        is the wanted width of the bracket, relative to its upper end, or None for the default.
+        The bracket (a certified interval) takes longer to compute than one in which a Gaussian replaces all
+        bounded-range uses, but has a lower upper end. `width` is its wanted width, relative to the upper end, or None
+        for the default.
 
         Raises: `Unattainable` if the grid is too short for the target, or if `width` cannot be met.
         """
@@ -392,8 +400,11 @@ def _majorant(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -
     def bound(others: Sequence[Use], *stages: tuple[Group, ...]) -> Bound:
         """Return the bound on uses with fixed dominating pairs followed by bounded-range uses.
 
-        - `others` have fixed dominating pairs and come first, together with `linear`, a list of the caller's own uses
-          with fixed dominating pairs. The `others` stand for bounded-range uses of small epsilon.
+        The bound is for a part of the uses as they are, with `others` in place of the bounded-range uses of small
+        epsilon.
+
+        - `others` have fixed dominating pairs and come first, together with `linear`, a variable of the function around
+          it with all original uses that have fixed dominating pairs.
         - `stages` are the bounded-range uses that come afterwards. Each stage is a tuple of pairs (epsilon, count),
           whose uses may come in any order; the stages come one after the other.
         """
@@ -432,11 +443,12 @@ def _majorant(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -
         return bound(attained, *((group,) for group in sorted(split.large)))
 
     def answer(target: Target, _: float | None) -> Bracket:
-        """Return the bracket for the delta or epsilon that `target` asks for: the best ends over several splits.
+        """Return the bracket for the delta or epsilon that `target` asks for, from several divisions of the uses.
 
-        A split divides the bounded-range uses into small epsilons, which one Gaussian replaces, and large ones, which
-        are computed on a grid. The bracket has the lowest upper end and the highest lower end of all splits tried. The
-        second argument, a wanted width of the bracket (or None), is ignored.
+        A division (split) has bounded-range uses of small epsilon, which one Gaussian replaces, and bounded-range uses
+        of large epsilon, which are computed on a grid. The bracket (a certified interval) has the lowest upper end and
+        the highest lower end of all splits tried. The second argument, a wanted width of the bracket (or None), is
+        ignored.
 
         Raises: `Unattainable` if no upper bound is finite.
         """
@@ -455,8 +467,9 @@ def _majorant(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -
         def narrowed(bracket: Bracket, tried: Sequence[gaussian_majorant.RangeSplit]) -> Bracket:
             """Return `bracket` narrowed by the bounds that the splits in `tried` give.
 
-            The bracket is for the delta or epsilon that the variable `target` of the function around it asks for. A
-            split divides the bounded-range uses into small epsilons, which one Gaussian replaces, and large ones.
+            A split divides the bounded-range uses into uses of small epsilon, which one Gaussian replaces, and uses of
+            large epsilon, which are computed on a grid. The bracket (a certified interval) is for the delta or epsilon
+            that `target`, a variable of the function around it, asks for.
             """
             uppers = [ask(above(split)).upper for split in tried if split.wallet < LARGEST_WALLET]
             upper, lower = min([bracket.upper, *uppers]), bracket.lower
@@ -483,10 +496,12 @@ def _majorant(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -
 
 
 def _closed_form(kinds: ClassifiedUses, interaction: Interaction) -> Bound | None:
-    """Return the exact bound by a closed form for the largest delta over all analysts under `interaction`, or None.
+    """Return the exact bound by a closed form for the largest delta over all analysts, or None if there is none.
 
-    `kinds` are bounded-range uses, and possibly uses with fixed dominating pairs. `interaction` says what the analyst
-    may choose on the fly. Returns None if no closed form is known, or if its sum has too many terms to compute.
+    - `kinds` are bounded-range uses, and possibly uses with fixed dominating pairs.
+    - `interaction` says what an analyst may choose on the fly.
+
+    The result is None also if the closed form is a sum with too many terms to compute.
     """
     uses = kinds.uses
     if interaction is Interaction.ORDERED:
@@ -517,10 +532,11 @@ def _closed_form(kinds: ClassifiedUses, interaction: Interaction) -> Bound | Non
 
 
 def _one_range(kinds: ClassifiedUses) -> Bound | None:
-    """Return the bound on uses of which one has bounded range and all others have fixed dominating pairs.
+    """Return the bound on uses of which exactly one has bounded range, and all others have fixed dominating pairs.
 
-    `kinds` are the uses. The bound is their exact largest delta, over all analysts, also those who choose the order on
-    the fly. Returns None if the uses with fixed dominating pairs have too many different privacy losses to enumerate.
+    `kinds` are the uses. The bound is exact: their largest delta over all analysts, including those who choose the
+    order on the fly. The result is None if the uses with fixed dominating pairs have too many different privacy losses
+    to list.
     """
     from setwise.accounting.methods.exact import ExactLinear, OneRange
 
@@ -542,10 +558,10 @@ def closed_form(kinds: ClassifiedUses, interaction: Interaction) -> Bound | None
 
 
 def _batch(kinds: ClassifiedUses) -> Callable[[float], Bracket] | None:
-    """Return a function that maps an epsilon to a bracket for the largest delta of a batch of uses, or None.
+    """Return the largest delta of a batch of uses as a function of epsilon, by a closed form; None if there is none.
 
-    A batch is a set of uses that are all chosen up front; `kinds` has its uses. The function computes a closed form.
-    Returns None if no closed form is known, or if its sum has too many terms to compute.
+    A batch is a set of uses that are all chosen up front; `kinds` has its uses. The function returns a bracket (a
+    certified interval) for delta. The result is None also if the closed form is a sum with too many terms to compute.
     """
     # The closed form needs bounded-range uses of a single epsilon; all other uses must be pure DP, with epsilons that
     # are multiples of half that epsilon.
@@ -589,7 +605,9 @@ def _batch_mixture(kinds: ClassifiedUses, effort: Effort) -> Iterator[Bound]:
 
 
 def _optimum(stages: tuple[Stage, ...], failure: Bracket, effort: Effort, statement: str, *, tight: bool) -> Bound:
-    """Return the bound by the largest delta over all analysts who go through `stages` in order, computed on a grid.
+    """Return the bound, computed on a grid of epsilons, for analysts who go through `stages` one after the other.
+
+    It gives the largest delta over all these analysts.
 
     - `stages`: each stage is a set of uses, which the analyst makes in any order before the next stage.
     - `failure` is a bracket (a certified interval) for the probability of outright failure, in which everything may be
@@ -604,8 +622,9 @@ def _optimum(stages: tuple[Stage, ...], failure: Bracket, effort: Effort, statem
 def _only_if(closer: Callable[[Target], bool], bound: Bound) -> Bound:
     """Return the slow `bound`, changed so that it raises `Unattainable` where it is probably not worth its time.
 
-    `closer` says for a target (a delta or an epsilon) whether the bound is expected to improve on the bounds evaluated
-    before it. If it is not, the bound is computed only if the caller asks for a bracket of some width.
+    `closer` says for a target (a delta or an epsilon) whether the bound is expected to improve on the quicker bounds
+    that the caller has evaluated before. If it is not, the bound is computed only if the caller asks for a certain
+    width of the bracket (a certified interval).
     """
 
     def answer(target: Target, width: float | None) -> Bracket:
@@ -654,7 +673,11 @@ def _linear_first(kinds: ClassifiedUses) -> tuple[Stage, ...]:
 
 
 def _in_order(uses: Sequence[Use]) -> tuple[Stage, ...]:
-    """Return `uses` in their given order, as stages (sets of uses) that an analyst goes through one after the other."""
+    """Return `uses` as stages (sets of uses) that an analyst goes through one after the other, in the given order.
+
+    Neighbouring uses with fixed dominating pairs share a stage, because their order among each other does not change
+    delta.
+    """
     stages: list[Stage] = []
     waiting: list[Use] = []
     for use in uses:
@@ -699,8 +722,8 @@ def lower_bound(kinds: ClassifiedUses) -> Bound:
 def epsilon_reached(uses: Sequence[Use], delta: float) -> float:
     """Return a lower bound on the epsilon that any proof can promise at `delta` for the guarantees of `uses`.
 
-    Known mechanisms that satisfy these guarantees have a delta above `delta` at every epsilon below the result. The
-    result is 0 if no such mechanisms are known.
+    Known mechanisms that satisfy these guarantees have a delta above `delta` at every epsilon below the result. So no
+    better proof can promise less. The result is 0 if no such mechanisms are known.
     """
     return lower_bound(classify(uses)).epsilon(delta).lower
 

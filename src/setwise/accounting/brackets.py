@@ -96,10 +96,12 @@ def float_above(exact: Fraction) -> float:
 
 
 def cover_rounding(value: float) -> float:
-    """Return an upper bound on an exact number that is at least 0 and was computed as `value` in a few operations.
+    """Return an upper bound on the exact value of a number that was computed as `value` in a few operations.
 
-    It is `value` times 1 + 32 * 2^-53, more than the rounding errors of a few sums, products and elementary functions
-    (such as exp).
+    The bound is `value` times 1 + 32 * 2^-53, more than the rounding errors of a few sums, products and elementary
+    functions (such as exp).
+
+    Requires: the exact value is at least 0.
     """
     return value * (1.0 + 4 * ELEMENTARY * UNIT)
 
@@ -166,28 +168,31 @@ def any_fails(deltas: Sequence[tuple[float, int]]) -> Bracket:
 class CrossingConfig:
     """Constants of the search for the epsilon at which delta, a falling function of epsilon, has a wanted value.
 
-    The search looks for the point at which the function log(delta / wanted delta) crosses 0. Every returned point was
-    evaluated, so no proof depends on these numbers. The text below each constant says what it decides.
+    The search looks for the epsilon at which log(delta / wanted delta) crosses 0. The result is a bracket, whose ends
+    are just left and just right of the crossing. Both ends were evaluated, so no proof depends on these numbers. The
+    text below each constant says what it decides.
     """
 
     most_steps: int = 200
     """Largest number of evaluations; a dozen is usual."""
     close: float = 1e-13
-    """A point is close enough if its log delta differs from the target's by at most this, which is about its
+    """An epsilon is close enough to the crossing if log(delta / wanted delta) is at most this, which is about its
     rounding error."""
     halve_every: int = 6
-    """One in this many steps is a bisection, so that a curve with a jump is enclosed as well."""
+    """One in this many steps halves the interval, so that the search also ends if delta has a jump."""
     first_lower: tuple[float, ...] = (1.0 - 1e-7, 0.99)
     """The search for the lower end starts at the first of these shares of the upper end at which delta is still above
-    the target, or at 0. The first share saves evaluations of exact curves, whose ends nearly meet."""
+    the wanted delta, or at 0. The first share saves evaluations where upper and lower bounds on delta nearly agree."""
     first_step: float = 0.01
-    """First step from a guess to a point on the other side of the crossing, as a share of the guess."""
+    """First step from the caller's guess towards an epsilon on the other side of the crossing, as a share of the
+    guess."""
     lower_near: float = 30.0
     """Relative accuracy of the lower end of a bracket, as a multiple of that of the upper end."""
     largest: float = 1e30
     """Largest epsilon that is tried."""
     lowest: float = -60.0
-    """Value of log(delta(x) / delta) where delta(x) is 0."""
+    """Smallest value of log(delta / wanted delta) that the search works with; it stands for -infinity where delta is
+    0."""
 
 
 CONFIG = CrossingConfig()
@@ -227,7 +232,8 @@ def epsilon_between(
     def from_above(x: float) -> float:
         """Return log(d / `delta`), where d is the upper bound on delta at epsilon `x` and `delta` the wanted delta.
 
-        It falls with `x` and crosses 0 at the upper end of the epsilon bracket.
+        The result falls with `x` and crosses 0 at the upper end of the epsilon bracket that the function around it
+        returns.
         """
         return _height(upper(x), delta)
 
@@ -235,7 +241,8 @@ def epsilon_between(
     def from_below(x: float) -> float:
         """Return log(d / `delta`), where d is the lower bound on delta at epsilon `x` and `delta` the wanted delta.
 
-        It falls with `x` and crosses 0 at the lower end of the epsilon bracket.
+        The result falls with `x` and crosses 0 at the lower end of the epsilon bracket that the function around it
+        returns.
         """
         return _height(lower(x), delta)
 
@@ -288,8 +295,8 @@ def crossing(
 ) -> float:
     """Return a point just left or just right of the zero of the falling function `height`, between `left` and `right`.
 
-    - `keep_left`: True returns a point just left of the zero, where `height` is still positive (or `right` if it is
-      positive there too). False returns a point just right of the zero, where `height` is no longer positive.
+    - `keep_left`: True returns a point just left of the zero, where `height` is still positive (or `right` if `height`
+      is positive there too). False returns a point just right of the zero, where `height` is no longer positive.
     - `near` is the largest distance from the zero that is accepted, as a share of `right`; 0 asks for the accuracy of
       floats.
     """

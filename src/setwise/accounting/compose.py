@@ -123,8 +123,8 @@ class Composition:
         """Return a certified bracket for the delta of the composition at `epsilon`, quickly.
 
         The bracket is for searches that evaluate many compositions, such as a search for the least noise within a
-        budget. Its width is at most ten percent of its upper end, unless no better bound is known. Ten percent of delta
-        change epsilon by less than one percent, which is enough for a search.
+        budget. Bounds are tried until its width is at most ten percent of its upper end, or no further bound is known.
+        Ten percent of delta change epsilon by less than one percent, which is enough for a search.
         """
         # To save time, the bracket is not tightened by bounds for other interactions (analysts who may choose more, or
         # less, on the fly); `compared` does that.
@@ -146,29 +146,30 @@ class Composition:
         """Return the bound `quick`, a result of `quick_delta(epsilon)`, tightened by bounds for other interactions.
 
         An interaction is what the analyst may decide on the fly; from weakest to strongest they are batch, ordered,
-        set-wise and adaptive. An upper bound for a stronger interaction, and a lower bound for a weaker one, are valid
-        for this composition too.
+        set-wise and adaptive. A stronger analyst can do all that a weaker one can. So an upper bound for a stronger
+        interaction, and a lower bound for a weaker one, are valid for this composition too.
         """
         return self._tighten(quick, Target("delta", epsilon), _QUICK)
 
     def compared_epsilon(self, quick: CertifiedBound, delta: float) -> CertifiedBound:
         """Return the bound `quick`, a result of `quick_epsilon(delta)`, tightened by bounds for other interactions.
 
-        An interaction is what the analyst may decide on the fly; bounds that allow more, and lower bounds that allow
-        less, are valid for this composition too. The upper end of the result is slightly above the upper end of
-        `epsilon(delta)`: by at most 0.15% if `quick` replaces hundreds of bounded-range uses by one Gaussian, and
-        otherwise by at most 0.005%, because `quick` rounds privacy losses more coarsely than `epsilon`.
+        An interaction is what the analyst may decide on the fly. Upper bounds for analysts who may decide more, and
+        lower bounds for analysts who may decide less, are valid for this composition too. The upper end of the result
+        is slightly above the upper end of `epsilon(delta)`: by at most 0.15% if `quick` replaces hundreds of
+        bounded-range uses by one Gaussian, and otherwise by at most 0.005%, because `quick` rounds privacy losses more
+        coarsely than `epsilon`.
         """
         # The upper end of a stronger interaction, and the lower end of a weaker one, are valid for this composition
         # too.
         return self._tighten(quick, Target("epsilon", delta), Effort(progress=self.progress))
 
     def _answer(self, target: Target, width: float | None) -> CertifiedBound:
-        """Return the certified bound for the delta or epsilon that `target` asks for, at the default effort or better.
+        """Return the certified bound for the delta or epsilon that `target` asks for.
 
         The bound is tightened by bounds for other interactions; an interaction is what the analyst may decide on the
-        fly. `width` is the wanted width of the bracket (certified interval), relative to its upper end; None accepts
-        any width.
+        fly. `width` is the wanted width of the bracket (a certified interval), relative to its upper end. None accepts
+        the bracket that the default computation gives.
 
         Raises: `Unattainable` if `width` cannot be reached.
         """
@@ -183,15 +184,16 @@ class Composition:
         return replace(finer if finer.upper <= default.upper else default, lower=lower)
 
     def _without_small_losses(self, target: Target, effort: Effort) -> CertifiedBound | None:
-        """Return a bound in which uses of tiny loss only shift the epsilon of the other uses; None if there are none.
+        """Return a bound in which uses of tiny loss only shift the epsilon of other uses; None if it does not apply.
 
-        Let s be the sum of the largest losses of these uses. If `target` asks for an epsilon, s is added to the epsilon
-        of the other uses. If it asks for a delta, the delta of the other uses is taken at an epsilon smaller by s. The
-        other uses are computed on a grid, whose errors may be larger than the effect of a use of tiny loss. So without
-        this step one more such use could lower the bound. `effort` says how narrow a bracket (a certified interval)
-        must be.
+        Other uses are computed on a grid, whose errors may be larger than the effect of a use of tiny loss. So without
+        this bound, one more such use could lower the result. Let s be the sum of the largest losses of the uses of tiny
+        loss. If `target` asks for an epsilon, s is added to the epsilon of the other uses. If it asks for a delta, the
+        delta of the other uses is taken at an epsilon smaller by s. `effort` says how narrow a bracket (a certified
+        interval) must be.
 
-        Returns None also if parameters are chosen on the fly, or if `target` gives an epsilon of at most 2 s.
+        The bound does not apply if there are no uses of tiny loss, if parameters are chosen on the fly, or if `target`
+        gives an epsilon of at most 2 s.
 
         Theorem: docs/optimal-composition.md, "Losses that hardly count".
         """
@@ -221,9 +223,10 @@ class Composition:
     def _not_below_parts(self, bound: CertifiedBound, target: Target) -> CertifiedBound:
         """Return `bound` with both ends raised to the ends for some subsets of the uses, where these are higher.
 
-        The worst delta (or epsilon) of all uses is at least that of a subset. Computed upper ends are above the true
-        value by the errors of a grid, so without this step one more use could lower the upper end. The bounds for a few
-        subsets are computed here. `target` asks for a delta or an epsilon.
+        The worst delta (or epsilon) of all uses is at least that of a subset. But a computed upper end exceeds the
+        worst value by the error of a grid. So without this step, one more use could lower the upper end, which would
+        look wrong. The subsets leave out the smallest uses, and their bounds are computed here. `target` asks for a
+        delta or an epsilon.
 
         Theorem: docs/numerics.md, "Upper ends of growing sets".
         """
@@ -276,20 +279,31 @@ class Composition:
 
     @property
     def _bounded_range_uses(self) -> int:
-        """The number of bounded-range uses."""
+        """The number of uses of bounded-range mechanisms in this composition.
+
+        With many of them, some comparisons with other interactions are left out to save time.
+        """
         return sum(use.count for use in self.uses if isinstance(use.guarantee, BoundedRange))
 
     @property
     def _has_quick_weaker_bounds(self) -> bool:
-        """Whether the lower end is compared with those of interactions in which the analyst may decide less."""
+        """Whether this bound is compared with the bounds of analysts who may decide less on the fly.
+
+        Such an analyst's lower end is valid here too, and may be higher. False for a batch, because no analyst may
+        decide less, and with many bounded-range uses, because the comparison would take long.
+        """
         return self.interaction is not Interaction.BATCH and self._bounded_range_uses <= _MOST_COMPARED
 
     def _adapting_exceeds(self, upper: float, other: Interaction, target: Target) -> bool:
         """Return whether some analyst who may decide more is known to have a delta or epsilon of at least `upper`.
 
-        `other` is the stronger interaction, which says what that analyst may decide on the fly. `upper` is the upper
-        end for this composition, and `target` the delta or epsilon that it bounds. If the result is True, the upper end
-        under `other` cannot be below `upper`, and the caller need not compute it. False if nothing is known.
+        If so, the upper end for such analysts cannot be below `upper`, and the caller need not compute it.
+
+        - `upper` is the upper end for this composition.
+        - `other` is the stronger interaction: it says what the other analyst may decide on the fly.
+        - `target` is the delta or epsilon that is bounded.
+
+        False if no such analyst is known.
         """
         # If so, the upper end under `other` cannot be below `upper`, and need not be computed, which would take
         # seconds. One analyst is tried on a coarse grid, if the batch has bounded-range uses with several epsilons. The
@@ -326,12 +340,15 @@ class Composition:
     def _below_stronger(
         self, weaker: CertifiedBound, other: Interaction, target: Target, effort: Effort
     ) -> CertifiedBound:
-        """Return `weaker`, this composition's bound, with the upper end lowered by a bound for a stronger interaction.
+        """Return `weaker`, this composition's bound, with its upper end lowered by a bound for a stronger interaction.
 
-        `other` is the stronger interaction, in which the analyst may decide more on the fly, so its upper end is valid
-        here too. `target` is the delta or epsilon that is bounded. `effort` says how narrow the bracket under `other`
-        must be. If the lower end under `other` is smaller, it replaces the lower end too, so that results never say
-        that deciding less reveals more.
+        - `other` is the stronger interaction, in which the analyst may decide more on the fly, so its upper end is
+          valid here too.
+        - `target` is the delta or epsilon that is bounded.
+        - `effort` says how narrow the bracket (a certified interval) under `other` must be.
+
+        If the lower end under `other` is smaller, it usually replaces the lower end too, so that results never say that
+        deciding less reveals more.
         """
         # A smaller lower end under `other` replaces the lower end of `weaker`, so that results never show a weaker
         # analyst learning more. It does not if `other` is adaptive, or if some use has neither a dominating pair nor
@@ -351,10 +368,12 @@ class Composition:
     def _above_weaker(
         self, stronger: CertifiedBound, other: Interaction, target: Target, effort: Effort
     ) -> CertifiedBound:
-        """Return `stronger`, this composition's bound, with its lower end raised by the bound for a weaker interaction.
+        """Return `stronger`, this composition's bound, with its lower end raised by a bound for a weaker interaction.
 
-        The weaker interaction `other` lets the analyst decide less on the fly, so its lower end is valid here too.
-        `target` asks for a delta or an epsilon, and `effort` says how narrow the bracket under `other` must be.
+        - `other` is the weaker interaction, in which the analyst may decide less on the fly, so its lower end is valid
+          here too. It is used only if it is quick to compute.
+        - `target` asks for a delta or an epsilon.
+        - `effort` says how narrow the bracket (a certified interval) under `other` must be.
         """
         # The lower end is used only if it is quick to compute: a closed form, or the set-wise bound.
         from setwise.accounting.bounds import closed_form, reached_by_adapting
@@ -374,11 +393,11 @@ class Composition:
         return replace(stronger, lower=max(stronger.lower, min(lower, stronger.upper)))
 
     def _best(self, target: Target, width: float | None, effort: Effort, *, below: float = 0.0) -> CertifiedBound:
-        """Return the bound for the delta or epsilon that `target` asks for, under this composition's own interaction.
+        """Return the bound for the delta or epsilon that `target` asks for, by proofs for this interaction alone.
 
-        An interaction is what the analyst may choose on the fly; bounds for other interactions are not used. `effort`
-        says how narrow the bracket (certified interval) should be. Once the upper end is at most `below`, no further
-        bound is tried.
+        An interaction is what the analyst may choose on the fly; the caller tightens the result by bounds for other
+        interactions. `effort` says how narrow the bracket (a certified interval) should be. Once the upper end is at
+        most `below`, no further bound is tried.
 
         Raises: `Unattainable` if the bracket is wider than `width`, relative to its upper end; None accepts any width.
         """
@@ -398,12 +417,13 @@ class Composition:
         return CertifiedBound(float(best.lower), float(best.upper), self.interaction, bound.method, bound.statement)
 
     def _reached_without_classes(self, target: Target, effort: Effort) -> float:
-        """Return a lower bound on the delta or epsilon that `target` asks for, from some of the uses.
+        """Return a lower bound on the delta or epsilon that `target` asks for, from the uses with a known optimum.
 
-        These are the uses with a dominating pair or bounded range. Leaving all other uses out reveals less, so a lower
-        bound for these uses is one for all. `effort` says how narrow the bracket (certified interval) for them must be,
-        whose lower end is returned. The result is 0 if there are no such uses, if their bracket cannot be computed, or
-        if all uses are of these kinds, because the caller then has the bracket already.
+        The optimum is the worst case over all analysts; it can be computed for uses with a dominating pair or bounded
+        range. Leaving the other uses out reveals less, so the lower end of the bracket (a certified interval) for these
+        uses is valid for all uses. `effort` says how narrow that bracket must be. The result is 0 if there are no such
+        uses, if their bracket cannot be computed, or if there are no other uses, because the caller then has the
+        bracket already.
         """
         # Their optimum can be computed. Leaving the other uses out reveals less, so the lower end of the bracket for
         # these uses is a lower bound for all uses. If all uses are of these two kinds, the caller has their bracket
@@ -440,10 +460,10 @@ class Composition:
 def _sets_without_small_kinds(uses: tuple[Use, ...]) -> Iterator[tuple[Use, ...]]:
     """Yield `uses` without the smallest kind of use, then without the two smallest, as long as these hardly matter.
 
-    A kind is all uses with the same guarantee. Each use implies (xi, rho)-zCDP, and the size of a kind is the sum of
-    rho + max(xi, 0) over its uses. Kinds hardly matter if they have together at most the share `_SMALL_SHARE` of the
-    sizes of all kinds. The caller compares the bound for all uses with the bounds for the yielded sets, so that one
-    more small use does not lower the bound.
+    The caller raises the bound for all uses to the bounds for the yielded sets, so that one more small use never lowers
+    the result. A kind is all uses with the same guarantee. Each use implies (xi, rho)-zCDP, and the size of a kind is
+    the sum of rho + max(xi, 0) over its uses. Kinds hardly matter if they have together at most the share
+    `_SMALL_SHARE` of the sizes of all kinds.
     """
     # The size of a kind is its number of uses times rho + max(xi, 0), where the guarantee implies (xi, rho)-zCDP. Kinds
     # of equal size are ordered by the text of the guarantee. At most `_MOST_PARTS` sets are yielded, and the kinds left
