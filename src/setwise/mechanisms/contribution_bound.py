@@ -224,8 +224,9 @@ class ContributionSearch:
     def likely_users(self, noisy: NDArray[np.float64], last: int) -> NDArray[np.float64]:
         """Return the estimated number of users in each bin, from the noisy numbers `noisy`; never negative.
 
-        A bin is a range of numbers of groups (or rows) per user. `last` is the index of the last bin that is known to
-        have users. Later bins may have a few users whom noise hides; the function `estimate_tail` estimates how many.
+        The search chooses the bound that leaves out the fewest pairs by these estimates. A bin is a range of numbers of
+        groups (or rows) per user. `last` is the index of the last bin that is known to have users. Later bins may have
+        a few users whom noise hides; the function `estimate_tail` estimates how many.
         """
         scale = float(self._noise.scale) / UNITS
         standing = np.maximum(noisy[: last + 1], 0.0)
@@ -299,7 +300,10 @@ class ContributionSearch:
         return None
 
     def _mistaken(self, distance: int, cheap: bool) -> Fraction:
-        """Return the largest allowed probability that the search takes a bin without users for a bin with users.
+        """Return the largest allowed probability that the search takes an empty bin for one that has users.
+
+        A bin is a range of numbers of groups (or rows) per user. The threshold on the bin's noisy number follows from
+        this probability.
 
         - `distance`: the bin comes this many bins after the last one known to have users. A mistake farther out does
           more harm, so its probability is smaller.
@@ -312,12 +316,11 @@ class ContributionSearch:
         return chance / Fraction(growth ** (distance - 1))
 
     def _share(self, noisy: NDArray[np.float64], bound: int, of_first: int) -> LeftOutShare:
-        """Return an estimate of the share of (user, group) pairs that a contribution bound leaves out.
+        """Return an estimate of the share of (user, group) pairs that a contribution bound leaves out, for the answer.
 
         - `noisy` has the noisy number of users in each bin, that is, in each range of numbers of groups per user.
         - `bound` is the largest number of groups in which one user counts.
-        - `of_first`: only the first `of_first` groups of each user are considered, in the pairs left out and in all
-          pairs.
+        - `of_first`: a user with more groups counts as having `of_first`, both in the pairs left out and in all pairs.
 
         Theorem: docs/statistics.md, "Contribution bounds that are found".
         """
@@ -483,8 +486,9 @@ class LaplaceSums:
 def laplace_sum_radius(scales: NDArray[np.float64], chance: float) -> NDArray[np.float64]:
     """Return for each row of `scales` a radius that a sum of Laplace noises rarely exceeds.
 
-    The sum of independent Laplace noises with the scales of the row exceeds the radius, in absolute value, with
-    probability at most `chance`.
+    The search for contribution bounds takes a sum of noisy numbers above the radius as a sign of users. The sum of
+    independent Laplace noises with the scales of the row exceeds the radius, in absolute value, with probability at
+    most `chance`.
 
     >>> laplace_sum_radius(np.array([[10.0]]), 0.05).round(2).tolist()
     [29.96]

@@ -111,10 +111,10 @@ class FoundRange:
 class DoublingBounds:
     """A private search for clipping bounds, by noisy numbers of values in 171 bins, numbered -85 to 85.
 
-    A bin is an interval of values whose ends are powers of two, and double from bin to bin. `scale` is the scale of the
-    Laplace noise on the number of each bin. A user has at most one value, so the search is (1 / scale)-DP. The bounds
-    are the outer ends of the outermost bins whose noisy numbers show that they have values; `release` may move them
-    further out. They are 0 and 1 if only zeros are found.
+    A bin is an interval of values whose ends are powers of two; bins double in size from bin to bin, away from 0.
+    `scale` is the scale of the Laplace noise on the number of values in each bin. A user has at most one value, so the
+    search is (1 / scale)-DP. The clipping bounds are the outer ends of the outermost bins whose noisy numbers show that
+    they have values; `release` may move the bounds further out. They are 0 and 1 if only zeros are found.
 
     >>> ends(-3), ends(0), ends(21)
     ((Fraction(-1, 131072), Fraction(-1, 262144)), (Fraction(0, 1), Fraction(0, 1)), (Fraction(1, 1), Fraction(2, 1)))

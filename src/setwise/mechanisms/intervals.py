@@ -73,11 +73,11 @@ def lower_ends(
     log_miss = math.log(miss) - _TAIL_ERROR
 
     def passes(x: NDArray[np.int64], c: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return, for each noisy count in `x`, whether noise can explain it if the exact count is the entry of `c`.
+        """Return, for each pair of a noisy count x in `x` and an exact count c in `c`, whether noise can explain x.
 
-        It can if a noisy count of x or more is not too rare among released noisy counts of an exact count c. With Z the
-        noise, this is P[Z >= x - c | Z > threshold - c] > miss. The variables `threshold` and `miss` of the function
-        around it are the threshold on noisy counts and the probability of a miss.
+        Noise explains x if a noisy count of x or more is not too rare among the released noisy counts of a group whose
+        exact count is c: P[Z >= x - c | Z > threshold - c] > miss, where Z is the noise. `threshold` (which released
+        noisy counts exceed) and `miss` (the probability of an error) are arguments of `lower_ends`.
         """
         # Compare instead of subtracting logarithms: both tails are 0 if bounded noise cannot lift c over the threshold.
         released = noise.log_tail(threshold + 1 - c)

@@ -165,8 +165,8 @@ class Exponential:
     """The exponential mechanism: picks a candidate with probability proportional to exp(epsilon * score / score_range).
 
     One pick has epsilon-bounded range. Adding or removing one user changes the scores of some candidates more than
-    those of others. `score_range` bounds the largest of these changes minus the smallest, which may be negative. If one
-    user changes all scores in one direction and by at most s, it is s.
+    those of others. `score_range` bounds the largest of these changes minus the smallest, which may be negative. For
+    example, it is s if one user changes all scores in one direction and by at most s.
 
     Theorem: DongDuRo19.
     """
@@ -280,8 +280,9 @@ def _scores_in_units(scores: Sequence[int | Fraction]) -> tuple[list[int], int]:
 class KnownGumbel:
     """Releases the groups of the public `domain` with the k highest counts after Gumbel noise, in order.
 
-    The noise has scale per_item/epsilon. A user raises every count by between 0 and `per_item`. So each of the k picks
-    costs epsilon-bounded range, however many counts a user changes. Only the order is released, never a noisy count.
+    The result is that of k picks, one after the other, each of the group with the highest remaining noisy count. The
+    noise has scale per_item/epsilon. A user raises every count by between 0 and `per_item`. So each pick costs
+    epsilon-bounded range, however many counts a user changes. Only the order is released, never a noisy count.
 
     Theorem: DongDuRo19; DurfeeRo19.
 

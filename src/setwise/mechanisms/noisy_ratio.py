@@ -18,8 +18,8 @@ class NoisyRatio:
 
     - `reach` is the largest absolute value that the quotient of the exact numbers can have. Quotients of noisy numbers
       are limited to [-reach, reach].
-    - `explained(theta)` is for a quotient theta of the exact numbers: with the confidence of the interval, |noisy sum -
-      theta * noisy number| is at most `explained(theta)`. It is a convex function.
+    - `explained` is a convex function that bounds the noise. If theta is the quotient of the exact numbers, |noisy sum
+      - theta * noisy number| is at most `explained(theta)`, with the probability with which an interval shall hold.
     """
 
     # The interval consists of the theta in [-reach, reach] with |sum - theta * number| <= explained(theta). These theta

@@ -92,8 +92,8 @@ class GridQuantiles:
 
     - `shares` has for each quantile the share of values below it, such as 1/2 for the median, in ascending order.
     - `cells` is the number of cells of the grid.
-    - `epsilon`: several quantiles are picked level by level, first the middle one, then the middle one of those below
-      and of those above, and so on. All picks of a level together are epsilon-bounded-range.
+    - `epsilon` is the bounded-range parameter of one level of picks. Several quantiles are picked level by level: first
+      the middle one, then the middle one of those below and the middle one of those above, and so on.
     - `weight` is 1 if a user has one value. A user who may have several values divides `weight` units among the cells
       of these values, and all these units together count as one value.
 
@@ -129,10 +129,11 @@ class GridQuantiles:
 
     @property
     def guarantee(self) -> BoundedRange:
-        """The privacy guarantee of one level of picks: epsilon-bounded range.
+        """The privacy guarantee of one level of picks, a step in picking several quantiles: epsilon-bounded range.
 
-        Earlier picks cut the values into parts, and a level makes one pick in each part. The picks of a level together
-        cost no more than one pick, because a user adds at most one value to all parts together.
+        The first level picks the middle quantile, which cuts the values into two parts. The next level picks one
+        quantile in each part, and so on. The picks of a level together cost no more than one pick, because a user adds
+        at most one value to all parts together.
         """
         return BoundedRange(epsilon=float_above(self.epsilon))
 

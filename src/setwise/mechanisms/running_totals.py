@@ -213,12 +213,14 @@ def rounded_coefficients(shape: Shape, periods: int, bits: int) -> tuple[int, ..
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningTotals:
-    """Releases, in each of T periods and for each group, a noisy weighted sum of the group's counts so far.
+    """Releases, in each of several periods and for each group, a noisy weighted sum of the group's counts so far.
 
-    `estimates` computes running totals from the releases. All releases together cost one Gaussian use of `sigma`, and
-    with private groups also an outright failure of probability `failure`.
+    The method `estimates` computes running totals from the releases; with good weights, these totals have much less
+    noise than sums of noisy counts. All releases together cost one Gaussian use of `sigma`, and with private groups
+    also an outright failure (an event in which everything may be revealed) of probability `failure`.
 
     - `coefficients`, in units of 2^-`bits`, are the weights of the counts of this and earlier periods, latest first.
+      There is one for each period.
     - `sigma` is the noise's standard deviation divided by the l2-sensitivity of all releases.
     - `contributions` is the most groups to which one user adds.
     - `participations` is the most periods in which one user adds 1 to a group.
@@ -317,9 +319,10 @@ class RunningTotals:
         return (gaussian,) if self.failure is None else (gaussian, Use(ApproxDP(epsilon=0.0, delta=self.failure)))
 
     def draw(self, count: int, randomness: Randomness) -> NDArray[np.int64]:
-        """Return `count` independent exact draws of the noise of one release, in units of 2^-`bits` users.
+        """Return `count` independent exact draws of the noise that a released value gets, in units of 2^-`bits` users.
 
-        `randomness` is the source of random words.
+        A released value is a weighted sum of a group's counts so far, plus noise. `randomness` is the source of random
+        words.
         """
         return RoundedGaussianNoise(sigma=Fraction(self.noise_scale)).draw(count, randomness)
 
@@ -379,12 +382,14 @@ class RunningTotals:
         window: int | None = None,
         shown_from: NDArray[np.int64] | None = None,
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the lower and upper ends, in users, of the intervals of all estimates from the `released` values.
+        """Return (lower ends, upper ends), in users, of confidence intervals of the totals estimated from `released`.
+
+        A released value is a noisy weighted sum of a group's counts so far.
 
         - `released` and both results have a row per group and a column per period.
         - `confidence` is the probability with which an interval holds; for private groups, given that the group is
           shown.
-        - `window` is the number of periods that an estimate sums; None for all so far.
+        - `window` is the number of periods whose total is estimated; None for all so far.
         - `shown_from` has, for private groups, the period in which each group was first shown; None for public groups.
 
         Theorem: docs/running-totals.md, Proposition 3.
@@ -412,9 +417,10 @@ class RunningTotals:
         return lower, upper
 
     def thresholds(self) -> NDArray[np.float64]:
-        """Return for every period the threshold, in users, above which the estimate of a private group is shown.
+        """Return for every period the number of users that a private group's estimated total must exceed to be shown.
 
-        A group that only one user has is ever shown with probability at most `failure`.
+        The total is that of all periods so far. A group that only one user has is ever shown with probability at most
+        `failure`.
 
         Theorem: docs/running-totals.md, Theorem 2.
         Raises: `InvalidParameter` if the groups are public.

@@ -51,9 +51,10 @@ HistogramMechanism: TypeAlias = (
 
 
 class NoisySums(StatisticRelease):
-    """A statistic computed from one or several noisy sums; the noise of each is in proportion to its sensitivity.
+    """A statistic computed from one or several noisy sums.
 
-    `noise` is the kind of noise, and its scale for a sum to which one user adds at most 1.
+    The noise scale of each sum is in proportion to its sensitivity, the most that one user adds to it in absolute
+    value. `noise` is the kind of noise, and its scale for a sum to which one user adds at most 1.
     """
 
     __slots__ = ()
@@ -72,8 +73,10 @@ class NoisySums(StatisticRelease):
     def with_noise(self, noise_of_scale: NoiseOfScale, scale: Fraction) -> "StatisticRelease":
         """Return this statistic with noise on its sums that costs about as much privacy as one noisy sum.
 
-        `scale` is the noise scale of that one sum; several sums get noise wider by about the root of their number.
-        `noise_of_scale` maps a noise scale to Laplace or Gaussian noise of that scale.
+        The planner searches one noise scale for all statistics of a query, so that each of them gets about the same
+        share of the budget. `scale` is this scale: that of a single sum to which one user adds at most 1. Two or three
+        sums get noise wider by about the root of their number. `noise_of_scale` maps a noise scale to Laplace or
+        Gaussian noise of that scale.
         """
         root = _ROOTS[len(self.reaches)]
         wider = scale if root == 1.0 else Fraction(f"{float(scale) * root:.4g}")
@@ -94,7 +97,7 @@ class NoisySums(StatisticRelease):
 
     @abstractmethod
     def _with(self, noise: Counts) -> "StatisticRelease":
-        """Return this statistic with other `noise` on its sums: its kind, and its scale for sensitivity 1."""
+        """Return a copy of this statistic whose sums get `noise`: its kind, and its scale for sensitivity 1."""
 
 
 _ROOTS = {1: 1.0, 2: 1.414, 3: 1.732}
@@ -151,7 +154,7 @@ class NoisyTotal(NoisySums):
         return noise.radius(confidence), noise.expected_absolute
 
     def _with(self, noise: Counts) -> "NoisyTotal":
-        """Return this noisy sum with another `noise` (kind and scale)."""
+        """Return a copy of this noisy sum that gets `noise`: its kind, and its scale for sensitivity 1."""
         return replace(self, noise=noise)
 
 
@@ -228,7 +231,7 @@ class NoisyMean(NoisySums):
         return NoisyRatio.of(self.reach, self.rows, self.noise, confidence)
 
     def _with(self, noise: Counts) -> "NoisyMean":
-        """Return this noisy mean with another `noise` (kind and scale) on its sum and its number."""
+        """Return a copy of this mean whose sum and number get `noise`: its kind, and its scale for sensitivity 1."""
         return replace(self, noise=noise)
 
 
@@ -314,7 +317,7 @@ class NoisyVariance(NoisySums):
         return Estimate(value=value, interval=(lower, upper))
 
     def _with(self, noise: Counts) -> "NoisyVariance":
-        """Return this noisy variance with another `noise` (kind and scale) on its two sums and its number of rows."""
+        """Return a copy of this variance that gets `noise`: its kind, and its scale for sensitivity 1."""
         return replace(self, noise=noise)
 
 

@@ -76,7 +76,10 @@ def difference_exceedance(scale: Fraction, margin: int) -> Fraction:
 
 
 def _exp(x: Fraction) -> tuple[Fraction, Fraction]:
-    """Return certified lower and upper bounds on exp(-x), for x >= 0, as fractions."""
+    """Return certified (lower bound, upper bound) on exp(-x), for x >= 0, as fractions.
+
+    Tail probabilities of Laplace noise are computed from powers of exp(-1/scale).
+    """
     low, high = exp_minus(x, _TAIL_BITS)
     return Fraction(low, 1 << _TAIL_BITS), Fraction(high, 1 << _TAIL_BITS)
 
@@ -114,10 +117,10 @@ def noisy_margin(scale: Fraction, changeable: int, delta: Fraction) -> int:
 
 
 def _smallest(holds: Callable[[int], bool]) -> int:
-    """Return the smallest integer m >= 0 for which `holds(m)` is true.
+    """Return the smallest integer m >= 0 for which `holds(m)` is true; used to find how high a threshold must be.
 
     Raises: `Unattainable` if m would exceed 2^61.
-    Requires: `holds` is true for all larger integers too.
+    Requires: if `holds` is true for some integer, it is true for all larger integers too.
     """
     most = 1
     while not holds(most):

@@ -127,9 +127,14 @@ _MOST_ROOTS = math.isqrt(USER_UNIT**2 * MOST_GROUPS) + 1
 class GroupWeights:
     """The exact sums of one round of the search for groups, as private input of `WeightedRounds`; never released.
 
-    - `weights` has for each group the sum of the weights (`user_weight`) that its users give to it.
-    - `roots` and `shares` are sums of `user_root` and of `user_share` over all pairs of a user and a group. From them,
-      before the first round, the numbers of users and of groups per user are estimated with noise (the survey).
+    - `weights` has for each group the sum of the weights that its users give to it. A user with n groups gives each of
+      them about 1 / sqrt(n), in units of 2^-20 (`user_weight`).
+    - `shares` is about the number of users, in units of 2^-14: each user adds 1 / n for each of their n groups
+      (`user_share`).
+    - `roots` is about the sum of sqrt(n) over all users, in units of 2^-14 (`user_root`).
+
+    `shares` and `roots` are for the survey before the first round, which estimates with noise the numbers of users and
+    of groups per user.
     """
 
     weights: Histogram

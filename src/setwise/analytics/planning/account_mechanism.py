@@ -143,10 +143,11 @@ _UNIT = LaplaceCounts(scale=Fraction(1))
 
 
 def _shared_noise(guarantee: Guarantee) -> Counts:
-    """Return noise that satisfies `guarantee` for a sensitivity of 1; statistics scale it by their own sensitivity.
+    """Return noise that satisfies `guarantee` for a sensitivity of 1; a statistic multiplies its scale.
 
-    A Laplace scale is enlarged by one part in 2^52. Later scale * sensitivity is rounded to a float, which may lower
-    the product by one part in 2^53, so without the margin the noise could be too small.
+    A statistic multiplies the scale by the sensitivity of each of its sums, and rounds the product down to a float,
+    which lowers the product by less than one part in 2^52. So a Laplace scale is enlarged by one part in 2^52 here;
+    otherwise the noise could be too small for the guarantee.
     Raises: `InvalidParameter` unless the guarantee is pure DP or Gaussian.
     """
     match guarantee:
@@ -242,7 +243,7 @@ def _count_noise(guarantee: Guarantee, per_item: int) -> tuple[Counts, AccountNa
 
 
 def _threshold(draws: Draws, status: AccountStatus) -> Fraction:
-    """Return the delta of the threshold that hides groups with few users.
+    """Return the delta of the threshold on noisy counts that hides groups with few users.
 
     It is `draws.threshold_delta`, if that is given. Otherwise the account with this `status` must have registered
     exactly one guarantee approx:0,DELTA, which reveals nothing except with probability DELTA, and the result is this

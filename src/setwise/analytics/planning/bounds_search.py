@@ -225,7 +225,10 @@ class Search:
 
     @property
     def _expected_error(self) -> ExpectedError:
-        """An object that computes the expected error of the answer for any limits on a user's groups and rows."""
+        """An object that computes the expected error of the answer for any limits on a user's groups and rows.
+
+        The search chooses the limits with the smallest error.
+        """
         query = self.query
         most = query.k or (None if query.domain is None else len(query.domain))
         is_private = query.item is not None and query.domain is None
@@ -241,10 +244,10 @@ class Search:
     def _noise_of_row(self, contributions: int) -> float:
         """Estimate by how many rows the noise of the answer grows if the limit on a user's rows in a group grows by 1.
 
-        The search compares this number with the rows that the limit leaves out, which it knows for one group of each
-        user only: the one in which the user has the most rows. So the noise of all groups is divided by a guess of the
-        number of groups in which rows of a user are left out. `contributions` is the most groups in which one user
-        counts.
+        The search compares this growth with the rows that the limit leaves out. It knows these rows for one group of
+        each user only, the group in which the user has the most rows; in all groups together the limit leaves out more.
+        So the growth of the noise in all groups is divided by a guess of the number of groups in which a user's rows
+        are left out. `contributions` is the most groups in which one user counts.
         """
         # The rows that a bound leaves out are known in one group only, the one in which a user has the most. In all
         # groups together it leaves out 1 to `contributions` times as many, so the noise is divided by the midpoint.
@@ -253,7 +256,9 @@ class Search:
 
     @property
     def _group_count(self) -> int:
-        """The number of groups whose noise is added up to the total noise of the answer.
+        """The number of groups whose noise is added up when limits on a user are compared.
+
+        The search compares the total noise of the answer with the rows or groups that a limit leaves out.
 
         - For a top k, it is `k`.
         - For public groups, it is the number of these groups.
@@ -295,6 +300,8 @@ class Search:
 
 def _likely(search: ContributionSearch, noisy: NDArray[np.float64], last: int) -> LikelyUsers:
     """Return an estimate of how many users have how many groups, or rows, from the noisy numbers of a private search.
+
+    Limits on one user are chosen by this estimate.
 
     - `noisy[i]` is the noisy number of users in the i-th bin of `search` (a range of numbers of groups or rows).
     - `last` is the index of the last bin whose noisy number shows that it has users.
@@ -343,7 +350,8 @@ def _searched_measures(query: Query) -> tuple[Measure, ...]:
 def _searched_row_measures(query: Query) -> tuple[Measure, ...]:
     """Return the measures from which a private search finds how many rows of a user count, without duplicates.
 
-    They are a user's number of rows, or of distinct values, in the group where the user has the most.
+    A measure is a number of each user: here the user's number of rows, or of distinct values, in the group where the
+    user has the most.
     """
     return tuple(dict.fromkeys(each.row_measure() for each in query.statistics if each.finds_rows))
 
@@ -579,6 +587,7 @@ def _with_clip_found(statistic: Statistic, low: Fraction, high: Fraction, schema
 def _costliest(statistic: Statistic, steps: int) -> Statistic:
     """Return `statistic` with bounds that cost at least as much as any bounds that a search can find.
 
+    A query with these bounds is planned before the charge, to be sure that the query with found bounds can be planned.
     An open limit on the rows of a user becomes `steps` rows, and the open upper bound of a sum becomes `steps` times
     its rounding step. The cost of other statistics does not depend on their clipping bounds.
     """

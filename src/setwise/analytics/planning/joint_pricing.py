@@ -233,9 +233,10 @@ class JointPlan:
 
     - `parts` are the plans of the SELECTs, in order.
     - `plan` is the plan of the whole statement: the mechanism runs of all `parts`, and their certified joint cost.
-    - `budgets` has a budget for each SELECT, to be stated in the text that identifies its request. If the statement has
-      an (epsilon, delta), or registered guarantees, this is the budget of the whole statement for every SELECT. If the
-      statement asks for an accuracy, this is the (epsilon, delta) with which the SELECT reaches the accuracy.
+    - `budgets` has for each SELECT the budget that is written into its request, the text by which a repeated statement
+      is recognised. If the statement has an (epsilon, delta), or registered guarantees, this is the budget of the whole
+      statement for every SELECT. If the statement asks for an accuracy, this is the (epsilon, delta) with which the
+      SELECT reaches the accuracy.
     """
 
     parts: tuple[ExecutablePlan, ...]

@@ -43,7 +43,7 @@ films was within 3,400. Where no value is common, as with numbers of orders, the
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LikelyUsers:
-    """Estimated numbers of users, from the noisy numbers of a private search.
+    """Estimated numbers of users, from the noisy numbers of a private search, by which limits on one user are chosen.
 
     If the search is about groups, `users[i]` users have about `numbers[i]` groups each. If it is about rows, `users[i]`
     users have about `numbers[i]` rows each in the group in which they have the most rows. With `distinct`, the rows are
@@ -202,9 +202,10 @@ def _errors_of_rows(
 
 
 def _distinct(rows: float, expected: ExpectedError) -> float:
-    """Return about how many different values `rows` values have together, added up over the groups of the answer.
+    """Return about how many different values `rows` rows have, for rows spread evenly over the groups of the answer.
 
-    `expected` knows the number of groups.
+    Different values are counted in each group, and these counts are added up. n rows of a group are expected to have
+    about n^0.65 different values. `expected` has the number of groups.
     """
     return float(expected.groups * (max(0.0, rows) / expected.groups) ** _DISTINCT_GROWTH)
 

@@ -505,9 +505,9 @@ _UNSIGNED = ("UBIGINT", "UInt64")
 def _is_weighable(query: Query, schema: Schema) -> bool:
     """Return whether the private groups of `query` can be found in rounds: several noisy passes over the table.
 
-    `schema` describes the table. They cannot if the query has no groups, if the rows do not name users (a table of
-    `Session.prepare`), or if a group column holds unsigned 64-bit integers, which may exceed 2^63 and so do not fit
-    into the list of found labels.
+    `schema` describes the table. Groups cannot be found in rounds if the query has no groups, if the rows do not name
+    users (a table of `Session.prepare`), or if a group column holds unsigned 64-bit integers, which may exceed 2^63 and
+    so do not fit into the list of found labels.
     """
     columns = [group_of(text, schema).labels(schema) for text in query.groups]
     return bool(columns) and not schema.prepared and not any(column.native in _UNSIGNED for column in columns)

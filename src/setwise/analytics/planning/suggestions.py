@@ -59,12 +59,12 @@ def _by_epsilon(query: Query, total: Total, most: float, weighable: bool) -> lis
 
 
 def _lead(query: Query, total: Total, weighable: bool) -> int | None:
-    """Return the count that an item must have to be shown, or by how much it must exceed the highest count not shown.
+    """Return how large an item's count must be for the item to be shown; None if this is not known.
 
-    It is the count itself if the mechanism shows items above a fixed threshold. Other mechanisms compare an item's
-    count with the highest count of an item that is not shown. `total` is the budget of the `query`. `weighable` is True
-    if groups can be found in rounds (several noisy passes over the table). None if the answer has no detection
-    threshold, or if planning fails.
+    If the mechanism shows items above a fixed threshold, the result is the count itself. Otherwise it is by how much
+    the count must exceed the highest count of an item that is not shown. The result is None if the answer has no
+    detection threshold, or if planning fails. `total` is the budget of the `query`. `weighable` is True if groups can
+    be found in rounds (several noisy passes over the table).
     """
     bounds = replace(query.bounds, weighable=weighable)
     try:

@@ -166,5 +166,5 @@ class Distinct(Statistic):
 
     @property
     def counted_of_user(self) -> str:
-        """What the bound on one user counts: "distinct values of" the column."""
+        """The text "distinct values of COLUMN", which says what the limit on one user counts."""
         return f"distinct values of {self.column}"

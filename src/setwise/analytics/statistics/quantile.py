@@ -122,7 +122,7 @@ class Quantile(BoundedStatistic):
     def _cells(self) -> int:
         """The number of values on the grid from the lower to the upper bound, which are the possible results.
 
-        Raises: `InvalidParameter` if it is above 100,000 (`LARGEST_GRID`).
+        Raises: `InvalidParameter` if the number is above 100,000 (`LARGEST_GRID`).
         """
         from setwise.mechanisms.quantile import LARGEST_GRID
 

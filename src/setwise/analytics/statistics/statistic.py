@@ -101,11 +101,13 @@ class Statistic(ABC):
     """Whether the statistic is always over rows, so that a form asks how many rows of a user count."""
 
     has_interval: ClassVar[bool] = True
-    """Whether its estimates have a confidence interval of values."""
+    """Whether estimates of the statistic have a confidence interval of values; those of quantiles have none."""
 
     radius_unit: ClassVar[str] = ""
-    """What a plan's half-width refers to, as text, if it is not the half-width of an interval of the answer; ""
-    otherwise."""
+    """What the half-width in a plan is about, such as " of means over 1,000 users", if it depends on the group.
+
+    "" if the half-width is that of an interval of the answer, whichever the group.
+    """
 
     only_lowered: ClassVar[bool] = False
     """Whether leaving out rows and groups can only lower the statistic, as with counts, and nothing is clipped."""
@@ -182,7 +184,8 @@ class Statistic(ABC):
     def measures(self) -> tuple[Measure, ...]:
         """Return the measures of the statistic; a measure is a whole number that each user adds to a group.
 
-        The engine sums them over users, or counts users for each number. `in_steps` must have been called before.
+        The engine adds up a measure over users or, for quantiles, counts how much weight users give to each number.
+        `in_steps` must have been called before.
         """
 
     @abstractmethod
@@ -509,7 +512,7 @@ class BoundedStatistic(Statistic):
 
     @property
     def clip_bounds(self) -> ClipBounds:
-        """The bounds and the rounding step, once the bounds are known.
+        """The clipping bounds and the rounding step, for use after the bounds are known.
 
         Raises: `InvalidParameter` if the bounds are still to be found by a private search.
         """

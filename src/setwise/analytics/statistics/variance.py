@@ -96,10 +96,10 @@ class Variance(BoundedStatistic):
 
     @property
     def _reach(self) -> int:
-        """The number of rounding steps in half the distance between the clipping bounds: 2^16, or fewer.
+        """The number of rounding steps from the middle between the clipping bounds to either bound: 2^16, or fewer.
 
-        It is fewer if a user with `per_user` rows would otherwise add more than `most_units` steps (2^20, or fewer if a
-        search found `per_user`). Noise for a larger sensitivity could not be sampled.
+        It is fewer if one user, with up to `per_user` rows, could otherwise add more than `most_units` steps to a sum
+        (`most_units` is 2^20, or less after a private search). Noise for a larger sensitivity could not be sampled.
         """
         return max(1, min(_RESOLUTION, self.most_units // self._known_rows))
 
@@ -283,7 +283,7 @@ class Variance(BoundedStatistic):
 
     @property
     def user_weight_note(self) -> str:
-        """A sentence, without its full stop: every user has equal weight, and how to give all rows equal weight.
+        """A sentence, without its full stop, on the equal weight of users, and on how to weigh all rows equally instead.
 
         "" unless at most 1 row of a user counts, because otherwise users with more rows have more weight.
         """

@@ -90,7 +90,8 @@ class LaplaceNoise:
     def log_tail(self, sizes: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return log P[Z >= z] of integer Laplace noise Z, for each z in `sizes`.
 
-        P[Z >= z] is q^z / (1 + q) for z >= 1, and 1 - q^(1-z) / (1 + q) for smaller z, with q = exp(-1/scale).
+        Confidence intervals of counts above a threshold are computed from it. P[Z >= z] is q^z / (1 + q) for z >= 1,
+        and 1 - q^(1-z) / (1 + q) for smaller z, with q = exp(-1/scale).
         """
         step = 1.0 / float(self.scale)
         log_total = math.log1p(math.exp(-step))
@@ -208,6 +209,8 @@ def heads(
 ) -> NDArray[np.bool_]:
     """Return for each of several coins whether it lands heads; coin i does with probability exp(-`exact(i)`).
 
+    Rejection sampling of noise tosses one coin for each candidate draw, to decide whether the candidate is accepted.
+
     - `gammas` are float approximations of the exponents exact(i), one for each coin. Most tosses are decided with them,
       because floats are fast.
     - `exact(i)` is the exact exponent; it is computed only if floats cannot decide the toss.
@@ -231,6 +234,7 @@ def heads(
 def _decide_exactly(gamma: Fraction, word: int, width: int, randomness: Randomness) -> bool:
     """Return whether U < exp(-gamma) for a uniform random number U in [0, 1] whose first `width` bits are `word`.
 
+    So the result is True with probability exp(-gamma), as a toss of a coin by which a draw of noise is accepted.
     Further random words are drawn and appended to the bits of U until the comparison is certain. `randomness` is the
     source of random words.
     """
@@ -284,8 +288,9 @@ def gaussian_radius(sigma: Fraction, bound: int | None, confidence: Fraction) ->
 def gaussian_moment(sigma: Fraction, bound: int | None, power: int) -> float:
     """Return E|Z|^power, for power 1 or 2, of discrete Gaussian noise Z of parameter sigma.
 
-    If `bound` is not None, Z is conditioned on {-bound, ..., bound}. For noise that is too wide for a table, the result
-    is the moment of the continuous Gaussian without a bound, which is at least as large.
+    Expected errors that plans state are computed from it. If `bound` is not None, Z is conditioned on {-bound, ...,
+    bound}. For noise that is too wide for a table, the result is the moment of the continuous Gaussian without a bound,
+    which is at least as large.
     """
     if sigma > LARGEST_TABLE_SCALE:
         return float(sigma) * math.sqrt(2.0 / math.pi) if power == 1 else float(sigma) ** 2

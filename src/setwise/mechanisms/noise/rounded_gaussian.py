@@ -106,8 +106,8 @@ class RoundedGaussianNoise:
     def _decide_exactly(self, size: int, part: int, word: int, *, width: int, randomness: Randomness) -> bool:
         """Return whether a candidate n + u of the rejection sampling of rounded Gaussian noise is accepted.
 
-        The candidate is accepted if a uniform V is below exp(-(2 n u + u^2) / (2 sigma^2)). Bits of u and V are drawn
-        from `randomness` until that is certain.
+        The candidate is accepted if a uniform random number V in [0, 1) is below exp(-(2 n u + u^2) / (2 sigma^2)).
+        Bits of u and V are drawn from `randomness` until it is certain whether V is below.
 
         - n is the whole part `size`, and `part` the first `width` bits of the fraction u.
         - `word` is the first `width` bits of V.
@@ -144,7 +144,8 @@ class RoundedGaussianNoise:
     def log_tail(self, sizes: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return log P[Z >= z] of rounded Gaussian noise Z, for each z in `sizes`.
 
-        Z is a Gaussian X rounded to whole numbers, so Z >= z means X >= z - 1/2.
+        Confidence intervals of counts above a threshold are computed from it. Z is a Gaussian X rounded to whole
+        numbers, so Z >= z means X >= z - 1/2.
         """
         return np.asarray(log_ndtr((0.5 - sizes) / float(self.sigma)), dtype=np.float64)
 
@@ -163,8 +164,8 @@ class RoundedGaussianNoise:
 def _moment(sigma: Fraction, power: int) -> float:
     """Return E|Z|^power, for power 1 or 2, of Z = round(X), where X is Gaussian with standard deviation sigma.
 
-    It is computed from P[|Z| >= r] = 2 Phi(-(r - 1/2) / sigma). For wide noise rounding changes E|X| by less than the
-    accuracy of a float, and adds 1/12 to the variance.
+    Expected errors that plans state are computed from it. The computation uses P[|Z| >= r] = 2 Phi(-(r - 1/2) / sigma).
+    For wide noise rounding changes E|X| by less than the accuracy of a float, and adds 1/12 to the variance.
     """
     wide = float(sigma)
     if sigma > LARGEST_TABLE_SCALE:

@@ -181,8 +181,9 @@ def gaussian_count_noise(
 def squared_sensitivity(labels: int, changeable: int, theta: Fraction) -> Fraction:
     """Return the squared l2-sensitivity of counts whose noise has a common part, in units of tau^2.
 
-    The part of a user's change that is the same for all counts is hidden by the noise that all counts share. So the
-    sensitivity is the l2 norm of the change after `theta` * tau is subtracted from the change of every count.
+    The noise scale that a privacy cost needs is in proportion to the sensitivity. The part of a user's change that is
+    the same for all counts is hidden by the noise that all counts share. So the sensitivity is the l2 norm of the
+    change after `theta` * tau is subtracted from the change of every count.
 
     - tau is the most that one user adds to a count.
     - `labels` is the number of counts; a user adds to at most `changeable` of them.
@@ -245,12 +246,18 @@ def _factor(labels: int, changeable: int, theta: Fraction) -> float:
 
 
 def root_above(value: Fraction) -> Fraction:
-    """Return a fraction that is at least the square root of `value`, and above it by at most 2^-60."""
+    """Return a fraction that is at least the square root of `value`, and above it by at most 2^-60.
+
+    Noise scales are computed with it, because a scale that is rounded down would cost more privacy than is charged.
+    """
     scaled = -(-(value.numerator << 2 * _ROOT_BITS) // value.denominator)
     root = math.isqrt(scaled)
     return Fraction(root if root * root == scaled else root + 1, 1 << _ROOT_BITS)
 
 
 def float_root_above(value: Fraction) -> Fraction:
-    """Return a fraction that a float can represent exactly and that is at least the square root of `value`."""
+    """Return a fraction that a float can represent exactly and that is at least the square root of `value`.
+
+    Noise scales are computed with it: rounding up never costs more privacy, and costs are computed with floats.
+    """
     return Fraction(float_above(root_above(value)))

@@ -59,7 +59,8 @@ def estimate_tail(noisy: NDArray[np.float64], users_before: float, scale: float)
 def laplace_sums_radius(scales: NDArray[np.float64], numbers: NDArray[np.int64], chance: float) -> NDArray[np.float64]:
     """Return for each row of `scales` a radius r that a sum S of Laplace noises rarely exceeds: P[|S| > r] <= `chance`.
 
-    S is the sum of numbers[i] independent noises of scale scales[row, i], over all columns i.
+    The private searches for bounds use r to decide whether noise alone can explain a sum of noisy numbers. S is the sum
+    of numbers[i] independent noises of scale scales[row, i], over all columns i.
     """
     # By Chernoff's bound, S exceeds r with probability at most exp(-t r) * product over i of (1 - t^2 s_i^2)^-n_i for
     # any t below all 1 / s_i, where s_i are the scales of the row and n_i the `numbers`. The bound also holds for

@@ -83,7 +83,8 @@ class TruncatedGaussianNoise:
     def log_tail(self, sizes: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return log P[Z >= z] of truncated Gaussian noise Z, for each z in `sizes`; minus infinity beyond the bound.
 
-        The probability P[Z >= z] has a relative error of less than 1e-3 for z up to 300 standard deviations.
+        Confidence intervals of counts above a threshold are computed from it. The probability P[Z >= z] has a relative
+        error of less than 1e-3 for z up to 300 standard deviations.
         """
         # If the noise is too wide for a table of its law, P[z] is approximated by the integral of the continuous
         # Gaussian from z - 1/2 to z + 1/2. By the midpoint rule each P[z] is then off by at most the factor 1 +
@@ -197,8 +198,8 @@ neighbouring tails, have one below 1e-9."""
 def _level_by_floats(tau: int, deviation: float, share: float, most: int) -> int | None:
     """Return the smallest integer level at which truncated noise fails with probability at most `share`.
 
-    Returns None if the rounding errors of floats leave the level uncertain. Noise truncated at a level fails if it
-    falls where the same noise shifted by `tau` cannot fall.
+    This is the fast way of `truncation_level`. Returns None if the rounding errors of floats leave the level uncertain.
+    Noise truncated at a level fails if it falls where the same noise shifted by `tau` cannot fall.
 
     - `deviation` is the parameter of the integer Gaussian noise before it is truncated.
     - `most` is a level that is known to be enough.

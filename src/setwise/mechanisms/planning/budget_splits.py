@@ -29,8 +29,8 @@ _Number = TypeVar("_Number", float, Floats)
 def ranking_shortfall(noise: Noise, contests: int, confidence: Fraction) -> int:
     """Return by how much one group's exact count must exceed another's for the group to be ranked above the other.
 
-    Groups are ranked by counts with the noise `noise`. With probability `confidence`, this lead, in units of a count,
-    is enough in all of `contests` comparisons of two groups.
+    A plan states this lead, in units of a count, as the expected error of a top k. Groups are ranked by counts with the
+    noise `noise`. With probability `confidence`, the lead is enough in all of `contests` comparisons of two groups.
     """
     # A lead of s fails in one comparison with probability P[Z1 - Z2 > s], where Z1 and Z2 are the noises of the two
     # labels; a union bound adds up these probabilities. The continuous laws of the noise are used; the integer laws are
@@ -93,7 +93,8 @@ def plan_merit(reach: _Number, error: _Number) -> _Number:
 
     It is `reach` plus ten times `error`.
 
-    - `reach` is by how much a group's count must exceed its rivals for the group to be released.
+    - `reach` is by how much a group's count must exceed the counts of other groups, or a threshold, for the group to be
+      released.
     - `error` is the mean error of a released count.
     """
     # With the factor ten, the two terms are equal if the smallest count that is found has a relative error of a tenth.
@@ -138,11 +139,12 @@ def splits(bounds: Bounds, total: Total) -> tuple[BudgetSplit, ...]:
 
 
 def _cells(bounds: Bounds, total: Total) -> Iterator[tuple[MechanismName, CountNoise]]:
-    """Yield pairs (mechanism, noise of the counts) for every mechanism that can answer the query within `total`.
+    """Yield pairs (mechanism, noise on counts of picked groups) for every mechanism that can answer the query.
 
-    `bounds` has the query's k (how many groups a top-k query asks for), public groups and limits per user. The noise is
-    `NONE` if the mechanism has noise on every count, or if no counts are wanted. Otherwise it is the noise on counts of
-    groups that are picked first.
+    Some mechanisms first pick groups and then release noisy counts of them; the second member is the kind of noise on
+    these counts. It is `NONE` for mechanisms that add noise to every count instead, and if no counts are wanted.
+    `total` is the budget, and `bounds` has the query's k (how many groups a top-k query asks for), public groups and
+    limits per user.
     """
     # Mechanisms with noise on every count need a bound on the number of labels of one user; mechanisms that pick labels
     # need a top k.
@@ -168,9 +170,9 @@ def _cells(bounds: Bounds, total: Total) -> Iterator[tuple[MechanismName, CountN
 def _shares(name: MechanismName, bounds: Bounds) -> tuple[float, ...]:
     """Return the shares of the budget's delta that the planner tries for the threshold of the mechanism `name`.
 
-    The threshold hides groups of one user alone. The result is (0.0,) if the mechanism has no threshold. A query may
-    allow only the largest private groups, at most `bounds.limit` of them, to be released. With Laplace noise the
-    epsilons of their counts are then simply added up. This needs no delta, so only the share 0.999 is tried.
+    The threshold hides groups of one user alone. The result is (0.0,) if the mechanism has no threshold. If the query
+    limits how many private groups can be released (`bounds.limit`), the epsilons of Laplace noise are simply added up,
+    which needs no delta. The threshold then gets nearly all of delta, the share 0.999.
     """
     match name:
         case MechanismName.UNKNOWN_LAPLACE if bounds.limit is not None:
@@ -196,7 +198,8 @@ def _best_split(bounds: Bounds, total: Total, name: MechanismName, counts: Count
 
     - `bounds` has the query's k (how many groups a top-k query asks for), public groups and limits per user.
     - `name` is the mechanism.
-    - `counts` is the kind of noise on counts that follow picked groups, or `NONE`.
+    - `counts` is the kind of noise on counts, if the mechanism first picks groups and then counts them; `NONE` if no
+      counts follow picks.
 
     The error is only estimated: it is by how much a group's count must exceed those of other groups for the group to be
     found, plus ten times the error of a count (`plan_merit`).
@@ -265,7 +268,7 @@ def _cost_of_unit_noise(
 
 
 def rough_noise_scale(rho: Floats, pure: Floats, epsilon: float, delta: Floats) -> Floats:
-    """Return approximately the noise scale at which a release costs (epsilon, delta).
+    """Return approximately the noise scale at which a release costs (epsilon, delta), to compare plans quickly.
 
     It is the smaller one of two noise scales: one for which the zCDP of the release implies (epsilon, delta)-DP, and
     one for which its epsilons add up to `epsilon`.
@@ -302,8 +305,9 @@ def _scale_with_plain_picks(picks: float, rho: Floats, epsilon: float, delta: Fl
 def _rough_reach(bounds: Bounds, name: MechanismName, scale: Floats, failure: Floats, changed: int) -> Floats:
     """Return an estimate of how large a group's count must be for the group to be released with probability 95%.
 
-    It is by how much the count must exceed the counts of other groups or, if the mechanism has a threshold and this is
-    larger, the count needed to exceed the threshold. The unit is the most that one user adds to a count.
+    The estimate is the larger one of two numbers: by how much the count must exceed the counts of other groups, to be
+    in the top k, and the count needed to exceed the threshold, if the mechanism has one. The unit is the most that one
+    user adds to a count.
 
     - `bounds` has the query's k (how many groups a top-k query asks for), public groups and limits per user.
     - `name` is the mechanism, and `scale` its noise scale.

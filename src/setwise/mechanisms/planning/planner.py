@@ -225,11 +225,11 @@ def _estimate_price(mechanism: Mechanism, delta: Fraction) -> float:
 
 
 def _price(split: BudgetSplit, bounds: Bounds, total: Total, priced: Priced) -> Price:
-    """Return a function that maps a noise scale to the epsilon of one release by the mechanism that `split` names.
+    """Return a function that maps a noise scale to the epsilon of one release; searches for the noise scale call it.
 
-    `split` also divides the budget `total` between finding groups and counting them. `bounds` has the query's k (how
-    many groups a top-k query asks for), public groups and limits per user. `priced(mechanism, delta)` computes the
-    epsilon of a mechanism, certified or estimated.
+    The release is made by the mechanism that `split` names, which also divides the budget `total` between finding
+    groups and counting them. `bounds` has the query's k (how many groups a top-k query asks for), public groups and
+    limits per user. `priced(mechanism, delta)` computes the epsilon of a mechanism, certified or estimated.
     """
     return lambda scale: priced(_build_mechanism(split, bounds, total, scale), total.delta)
 
@@ -366,8 +366,9 @@ def _with_counts(
 ) -> KnownGumbel | UnknownGumbel | TwoPhaseTopK:
     """Return the mechanism `discovery`, which picks groups, followed by noisy counts if `split` has counts.
 
-    The noise scale of the counts is `split.ratio` times `scale`. `bounds` has the query's k (how many groups a top-k
-    query asks for), public groups and limits per user.
+    `split` is a division of the budget between picks and counts; the noise scale of the counts is `split.ratio` times
+    `scale`, the noise scale of the picks. `bounds` has the query's k (how many groups a top-k query asks for), public
+    groups and limits per user.
     """
     noise = Fraction(f"{split.ratio:.4g}") * scale
     counts: Counts

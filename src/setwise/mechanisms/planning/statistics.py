@@ -132,7 +132,7 @@ _UNIT = LaplaceCounts(scale=Fraction(1))
 
 
 def _first_scale(at_one: Sequence[Use], epsilon: float, delta: float) -> float:
-    """Return approximately the noise scale at which a release costs (epsilon, delta), where a search starts.
+    """Return approximately the noise scale at which a release costs (epsilon, delta), where the search for it starts.
 
     `at_one` are the mechanism uses (guarantees with counts) that the release costs at noise scale 1.
     """
@@ -225,9 +225,9 @@ class _UnscaledPlan:
 def _discoveries(bounds: Bounds, total: Total, wanted: Sequence[StatisticRelease]) -> Iterator[Sequence[Choice | None]]:
     """Yield lists of plans for finding the groups of a query, in order of preference.
 
-    Each plan costs only a part of the budget `total`, but what it leaves may be too little for the statistics `wanted`.
-    So the caller takes the first list with a plan that, together with these statistics, is within `total`, and from
-    this list the plan with the smallest error. The plan that finds groups in several rounds has a list by itself,
+    The caller takes the first list with a plan that, together with the statistics `wanted`, is within the budget
+    `total`, and from this list the plan with the smallest error. (Each plan costs only a part of the budget, but what
+    it leaves may be too little for the statistics.) The plan that finds groups in several rounds has a list by itself,
     before the others, because its error cannot be compared with theirs.
 
     An entry None instead of a plan means that no groups have to be found. `bounds` has the query's public groups, its

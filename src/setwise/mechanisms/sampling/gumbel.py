@@ -26,6 +26,8 @@ V is the uniform number, starting with the word, that makes the noise.
 def float_keys(shortfalls: NDArray[np.float64], words: NDArray[np.uint64]) -> NDArray[np.float64]:
     """Return approximate noisy scores of candidates as floats, from their scores and 64-bit random words.
 
+    The candidates are ranked by these floats where they are certain enough, because exact scores take long to compute.
+
     - `shortfalls` has rate * (score - highest score) for each candidate; rate is the inverse of the scale of the Gumbel
       noise. A candidate may stand for a whole run of scores (see `Runs`); then the logarithm of the run's weight is
       added. The noisy scores have the same unit.
@@ -112,7 +114,8 @@ class Runs:
         """Return certified bounds on the logarithm of the weight of the run with this `index`, at `precision` bits.
 
         A run is a sequence of evenly falling scores. Its weight is the sum of exp(-rate * slope * j) over j = 0, 1, ...
-        below the run's length.
+        below the run's length, where `rate` is the inverse of the noise scale and slope the distance of neighbouring
+        scores.
         """
         fall, length = rate * int(self.slopes[index]), int(self.lengths[index])
         if fall == 0:
@@ -301,11 +304,11 @@ def _resolve(keys: list[ExactKey], k: int, randomness: Randomness, width: int) -
 def _doubtful(
     keys: list[ExactKey], bounds: dict[int, tuple[Fraction | None, Fraction | None]], k: int
 ) -> list[ExactKey]:
-    """Return the candidates whose order cannot be decided from the random bits drawn so far, and matters.
+    """Return the candidates whose noisy scores must be computed from more random bits, to rank the first `k` correctly.
 
-    It matters if it may change the first `k` positions. The order of two candidates cannot be decided if the bounds on
-    their noisy scores overlap. `keys` are the candidates' noisy scores, sorted by upper bound, highest first. `bounds`
-    maps a candidate's index to its (lower, upper) bounds; a None is an infinite bound.
+    These are candidates whose order is undecided, because the bounds on their noisy scores overlap, and of which at
+    least one may be among the first `k`. `keys` are the candidates' noisy scores, sorted by upper bound, highest first.
+    `bounds` maps a candidate's index to its (lower, upper) bounds; a None is an infinite bound.
     """
     doubtful: dict[int, ExactKey] = {}
     for place, key in enumerate(keys[:k]):

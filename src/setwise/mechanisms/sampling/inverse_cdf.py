@@ -61,9 +61,10 @@ def rounded_weights(law: RoundedGaussian, precision: int, negligible: int) -> tu
 
 
 def _integral_beyond(x: Fraction, variance: Fraction, precision: int) -> int:
-    """Return an upper bound on the integral of exp(-t^2 / (2v)) from x > 0 on, at `precision` bits.
+    """Return an upper bound on the integral of exp(-t^2 / (2v)) from x > 0 on, at `precision` bits; v is `variance`.
 
-    The integral is at most exp(-x^2 / (2v)) v / x, with v the variance.
+    It bounds the probability of the far tail that a table of a rounded Gaussian leaves out. The integral is at most
+    exp(-x^2 / (2v)) v / x.
     """
     return exp_minus(x * x / (2 * variance), precision).over(x / variance).high
 
@@ -225,7 +226,7 @@ def _attempt(law: Law, width: int, guard: int) -> CutPoints | None:
             total = FixedInterval(whole_low, whole_high)
             below = []
             smallest = 0
-    above = _floors_of_rest(tails[1 : reach + 1], total, width)
+    above = _floors_of_complements(tails[1 : reach + 1], total, width)
     if below is None or above is None:
         return None
     return _trim_tails(smallest, width, below + above)
@@ -246,9 +247,9 @@ def _trim_tails(smallest: int, width: int, floors: list[int]) -> CutPoints:
 def _floors(tails: list[tuple[int, int]], total: FixedInterval, width: int) -> list[int] | None:
     """Return floor(2^width * tail / total) for each tail in `tails`; None if one of these numbers is uncertain.
 
-    A tail is the weight (the probability up to a common factor) of a distribution beyond some point, and `total` is the
-    weight of all of it. They are known only within intervals: `total` and each pair in `tails` are (lower bound, upper
-    bound).
+    These are the table entries of a symmetric distribution for values below 0. A tail is the weight (the probability up
+    to a common factor) of the distribution beyond some point, and `total` is the weight of all of it. They are known
+    only within intervals: `total` and each pair in `tails` are (lower bound, upper bound).
     """
     least, most = total
     floors = [(low << width) // most for low, _ in tails]
@@ -256,12 +257,14 @@ def _floors(tails: list[tuple[int, int]], total: FixedInterval, width: int) -> l
     return floors if floors == largest else None
 
 
-def _floors_of_rest(tails: list[tuple[int, int]], total: FixedInterval, width: int) -> list[int] | None:
+def _floors_of_complements(tails: list[tuple[int, int]], total: FixedInterval, width: int) -> list[int] | None:
     """Return floor(2^width * (1 - tail / total)) for each of `tails`, or None if one of these floors is uncertain.
 
-    - A tail is the weight (the probability up to a common factor) of a distribution beyond some point, given by a lower
-      and an upper bound.
-    - `total` is the weight of the whole distribution.
+    These are the table entries of a distribution for values from 0 on.
+
+    - A tail is the weight (the probability up to a common factor) of the distribution beyond some point, given by a
+      lower and an upper bound.
+    - `total` is the weight of the whole distribution, also given by a lower and an upper bound.
     """
     # Tails are positive, even if their lower bounds are 0.
     least, most = total
