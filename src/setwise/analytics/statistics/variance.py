@@ -283,7 +283,7 @@ class Variance(BoundedStatistic):
 
     @property
     def user_weight_note(self) -> str:
-        """A sentence, without its full stop, on the equal weight of users, and on how to weigh all rows equally instead.
+        """A sentence, without its full stop, on the equal weight of users, and on how to weigh all rows alike instead.
 
         "" unless at most 1 row of a user counts, because otherwise users with more rows have more weight.
         """
