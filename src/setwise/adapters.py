@@ -334,7 +334,8 @@ def replaced(guarantee: Guarantee) -> Guarantee:
 def _zcdp_under_replacement(zcdp: ZeroConcentratedDP) -> ZeroConcentratedDP:
     """Return the zCDP that a mechanism with the guarantee `zcdp` has if a user is replaced, not added or removed.
 
-    (xi, rho)-zCDP becomes (3 xi, 4 rho), or (2 xi, 4 rho) if xi is negative.
+    (xi, rho)-zCDP means that the Rényi divergence of each order a is at most xi + rho a. It becomes (3 xi, 4 rho)-zCDP,
+    or (2 xi, 4 rho)-zCDP if xi is negative.
     Theorem: BunSt16 (group privacy for two): D_a(P|Q) <= 2a/(2a-1) D_(2a-1)(P|R) + D_2a(R|Q), where D_a is the Rényi
         divergence of order a, P and Q are the outputs before and after replacing, and R those without the user.
     Raises: `InvalidParameter` if the guarantee has a failure probability.

@@ -160,7 +160,7 @@ class ServiceTables:
     - `account`: the name of the account that pays; None takes the person's only account on each dataset
 
     The service enforces budgets and contribution bounds. It also delays each answer until 1, 2, 4, ... times a fixed
-    step after the request, because the time that reading takes reveals something about the rows.
+    number of seconds after the request, because the time that reading takes reveals something about the rows.
     """
 
     def __init__(self, client: "Client", account: str | None = None) -> None:

@@ -523,9 +523,10 @@ class QueryRecord(TypedDict):
     """A query, which is to be polled while its `state` is running.
 
     - `asked`: the body of the request that asked the query
-    - `progress`: the share of the work that is done, from 0 to 1
+    - `progress`: how far the query is, as one of four values from 0 to 1, which do not depend on the data
     - `answer`, `problem`: the answer of a query that is done, and the error of one that failed; else None
-    - `columns`, `rows`: the answer in SQL, or None; a row maps columns to group labels or to values with intervals
+    - `columns`, `rows`: the columns and rows of an answer in SQL, or None; a row maps columns to group labels or to
+      values with intervals
     """
 
     id: Annotated[str, Example("5f2b8c1e9a7d4c3b8e6f0a1b2c3d4e5f")]
@@ -556,9 +557,12 @@ class QueryRecord(TypedDict):
 class SeriesRecord(TypedDict):
     """A live series (noisy user counts by period): what it counts, what it cost, and how accurate its numbers are.
 
-    `within` is in users. A private item is shown if its noisy number of users is at least `shown_from`; None if the
-    items are public. A release is a weighted sum of the counts of its period and of earlier periods, plus noise;
-    `matrix` describes the weights in words.
+    - `spent`: the privacy guarantees that the series was charged, once, at its opening
+    - `within`: the half-width of the widest 95% interval of a running total, in users
+    - `shown_from`: a private item is shown if its noisy number of users is at least this number; None if the items are
+      public
+    - `matrix`: a release is noise plus a weighted sum of the counts of its period and of earlier periods; this
+      describes the weights in words
     """
 
     name: Annotated[str, Example("reach")]

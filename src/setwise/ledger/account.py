@@ -416,7 +416,10 @@ class Account:
         return None if entry is None else entry.contents.text
 
     def released(self, receipt: Receipt, *, part: str) -> str | None:
-        """Return the answer that `release` stored for the part named `part` of the charge; None if there is none."""
+        """Return the answer to one part of a charged question, which `release` stored earlier; None if there is none.
+
+        `receipt` is the receipt of the question's charge, and `part` the name of the part.
+        """
         with self._store.reading() as connection:
             key = release_key(receipt.key, check_name(part, "part"))
             entry = entry_under(connection, self._account_id, self.name, "release", key)
@@ -452,9 +455,9 @@ class Account:
         """Return the account's status, computed from all its entries, which takes time proportional to their number.
 
         The result says more than the result of `status`. Its odometer (the bound on the epsilon spent so far) can be
-        smaller, because the guarantees of every charge are known. And two fields are not None: `charge_uses` (the
-        guarantees of each charge), and `more_like_last` (how many more charges like the last one the account can pay),
-        which is None only if nothing was charged.
+        smaller, because the guarantees of every charge are known. And it has two fields that `status` leaves at None:
+        `charge_uses` (the guarantees of each charge), and `more_like_last` (how many more charges like the last one the
+        account can pay; None if nothing was charged).
         """
         status = self.status()
         charges: dict[str, tuple[tuple[Use, ...], float | None]] = {}

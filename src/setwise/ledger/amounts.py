@@ -72,8 +72,9 @@ class BudgetTotals(Protocol):
     def lines(self) -> dict[str, int]:
         """Return the size in units of each named balance, before anything is spent; a balance of size 0 pays nothing.
 
-        Most balances have 2^60 units. "menu", of an account that pays for a fixed list of uses, has another number.
-        "rule", which records whether a cap (joint budget) has dropped a balance, has 3 or, if it cannot, 0.
+        Most balances have 2^60 units. Two balances have other sizes. "menu" pays in an account with a fixed list of
+        uses. "rule" is no budget: it records whether a cap (a dataset's joint budget) has dropped one of its balances;
+        it has 3 units or, if nothing can be dropped, 0.
         """
         ...
 
@@ -125,7 +126,11 @@ class BudgetTotals(Protocol):
 
 
 class AccountTotals(BudgetTotals, Protocol):
-    """A budget from which one account pays for mechanism uses directly, so that it also computes their prices."""
+    """The budget of an account, which can compute the price of a privacy guarantee.
+
+    Charges to the account are paid from it. The budget of a cap (the joint budget of a dataset's accounts) need not be
+    of this kind, because accounts may reserve parts of a cap and pay from these parts.
+    """
 
     def price(self, uses: Sequence[Use], spent: Mapping[str, int]) -> dict[str, int]:
         """Return the units that `uses` (privacy guarantees with counts) take from each balance, by the balance's name.

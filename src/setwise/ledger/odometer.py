@@ -34,11 +34,11 @@ def failure_probability(terms: Terms) -> float:
 
 
 def charge_sum_delta(terms: Terms) -> float:
-    """Return the part of an account's delta that is kept for one bound on epsilon: the sum over single charges.
+    """Return how large the sum of the deltas of an account's charges may be, so that their epsilons may be summed too.
 
     The odometer is the smallest of several bounds on the epsilon of all answers so far. One of the bounds adds up the
-    epsilons and deltas of single charges. This bound counts only while the summed deltas are at most the result of this
-    function: (delta - f) / 2, rounded down, where delta is the delta of the account's `terms`, and f its part for
+    epsilons of the single charges, and needs a part of the account's delta for the sum of their deltas. This part is
+    the result: (delta - f) / 2, rounded down, where delta is the delta of the account's `terms`, and f its part for
     outright failures (events in which everything may be revealed).
     """
     return max(0.0, down(0.5 * (terms.delta - failure_probability(terms))))

@@ -184,10 +184,10 @@ class CapTotals:
           payment. A full balance has 2^60 units.
         - `rule` says which of the cap's balances pay: the wallet (mu squared), the sum of epsilons, or both.
 
-        In the wallet, `uses` cost more if less remains in the slice after the payment. The ledger has a list of prices,
-        each for one remaining amount. A payment from the wallet is valid if the list has this price, up to the rounding
-        of another platform, and at least the amount that belongs to this price remains in the slice. All other payments
-        must equal the computed ones.
+        In the wallet, `uses` cost more if less remains in the slice after the payment. Prices are computed for some
+        remaining amounts only. A payment from the wallet is valid if it is the price for one of these amounts, up to
+        the rounding of another platform, and if at least this amount remains in the slice. Payments from other balances
+        must be exactly the computed ones.
         """
         costs, wallet = self._costs(uses), price.get(WALLET, 0)
         if any(
@@ -370,9 +370,9 @@ class CapTotals:
         """Return at most two guarantees whose composition bounds the privacy loss of all that the cap has paid for.
 
         The cap is a dataset's joint budget. One guarantee is Gaussian noise with the spent mu^2, or pure DP with the
-        spent sum of epsilons if only this sum still pays. The other is (0, delta)-DP, with the probability of the
-        outright failures paid for as delta. `amounts` maps each balance to the units spent from it; a full balance has
-        2^60 units.
+        spent sum of epsilons if only this sum still pays. The other is (0, delta)-DP for outright failures (which may
+        reveal everything), where delta is the probability of failure that was paid for. `amounts` maps each balance to
+        the units spent from it; a full balance has 2^60 units.
         """
         failed = worth_above(amounts[FAILURE], self.failure)
         if self.rule_of(amounts[RULE]) is Rule.SUM:
@@ -383,9 +383,9 @@ class CapTotals:
         """Return at most two guarantees: the largest privacy losses that the cap can still pay for together.
 
         The cap is a dataset's joint budget. One guarantee is Gaussian noise, or pure DP if only the sum of epsilons
-        still pays. The other is (0, delta)-DP, whose delta is what remains for the probability of outright failures. A
-        guarantee for which nothing remains is left out. `amounts` maps each balance to the units that remain in it; a
-        full balance has 2^60 units.
+        still pays. The other is (0, delta)-DP for outright failures (which may reveal everything), where delta is the
+        probability of failure that remains. A guarantee for which nothing remains is left out. `amounts` maps each
+        balance to the units that remain in it; a full balance has 2^60 units.
         """
         by_sum = self.rule_of(self.lines()[RULE] - amounts[RULE]) is Rule.SUM
         return largest_of_wallet(

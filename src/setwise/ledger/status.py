@@ -151,11 +151,11 @@ class AccountStatus:
 
     @property
     def charged(self) -> tuple[float, float] | None:
-        """A pair, rounded up: the sum of the epsilons, and of the deltas, of the account's charges in the period.
+        """(Sum of the epsilons, sum of the deltas) of the account's charges in the period, both rounded up; or None.
 
-        The epsilon and delta of a charge are those of its own answer, which is (epsilon, delta)-DP. The pair is None if
-        the account's entries were not read, if a charge has no finite epsilon, or if there are over 500 different
-        charges, which would take too long.
+        Each charge has an epsilon and a delta such that its own answer is (epsilon, delta)-DP. None is returned if the
+        account's entries were not read, if a charge has no finite epsilon, or if there are over 500 different charges,
+        which would take too long.
         """
         return None if self.charge_uses is None else sum_of_charges(self.terms, self.charge_uses)
 

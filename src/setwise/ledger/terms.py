@@ -86,7 +86,8 @@ Kind = Literal["setwise", "filter", "cap"]
 class Terms:
     """The terms of an account or a cap (a dataset's joint budget): its promise, and its budget in each period.
 
-    - `kind` is "setwise", "filter" or "cap", and `name` the account's name.
+    - `kind` is "setwise" for an account that draws from registered guarantees, "filter" for an account with a budget,
+      and "cap" for a cap. `name` is the account's name.
     - `analyst` and `dataset` say whose account it is and which data it may pay for; either may be empty.
     - `period` is the kind of calendar period after which the budget starts afresh, or None if it never does.
     - `epsilon` and `delta` are the promise, and `unit` is the unit of privacy that is protected, such as "user".

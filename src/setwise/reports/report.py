@@ -116,7 +116,7 @@ class Report:
     """A parsed report: questions about one `table` with the user column `user`, under one (`epsilon`, `delta`).
 
     - `title`: the heading of the report's page
-    - `name`: a run under the key KEY is paid by an account called `name`:KEY
+    - `name`: the report's name. Each run of the report has a key, and an account called NAME:KEY pays for the run
     - `known_as`: the names under which the ledger knows the report's private tables
     - `ledger`: the address of the ledger, or None if not stated
     - `dataset`: the name of the table's dataset in the ledger, or None if not stated

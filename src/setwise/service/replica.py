@@ -46,7 +46,7 @@ _SMALLER_QUESTION = "ask for fewer items or contributions, a larger delta, or na
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """The stores, pools and settings of one replica; routes and pages get it from the application by `service_of`.
+    """The stores, pools and settings of one replica (process of the service); routes and pages get it by `service_of`.
 
     - `threads`, `rendering`: the threads for short work with the database, and those that make large responses
     - `unsent`: limits how many large responses to one person may be waiting to be sent

@@ -114,7 +114,7 @@ disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
 class Metrics:
-    """Prometheus counters and gauges of one replica since it started.
+    """Prometheus counters and gauges of one replica (process of the service) since it started.
 
     >>> metrics = Metrics()
     >>> metrics.request("GET", "/api/v1/health", 200, 0.001)

@@ -373,7 +373,8 @@ def _check_rules(terms: dict[int, Terms], tally: Tally, chains: dict[str, Chain]
     of mu squared) and the sum of epsilons. A charge may be paid from one of them alone only if the cap has dropped the
     other for good, or was set up without it.
     - `terms` has the terms of accounts and caps, keyed by the number of the record that opened them.
-    - `tally` has the units spent of each balance. Those of a cap's balance "rule" say whether the cap has dropped one.
+    - `tally` has the units spent of each balance. The units spent of a cap's balance "rule" say whether the cap has
+      dropped one of its balances.
     - `chains` has the recomputed chains of entries, by account name.
     """
     for account_terms in terms.values():

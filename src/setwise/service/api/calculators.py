@@ -22,8 +22,9 @@ class ComposeBody(Body):
     """The mechanism uses to compose, and either `delta` or `epsilon`; the service computes the other of the two.
 
     - `uses`: text such as "pure:0.1x25", 25 uses of a 0.1-DP mechanism
-    - `interaction`: what the analyst may choose after seeing answers: nothing ("batch"), each mechanism for parameters
-      in a fixed order ("ordered"), also the order of the parameters ("setwise"), or also the parameters ("adaptive")
+    - `interaction`: what the analyst may choose after seeing answers. "batch": nothing. "ordered": the next mechanism,
+      where the mechanisms' parameters come in an order that was fixed in advance. "setwise": also this order.
+      "adaptive": also the parameters
     - `delta`, `epsilon`: one of the two is a number; the other one is None, and the service computes it
     """
 
@@ -45,8 +46,9 @@ class CalibrateBody(Body):
 
     - `uses`: text such as "gaussian:?x25", 25 uses of a Gaussian mechanism; the service computes the value of the "?"
     - `epsilon`, `delta`: the guarantee of all uses together
-    - `interaction`: what the analyst may choose after seeing answers: nothing ("batch"), each mechanism for parameters
-      in a fixed order ("ordered"), also the order of the parameters ("setwise"), or also the parameters ("adaptive")
+    - `interaction`: what the analyst may choose after seeing answers. "batch": nothing. "ordered": the next mechanism,
+      where the mechanisms' parameters come in an order that was fixed in advance. "setwise": also this order.
+      "adaptive": also the parameters
     """
 
     uses: Annotated[list[PlannedUse], Field(min_length=1, max_length=MOST_USES)]

@@ -389,11 +389,11 @@ class DrawsBody(Body):
 class TotalBody(Body):
     """The budget of one question that is paid by an account with an (epsilon, delta) budget.
 
-    - `epsilon`: what the question spends or, if `within` is given, the most that it may spend (left out, 1)
+    - `epsilon`: what the question spends or, if `within` is given, the most that it may spend (1 if it is left out)
     - `within`: the largest half-width of the 95% interval that the plan may state; the question then spends the least
-      epsilon with which the planned half-width is at most `within`. It is in the unit of the statistic; for a quantile
-      it is the number of users by which the rank may be off. The half-width of a mean depends on the private number of
-      users, so it is planned for a group of 1,000 users
+      epsilon with which the planned half-width is at most `within`. The half-width is in the unit of the statistic; for
+      a quantile it is the number of users by which the rank may be off. The half-width of a mean depends on the private
+      number of users, so it is planned for a group of 1,000 users
     - `delta`: only a question in SQL may leave it out. Then it is 0 for public groups. For private groups it is 1e-6
       or, if that is less, a tenth of the account's budget for failures (events in which everything may be revealed)
     - `counts`: the kind of noise that is added to counts; left out, the planner chooses it

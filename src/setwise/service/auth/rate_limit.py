@@ -51,11 +51,11 @@ class Buckets:
         self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
 
     def take(self, name: str, requests: float = 1.0) -> None:
-        """Count `requests` requests of `name`, or raise `TooManyRequests`, with the seconds to wait, if it may not.
+        """Count `requests` requests of `name`; raise `TooManyRequests`, with the seconds to wait, if too many.
 
         `requests` is 1 for a request itself. A larger number is the extra charge for a large body, after the request
-        itself was counted as 1. The extra charge is cut to `burst` - 1, because a request that counts as more than
-        `burst` in total could never be allowed.
+        itself was counted as 1. The extra charge is cut to b - 1, where b is the most requests that a name may make at
+        once: a request that counts as more than b in total could never be allowed.
         """
         requests = requests if requests <= 1.0 else min(requests, self._burst - 1.0)
         now = self._monotonic()

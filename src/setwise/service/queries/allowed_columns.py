@@ -13,9 +13,10 @@ from setwise.service.storage.datasets import Dataset
 
 
 class AllowedColumns:
-    """The columns that a question to a dataset may use: those that the steward lists, and all columns of public tables.
+    """The columns that a question to a dataset may use.
 
-    Public tables are tables without users.
+    These are the columns that the steward (who manages datasets) lists for it, and all columns of public tables (tables
+    without users).
     """
 
     def __init__(self, dataset: Dataset, schema: Schema) -> None:

@@ -65,7 +65,7 @@ class WholeTableEngine(Protocol):
 
 
 class Engines:
-    """The pool of engines (connections that read tables) of one replica.
+    """The pool of engines (connections that read tables) of one replica, which is one process of the service.
 
     Each running query has an engine of its own, so that cancelling one query stops no other.
     """

@@ -93,8 +93,8 @@ _FINISH = (
 class Jobs:
     """The store of charged queries, one database row per query. A query that is refused before its charge has no row.
 
-    A replica runs a query if it has inserted the row or has raised its `attempt` by a compare-and-swap, so that only
-    one replica runs it.
+    Only one replica (process of the service) runs a query: the one that has inserted the row, or that was the last to
+    raise the row's `attempt` by a compare-and-swap.
     """
 
     def __init__(self, database: Database, *, replica: str, heartbeat_seconds: float, clock: Clock = time.time) -> None:
@@ -184,7 +184,10 @@ class Jobs:
         return self.get(job.id), won
 
     def is_lost(self, job: Job) -> bool:
-        """Return whether the replica that runs the query `job` has missed ten heartbeats, and so counts as dead."""
+        """Return whether the replica (process of the service) that runs the query `job` has missed ten heartbeats.
+
+        Such a replica counts as dead, so that another one may run the query.
+        """
         return job.state is JobState.RUNNING and job.heartbeat_at < self._clock() - self._lost_after
 
     def get(self, id_: str) -> Job:

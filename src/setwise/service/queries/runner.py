@@ -44,7 +44,7 @@ _LOOK_AGAIN = 0.1
 
 
 class EngineSlots(Protocol):
-    """The engine slots of a replica, as one query acquires and releases them.
+    """The engine slots of a replica (one process of the service), as one query acquires and releases them.
 
     An engine slot is the right of one query to read a table; a replica has only a few.
     """
@@ -261,7 +261,10 @@ class Question:
 
 
 class RunsElsewhere(Exception):
-    """Raised for a query that this request need not run: it was answered before, or another replica is running it."""
+    """Raised for a query that this request need not run: it was answered before, or another replica is running it.
+
+    A replica is one process of the service.
+    """
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
@@ -303,9 +306,10 @@ class RunningQuery:
             raise RunsElsewhere
 
     def record_charge(self) -> None:
-        """Insert the row of the query, which was charged just now; does nothing if it has a row.
+        """Insert the row of the query, which was charged just now; does nothing if the query has a row.
 
-        Raises `RunsElsewhere` if another replica has inserted the row first, and runs or has answered the query.
+        Raises `RunsElsewhere` if another replica (process of the service) has inserted the row first, and runs or has
+        answered the query.
         """
         if self.job is None:
             person, account, key = self.place

@@ -106,7 +106,10 @@ def _prepare_sqlite(connection: Any, _record: object, *, synchronous: str) -> No
 
 
 def _migrate(database: Database) -> None:
-    """Run the migration steps that the database has not had yet, under a lock that makes other replicas wait."""
+    """Run the migration steps that the database has not had yet, under a lock.
+
+    The lock makes other replicas (processes of the service), which may start at the same time, wait.
+    """
     with database.writing() as connection:
         if database.engine.dialect.name == "sqlite":
             connection.exec_driver_sql("BEGIN IMMEDIATE")

@@ -79,8 +79,9 @@ def _allocated_bytes() -> int:
 class Compose:
     """Task: compose mechanism `uses` such as "pure:0.1x25" (25 uses of a 0.1-DP mechanism), to bound epsilon or delta.
 
-    - `interaction`: what the analyst may choose after seeing answers: nothing ("batch"), each mechanism for parameters
-      in a fixed order ("ordered"), also the order of the parameters ("setwise"), or also the parameters ("adaptive")
+    - `interaction`: what the analyst may choose after seeing answers. "batch": nothing. "ordered": the next mechanism,
+      where the mechanisms' parameters come in an order that was fixed in advance. "setwise": also this order.
+      "adaptive": also the parameters
     - `delta`, `epsilon`: the caller states one of the two; the other one is None, and the task computes bounds on it
 
     >>> task = Compose(uses=("pure:0.1x25",), interaction="setwise", delta=1e-6)
@@ -111,9 +112,11 @@ class Compose:
 class Calibrate:
     """Task: find the value of the single "?" in `uses` with which all uses together are (epsilon, delta)-DP.
 
-    The "?" stands for a parameter, as in "gaussian:?x25" (25 uses of a Gaussian mechanism). `interaction` names what
-    the analyst may choose after seeing answers: nothing ("batch"), each mechanism for parameters in a fixed order
-    ("ordered"), also the order of the parameters ("setwise"), or also the parameters ("adaptive").
+    The "?" stands for a parameter, as in "gaussian:?x25" (25 uses of a Gaussian mechanism).
+
+    `interaction` is what the analyst may choose after seeing answers. "batch": nothing. "ordered": the next mechanism,
+    where the mechanisms' parameters come in an order that was fixed in advance. "setwise": also this order. "adaptive":
+    also the parameters.
     """
 
     uses: tuple[str, ...]
@@ -462,7 +465,7 @@ def _compose_epsilon(uses: list[str], interaction: Interaction, delta: float) ->
     """Return certified (lower, upper) bounds on the overall epsilon at `delta` of all `uses` together.
 
     `uses` are written as in "pure:0.1x25" (25 uses of a 0.1-DP mechanism). `interaction` is what the analyst may choose
-    after seeing answers: nothing, the mechanisms, or also their order.
+    after seeing answers, from nothing ("batch") to all mechanisms and their parameters ("adaptive").
     """
     answer = compose(uses, interaction).epsilon(delta)
     return answer.lower, answer.upper
