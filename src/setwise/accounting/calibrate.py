@@ -22,46 +22,51 @@ from setwise.errors import InvalidParameter, Unattainable
 class CalibrationConfig:
     """Constants of the search for the noise scale, the epsilon per use or the number of uses that just meets a budget.
 
-    No guarantee depends on them, because the delta of the returned value is certified. In the texts below, a value is a
-    noise scale, an epsilon per use or a number of uses. Its excess is log(delta of the planned uses at this value /
-    wanted delta). A value is good if its excess is at most 0, that is, if it meets the budget.
+    In the texts below, a value is a noise scale, an epsilon per use or a number of uses. Its excess is log(delta of the
+    planned uses at this value / wanted delta). A value is good if its excess is at most 0, that is, if it meets the
+    budget; otherwise it is bad. The search goes on between a good and a bad value. Noise scales and epsilons are
+    searched on a logarithmic scale. The delta of a value is known only as a bracket (a certified interval). No
+    guarantee depends on the constants, because the delta of the returned value is certified.
     """
 
     # Noise scales and epsilons are searched on a logarithmic scale, numbers of uses on a linear one.
 
     spacing: float = 1e-9
-    """Distance in log value at which a good and a bad value count as neighbours; counts are neighbours at 1."""
+    """The search ends if the logarithms of the good and the bad value differ by at most this. Numbers of uses may
+    differ by 1."""
     rounding: float = 1e-12
-    """A good value with an excess above minus this is at the boundary, whatever its bracket: about the rounding
-    error of delta."""
+    """A good value with an excess above minus this is returned at once; it is about the rounding error of delta."""
     clearly: float = 0.25
-    """A count is accepted as the largest if its bracket is narrower than this share of what one more use is
-    estimated to add."""
+    """A number of uses is accepted as the largest if the bracket of its log delta is narrower than this share of what
+    one more use is estimated to add."""
     most_certified: int = 60
-    """Largest number of certified compositions in one search; a handful is usual."""
+    """Largest number of values whose delta is certified in one search; a handful is usual."""
     out_of_reach: float = 60.0
-    """Excess assigned to a composition that is refused, and minus this to a delta of 0."""
+    """Excess of a value for which no bound on delta can be computed. Minus this is the excess of a delta of 0."""
     most_estimates: int = 60
     estimate_close: float = 1e-6
-    """Relative distance at which bisection of the estimate ends, after at most `most_estimates` steps. The estimate
-    itself is far less accurate."""
+    """The search starts where a quick estimate of delta has the wanted value. That value is found by bisection, which
+    ends at this relative distance, or after `most_estimates` steps. The estimate itself is far less accurate."""
     rate_apart: float = 1e-3
-    """Distance in log value, or share of a count, over which the slope of the estimate is measured."""
+    """Distance in the logarithm of a value, or share of a number of uses, over which the slope of the estimate is
+    measured."""
     inside: float = 0.3
-    """Share of a bracket by which the next point aims below the target, so that the certified value is good."""
+    """A step aims below the target by this share of the last bracket, so that the next value is certified to be
+    good."""
     most_inside: float = 0.5
-    """Largest such aim, as a share of the excess of the last good value, so that each step gains."""
+    """It aims below the target by at most this share of the excess of the last good value, so that each step gains."""
     further: float = 4.0
-    """Factor by which steps away from the start grow while only one side of the boundary is known."""
+    """Factor by which steps grow from one to the next while only good values, or only bad values, are known."""
     least_share: float = 0.05
     most_share: float = 0.95
-    """A secant may point to between `least_share` and this share of the way from the bad to the good value. Nearer
-    to the ends the search would slow down."""
+    """A secant step goes from the bad value towards the good value: at least the share `least_share` of the way, and at
+    most this share. Nearer to the ends the search would slow down."""
     beyond: float = 0.02
-    """Share of the remaining way to the good value by which a secant step goes further, so that it ends on the good
-    side."""
+    """Share of the remaining way to the good value by which a secant step is lengthened, so that it ends at a good
+    value."""
     slow_steps: int = 2
-    """Number of steps that may fail to halve the interval before a step takes its middle."""
+    """Number of steps in a row that may fail to halve the distance of the good and the bad value before the middle is
+    tried."""
     least_epsilon: float = 1e-9
     """Smallest per-use epsilon that is tried."""
     largest_epsilon: float = 4.0
@@ -73,10 +78,10 @@ CONFIG = CalibrationConfig()
 
 @dataclass(frozen=True, slots=True)
 class Calibrated:
-    """Result of a calibration: the `value` of the one free parameter (noise, epsilon or count) of a plan.
+    """Result of a calibration: the noise, epsilon or count with which planned uses meet an (epsilon, delta) target.
 
-    `uses` are the planned mechanism uses (guarantees with counts) at this value, and `composition` is their
-    composition. `answer` is their certified delta at the target epsilon.
+    `value` is this noise, epsilon or count. `uses` are the planned mechanism uses (guarantees with counts) at this
+    value, and `composition` is their composition. `answer` is their certified delta at the target epsilon.
     """
 
     value: float
@@ -151,8 +156,9 @@ class _Target:
 
 
 def _crossing(height: Callable[[float], float], bad: float, good: float) -> float:
-    """Return approximately the point at which the function `height` falls through 0, found by bisection.
+    """Return approximately the point at which the falling function `height` crosses 0, found by bisection.
 
+    The search for a noise scale or epsilon starts from this point, which is computed from quick estimates of delta.
     `height` is positive at the point `bad` and not positive at the point `good`.
     """
     for _ in range(CONFIG.most_estimates):
@@ -164,11 +170,11 @@ def _crossing(height: Callable[[float], float], bad: float, good: float) -> floa
 
 
 def _boundary(target: _Target, worst: float, best: float, name: str) -> float:
-    """Return a value of a plan's free parameter (noise or epsilon) that meets `target` with hardly anything to spare.
+    """Return the noise or the epsilon of a plan that meets `target`, a limit on delta, with hardly anything to spare.
 
-    The value is certified to meet the target, a limit on delta. It lies between `worst`, the value with the largest
-    delta (least noise or largest epsilon), and `best`, the value with the smallest. `name` is the name of the parameter
-    for the error message.
+    A plan has one free parameter, a noise scale or an epsilon, and `name` is its name for the error message. The
+    returned value is certified to meet the target. It lies between `worst`, the value with the largest delta (least
+    noise or largest epsilon), and `best`, the value with the smallest delta.
 
     Raises: `Unattainable` if even `best` does not meet the target.
     """
@@ -187,7 +193,8 @@ def _boundary(target: _Target, worst: float, best: float, name: str) -> float:
     def estimate(point: float) -> float:
         """Return the estimated log(delta / wanted delta) of the plan at the parameter value exp(`point`).
 
-        It is negative if that value meets the target.
+        The parameter is the noise or the epsilon of the plan. The result is at most 0 if the value seems to meet the
+        target.
         """
         return target.estimated_excess(math.exp(point))
 
@@ -211,13 +218,16 @@ def _search(
 ) -> float | None:
     """Return a point between `worst` and `best` whose delta just meets the wanted delta; None if even `best` does not.
 
-    - A point is the logarithm of a plan's free parameter (noise or epsilon) or, if `spacing` is 1, a number of uses.
+    A point is the logarithm of a plan's free parameter (noise or epsilon) or, if `spacing` is 1, a number of uses.
+
     - `worst` is the point with the largest delta, and `best` the point with the smallest.
-    - `excess` maps a point to two numbers. The first is log(d / wanted delta), where d is an upper bound on delta. The
-      second is by how much the true log delta may be below log d. A point is good if the first is at most 0, else bad.
-    - `start` is the point evaluated first, and `rate` about how much the excess changes there per unit of the point.
-    - `spacing`: the search ends at a good point with a bad point at most this far away, or earlier if the second number
-      is too large to tell whether another point is better.
+    - `excess` maps a point to two numbers: log(d / wanted delta), where d is an upper bound on delta, and log(d / c),
+      where c is a lower bound. The point meets the target if the first number is at most 0; the second is its
+      uncertainty.
+    - `start` is the point evaluated first. `rate` estimates how much the first number changes there per unit of the
+      point.
+    - `spacing`: the search ends when a point that meets the target, and one that does not, are at most this far apart.
+      It ends earlier if the uncertainty is too large to tell whether another point is better.
     """
     # The search also ends if further steps could not show that a better point exists. For logarithms, they could not if
     # the excess of the point is no further below 0 than its uncertainty. For numbers of uses, they could not if the

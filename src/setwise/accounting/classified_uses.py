@@ -39,9 +39,9 @@ class ClassifiedUses:
         return any_fails(self.failed)
 
     def pure_epsilons(self) -> list[float] | None:
-        """Return the distinct epsilons of the uses in `linear` if all of them are pure DP; otherwise None.
+        """Return the distinct epsilons of the uses with fixed dominating pairs if all of them are pure DP; else None.
 
-        `linear` has the uses with fixed dominating pairs.
+        Closed forms for the largest delta are known only for pure DP next to bounded range.
         """
         epsilons = [known.epsilon for known, _ in self.linear if isinstance(known, PureDP)]
         return epsilons if len(epsilons) == len(self.linear) else None

@@ -86,7 +86,10 @@ def gaussian_to_approx(guarantee: Gaussian, delta: float) -> ApproxDP:
     loss = GaussianLoss(guarantee.sigma)
 
     def curve(x: float) -> Bracket:
-        """Return the bracket (certified interval) for the delta of the Gaussian noise at the epsilon `x`."""
+        """Return the bracket (certified interval) for the delta that the Gaussian noise has at the epsilon `x`.
+
+        The noise is `guarantee`, a variable of the function around it.
+        """
         value, error = loss.delta(np.array([x]))
         return probability(float(value[0]), float(error[0]))
 

@@ -57,8 +57,9 @@ def estimated_epsilon(uses: Sequence[Use], delta: float) -> float:
 
 
 def _largest(uses: Sequence[Use]) -> float:
-    """Return the largest privacy loss that all `uses` can have together without outright failure; may be infinite.
+    """Return the largest privacy loss that all `uses` (guarantees with counts) can have together; may be infinite.
 
-    In an outright failure, everything may be revealed. `uses` are guarantees with counts.
+    Outright failures, in which everything may be revealed, are left aside. No epsilon above this loss need be
+    estimated.
     """
     return largest_loss((use.guarantee, use.count) for use in uses)

@@ -41,7 +41,10 @@ MOST_NOISE_VALUES = 4_000_000
 
 @cache
 def _parameter_names(kind: "type[Guarantee]") -> tuple[str, ...]:
-    """Return the names of the parameters of a kind of guarantee, in the order of its notation ("approx:0.1,1e-6")."""
+    """Return the names of the parameters of a kind of guarantee, in the order in which its written form lists them.
+
+    Example: in "approx:0.1,1e-6" the parameters are epsilon and delta.
+    """
     return tuple(field.name for field in fields(kind))  # type: ignore[arg-type]  # every kind is a dataclass
 
 
@@ -85,8 +88,9 @@ class Guarantee(ABC):
     def in_words(self) -> tuple[str, str]:
         """Return two texts for pages that people read: the noun for one use, and its parameters.
 
-        Example: ("pick", "ε 0.1"). A noise scale is rounded down, and every other parameter up, to four digits, so that
-        the text never promises more privacy than the use has.
+        Example: ("pick", "ε 0.1"), because a bounded-range use is called a pick on pages. A noise scale is rounded
+        down, and every other parameter up, to four digits, so that the text never promises more privacy than the use
+        has.
         """
         noun, form = self.words
         digits = {
@@ -100,10 +104,11 @@ class Guarantee(ABC):
         """Return the approximate (xi, rho)-zCDP guarantee that this guarantee implies; every guarantee implies one."""
 
     def pure(self) -> "PureDP | None":
-        """Return the epsilon-DP that Laplace noise, continuous or on integers, satisfies; None for all other kinds.
+        """Return the epsilon-DP that this guarantee implies if it is Laplace noise; else None.
 
-        It serves where Laplace noise has no conversion or price of its own. Other kinds return None even if they imply
-        pure DP, because they have conversions of their own.
+        The noise may be continuous or on integers. Callers use it where Laplace noise has no conversion or price of its
+        own. Other kinds of guarantee return None even if they imply pure DP, because they have conversions of their
+        own.
         """
         return None
 
@@ -117,20 +122,21 @@ class Guarantee(ABC):
         return None if pure is None else pure.concentrated()
 
     def largest_loss(self) -> Fraction | None:
-        """Return an exact bound on the privacy loss of one use without outright failure; None if it is unbounded.
+        """Return an exact bound on the privacy loss of one use without outright failure; None if the loss is unbounded.
 
-        An outright failure is an event in which everything may be revealed. Known noise, such as Laplace noise, attains
-        the bound. For a class, such as pure DP, no mechanism of the class has a larger loss.
+        An outright failure is an event in which everything may be revealed. No use has a larger loss unless it fails.
+        If the guarantee is known noise, such as Laplace noise, some outcome has a loss equal to the bound, or nearly
+        so.
         """
         return None
 
     def price(self, remaining: float) -> float:
-        """Return the mu squared that one use takes from a budget of mu squared, if `remaining` is left in it then.
+        """Return how much one use costs in a budget of mu squared, if `remaining` is left in the budget after it.
 
-        A Gaussian mechanism has mu = sensitivity / sigma. The price c is so large that one Gaussian of mu^2 =
-        `remaining` + c dominates the use followed by a Gaussian of mu^2 = `remaining`, which stands for all later uses.
-        The less remains, the higher c may be. Infinite if no price is known. The probability of outright failure (in
-        which everything may be revealed) is not included.
+        Mu is sensitivity / sigma of a Gaussian mechanism, and a Gaussian of mu^2 = `remaining` stands for all later
+        uses. The price c is so large that one Gaussian of mu^2 = `remaining` + c dominates the use followed by that
+        Gaussian. The less remains, the higher the price may be. The result is infinite if no price is known. The
+        probability of outright failure (in which everything may be revealed) is not included.
         """
         pure = self.pure()
         return math.inf if pure is None else pure.price(remaining)
@@ -138,9 +144,9 @@ class Guarantee(ABC):
     def split_off_failure(self) -> "tuple[Guarantee | None, float]":
         """Return (a guarantee that holds without outright failure, probability of outright failure).
 
-        An outright failure is an event in which everything may be revealed. The first member is this guarantee without
-        the failure, or one that it implies and that is quicker to compose. It is None for a mechanism that reveals
-        nothing unless it fails, such as a threshold.
+        An outright failure is an event in which everything may be revealed. The guarantee is this one without the
+        failure, or one that it implies and that is quicker to compose. It is None for a mechanism that reveals nothing
+        unless it fails, such as a threshold (which hides groups whose noisy count is small).
         """
         return self, 0.0
 
@@ -210,9 +216,10 @@ class BoundedRange(Guarantee):
         set_fields(self, epsilon=check_epsilon(self.epsilon))
 
     def mean_loss(self) -> float:
-        """Return the largest mean privacy loss of an a-bounded-range mechanism: a/(e^a - 1) - 1 - log(a/(e^a - 1)).
+        """Return the largest mean privacy loss of a mechanism with this guarantee.
 
-        Here a is the guarantee's epsilon. A series replaces the formula where digits would cancel.
+        With a the guarantee's epsilon, the result is a/(e^a - 1) - 1 - log(a/(e^a - 1)). For small a it is computed by
+        a series, because the formula would lose digits.
 
         Theorem: the paper's mean and subgaussian parameter of the privacy loss (lem:subgaussBounds).
         """
@@ -233,7 +240,9 @@ class BoundedRange(Guarantee):
         return ZeroConcentratedDP(rho=converted.rho, xi=min(converted.xi, 0.0))
 
     def concentrated(self) -> "ConcentratedDP":
-        """Return (mean, epsilon/2)-CDP, which epsilon-bounded range implies; `mean_loss` returns this mean.
+        """Return (mean, epsilon/2)-CDP, which epsilon-bounded range implies.
+
+        The mean is the largest mean privacy loss of a use, as returned by `mean_loss`.
 
         Theorem: the paper's mean and subgaussian parameter of the privacy loss (lem:subgaussBounds).
         """
@@ -320,7 +329,7 @@ class Gaussian(Guarantee):
     def merged(cls, uses: "Iterable[tuple[Gaussian, int]]") -> "Gaussian":
         """Return the one Gaussian mechanism that has the same privacy loss as all of `uses`, pairs (Gaussian, count).
 
-        Its sigma is rounded down, so that the one mechanism never seems to reveal less than the uses do.
+        Its sigma is rounded down: less noise reveals more, so bounds computed for the one mechanism hold for the uses.
 
         Theorem: Gaussian losses are Gaussian and add up, so sigma = (sum of 1/sigma_i^2)^(-1/2) exactly.
         """
@@ -447,7 +456,8 @@ class ConcentratedDP(Guarantee):
 class ApproxDP(Guarantee):
     """(epsilon, delta)-differential privacy.
 
-    An `epsilon` of 0 is for a threshold, which reveals nothing except when it fails, with probability `delta`.
+    An `epsilon` of 0 is for a threshold (which hides groups whose noisy count is small): it reveals nothing except when
+    it fails, with probability `delta`.
     """
 
     kind = "approx"
@@ -483,9 +493,10 @@ class ApproxDP(Guarantee):
         return Fraction(self.epsilon)
 
     def split_off_failure(self) -> tuple[Guarantee | None, float]:
-        """Return (epsilon-DP, delta): the guarantee without outright failure, and the probability of failure.
+        """Return (epsilon-DP, delta): the guarantee without outright failure, and the probability of such a failure.
 
-        The first member is None if epsilon is 0.
+        In an outright failure everything may be revealed. The first member is None if epsilon is 0, because the
+        mechanism then reveals nothing unless it fails.
 
         Theorem: (epsilon, delta)-DP is epsilon-DP outside of an event of probability delta (MurtaghVa16).
         """
@@ -591,8 +602,8 @@ class TruncatedDiscreteGaussian(Guarantee):
     def zero_concentrated(self) -> ZeroConcentratedDP:
         """Return delta-approximate s^2/(2 sigma^2)-zCDP, which truncated integer Gaussian noise satisfies.
 
-        sigma is the noise scale, s the sensitivity, and delta the probability of the outcomes that only one of two
-        neighbouring tables can produce.
+        sigma is the noise scale, and s the sensitivity. delta is the probability of an outcome that only one of two
+        neighbouring tables can produce; such an outcome may reveal everything.
 
         Theorem: the paper's truncated Gaussian (algo:truncGauss), on the integers
         (docs/truncated-gaussian-on-the-lattice.md).
@@ -603,7 +614,8 @@ class TruncatedDiscreteGaussian(Guarantee):
     def failure(self) -> float:
         """Return an upper bound on the probability that truncated integer Gaussian noise fails outright.
 
-        It does if the outcome is one that only one of two neighbouring tables can produce.
+        The noise fails if the outcome is one that only one of two neighbouring tables can produce, because such an
+        outcome reveals which table it is.
         """
         return prices.off_the_overlap(self.sigma, self.bound, self.sensitivity)
 
@@ -663,7 +675,7 @@ def merged(uses: Iterable[Use]) -> tuple[Use, ...]:
 
 
 class BoundedLoss(Protocol):
-    """Protocol of a guarantee or loss distribution that can state the largest privacy loss of one use."""
+    """Protocol of an object that can state the largest privacy loss of one use: a guarantee or a loss distribution."""
 
     def largest_loss(self) -> Fraction | None:
         """Return an exact bound on the privacy loss without outright failure; None if the loss is unbounded.

@@ -33,19 +33,21 @@ from setwise.errors import InvalidParameter
 class MenuConfig:
     """Constants for the prices on a menu (a price list for mechanism uses), and for the grid that decides its budget.
 
-    The budget is found from privacy profiles (delta as a function of epsilon) on a grid of epsilons. Prices are in
-    whole units. No promise depends on these constants; the text below each of them says what it decides.
+    The budget is the largest number of units for which every way to spend it keeps the promised (epsilon, delta)-DP.
+    For each number of units, the worst privacy profile (delta as a function of epsilon) is computed on a grid of
+    epsilons. No promise depends on these constants; the text below each of them says what it decides.
     """
 
     cells: int = 24
-    """Grid cells across the smallest epsilon of the menu."""
+    """Number of grid steps across the smallest epsilon on the menu."""
     most_units: int = 12
-    """Largest cost, in units, of the cheapest use. More units follow the ratios of the costs more closely but take
-    longer."""
+    """Largest price, in units, of the cheapest use. With more units, prices are closer to the effects of uses on delta,
+    but the budget takes longer to compute."""
     most_levels: int = 4_000
     """Largest budget, in units, that is tried."""
     reach: float = 1.7
-    """Largest epsilon on the grid as a multiple of the promised epsilon. Beyond it the potential counts as constant."""
+    """Largest epsilon on the grid, as a multiple of the promised epsilon. At larger epsilons delta is taken to be
+    constant."""
     most_items: int = 8
     """Largest number of different uses on a menu."""
 
@@ -77,7 +79,7 @@ class Menu:
     epsilon: float
     delta: float
     items: tuple[tuple[MenuItem, int], ...]
-    """Each use on the menu with its cost in units."""
+    """Each guarantee on the menu, with the price of one use in units."""
     budget: int
 
     @classmethod
@@ -170,7 +172,7 @@ def _gain(item: MenuItem, tilt: float) -> float:
 
 
 def _costs(items: Sequence[MenuItem], epsilon: float, delta: float) -> tuple[tuple[MenuItem, int], ...]:
-    """Return pairs (menu item, price of one use in whole units) for uses that together shall be (epsilon, delta)-DP.
+    """Return pairs (menu item, price of one use in whole units) for a menu that promises (`epsilon`, `delta`)-DP.
 
     A menu is a price list; its `items` are the guarantees that it lists. Prices are about in proportion to what a use
     adds to the overall epsilon, so that the bound is about equally tight whatever the budget is spent on.
@@ -184,11 +186,12 @@ def _costs(items: Sequence[MenuItem], epsilon: float, delta: float) -> tuple[tup
     least = min(gains)
 
     def unevenness(unit: int) -> float:
-        """Return how far prices are from being in proportion to gains, if the cheapest item costs `unit` units.
+        """Return how far prices are from being in proportion to effects, if the cheapest item costs `unit` units.
 
-        The gain of a menu item is log E[exp(tilt L)], where L is its worst privacy loss; the variable `gains` of the
-        function around it has the gains. Each item has a gain per unit of its price; the result is the largest of these
-        quotients divided by the smallest. If it is 1, the bound is equally tight whatever is bought.
+        The effect (gain) of a menu item is log E[exp(tilt L)], where L is its worst privacy loss. The variable `gains`
+        of the function around it has one gain for each item. Each gain is divided by the item's price, a whole number
+        of units; the result is the largest quotient divided by the smallest. If it is 1, the bound is equally tight
+        whatever is bought.
         """
         # The costs of the other items are rounded to whole units.
         rates = [gain / max(1, round(unit * gain / least)) for gain in gains]

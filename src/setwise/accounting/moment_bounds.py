@@ -31,9 +31,9 @@ _CLASSES = "docs/optimal-composition.md, classes beside linear mechanisms"
 def moment_bounds(kinds: ClassifiedUses) -> Iterator[Bound]:
     """Yield bounds on the delta and epsilon of the uses in `kinds` that are computed from a few sums over the uses.
 
-    What is summed are means and variances of the privacy loss, zCDP parameters or largest losses, one number for each
-    use. So the bounds hold for any adaptive order. Some bounds compose a part of the uses exactly, and use sums for the
-    other uses only.
+    Sums of one number per use do not depend on the order of the uses, so the bounds hold for any adaptive order. The
+    numbers are means and variances of the privacy loss, zCDP parameters, or largest losses. Some bounds compose a part
+    of the uses exactly, and use sums for the other uses only.
     """
     uses = kinds.uses
     from setwise.accounting.methods.moments import subgaussian_sum, zero_concentrated_sum
@@ -51,12 +51,12 @@ def moment_bounds(kinds: ClassifiedUses) -> Iterator[Bound]:
 
 
 def _bounded_losses_apart(kinds: ClassifiedUses) -> Iterator[Bound]:
-    """Yield upper bounds that add the largest losses of bounded uses in `kinds` to the epsilon of all other uses.
+    """Yield upper bounds that leave out some uses of bounded loss, and add their largest losses to epsilon instead.
 
-    At very small deltas such a bound can be lower than all other bounds. The first bound adds the losses of all
-    bounded-range uses, and the second the losses of all uses with bounded loss. Nothing is yielded if there are no
-    bounded-range uses, if some use has neither a dominating pair nor bounded range, or if all losses are bounded,
-    because basic composition then gives the same bound.
+    At very small deltas such a bound can be lower than all other bounds on the uses in `kinds`. The first bound leaves
+    out all bounded-range uses, and the second all uses with bounded loss. Nothing is yielded if there are no
+    bounded-range uses, or if some use has neither a dominating pair nor bounded range. Nothing is yielded either if all
+    losses are bounded, because basic composition then gives the same bound.
 
     Theorem: docs/optimal-composition.md, "Losses that hardly count"; its proof holds for losses of any size.
     """
@@ -83,11 +83,11 @@ def _shifted(others: ClassifiedUses, shift: float) -> Bound:
     alone = linear_bound(others)
 
     def answer(target: Target, width: float | None) -> Bracket:
-        """Return the bracket [0, upper end] for the delta or epsilon that `target` asks for, for all uses together.
+        """Return the bracket [0, upper end] for the delta or epsilon of all uses, whichever `target` asks for.
 
-        The uses are `others`, a variable of the function around it with uses that have fixed dominating pairs, and
-        further uses whose total loss is at most its variable `shift`. `width` is the wanted width of the bracket of
-        `others` alone, relative to its upper end, or None for the default.
+        There are two sorts of uses, given by variables of the function around it: `others` with fixed dominating pairs,
+        and uses whose losses sum up to at most `shift`. `width` is the wanted width, relative to the upper end, of the
+        bracket (a certified interval) for `others`, or None for the default.
 
         Raises: `Unattainable` if `target` asks for the delta at an epsilon that is not above `shift`.
         """
@@ -102,10 +102,10 @@ def _shifted(others: ClassifiedUses, shift: float) -> Bound:
 
 
 def _zcdp_beside_gaussians(kinds: ClassifiedUses) -> Bound | None:
-    """Return the bound that composes the Gaussian uses in `kinds` exactly and all other uses by zCDP.
+    """Return the bound that composes the Gaussian uses in `kinds` exactly, and all other uses by their zCDP parameters.
 
-    Returns None if there are no Gaussian uses, or if the zCDP parameter rho of the other uses is 0. Also returns None
-    if every use has a dominating pair or bounded range, because better bounds exist then.
+    The result is None if there are no Gaussian uses, or if the zCDP parameter rho of the other uses is 0. It is None
+    also if every use has a dominating pair or bounded range, because better bounds exist then.
     """
     from setwise.accounting.methods.moments import ClassesBesideGaussian, zero_concentrated_sum
 
@@ -148,11 +148,11 @@ def _basic(uses: Sequence[Use], failure: Bracket) -> Iterator[Bound]:
 
 
 def filter_bounds(kinds: ClassifiedUses) -> Iterator[Bound]:
-    """Yield bounds on the delta and epsilon of the uses `kinds` that also hold if parameters are chosen on the fly.
+    """Yield bounds on the delta and epsilon of the uses in `kinds` that also hold if parameters are chosen on the fly.
 
-    Each comes from a privacy filter: a rule that has a budget (of mu squared, of rho, or of epsilon), refuses a use
-    that would exceed it, and so keeps a promise whatever the analyst asks for. The budget is what the uses in `kinds`
-    need.
+    Each bound comes from a privacy filter: a rule with a budget (of mu squared, of rho, or of epsilon), which refuses a
+    use that would exceed the budget, and so keeps a promise whatever the analyst asks for. The bound is the promise of
+    the filter whose budget is just enough for the uses in `kinds`.
     """
     # A filter whose budget is exactly the sum that the uses in `kinds` need admits all these uses, and its promise is
     # the bound.

@@ -56,7 +56,7 @@ def _parameter_names(kind: type[Guarantee]) -> str:
 
 
 def _fewest(kind: type[Guarantee]) -> int:
-    """Return how many parameters of a `kind` of guarantee have no default and must be written."""
+    """Return how many parameters the written form of a `kind` of guarantee must have: those without a default value."""
     return sum(field.default is MISSING for field in fields(kind))  # type: ignore[arg-type]
 
 
@@ -146,6 +146,8 @@ def shown_by(statement: str) -> str:
 def use_in_words(use: Use) -> str:
     """Return a use (a guarantee and a count) as text for pages that people read.
 
+    On pages a bounded-range use is called a pick, and a (0, delta)-DP use a threshold.
+
     >>> use_in_words(parse_use("bounded-range:0.1x8")), use_in_words(parse_use("approx:0,1e-09"))
     ('8 picks at ε 0.1', '1 threshold at δ 1e-9')
     """
@@ -156,7 +158,7 @@ def use_in_words(use: Use) -> str:
 def kind_in_words(guarantee: Guarantee) -> str:
     """Return the kind of `guarantee` and its parameters in words for pages, in the plural and without a count.
 
-    Example: "picks at ε 0.1".
+    Example: "picks at ε 0.1" for 0.1-bounded range, because pages call bounded-range uses picks.
     """
     noun, at = guarantee.in_words()
     return f"{noun}s at {short_exponents(at)}"

@@ -80,16 +80,17 @@ class PriceConfig:
     """
 
     blocks_to_wallet: int = 32
-    """Uses are paid in blocks that raise the wallet by at most one part in this many."""
+    """Many equal uses are paid in blocks, to save time. A block of several uses costs at most the budget left after it,
+    divided by this number."""
     lattice_shares: tuple[float, ...] = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 4.0)
-    """Values of b that are tried for integer Gaussian noise, in units of the price of Gaussian noise divided by
-    sigma^2."""
+    """Integer Gaussian noise needs some Gaussian noise after it, for the proof of its price. These amounts (as mu
+    squared) are tried, in units of the price of continuous Gaussian noise divided by sigma^2."""
     slight: float = 1e-6
-    """If the relative curvature of an integral is below this, the integral counts as a parabola, and the price is
-    too large by about the square of it."""
+    """The price follows from a number with a given integral. If the integrand bends less than this, relative to its
+    size, a parabola replaces the integral, and the price is too large by about the square of this share."""
     enough: float = 1e-5
-    """If the price of integer Gaussian noise exceeds that of Gaussian noise by at most this share, no smaller price
-    is searched for."""
+    """If the price of integer Gaussian noise exceeds that of continuous Gaussian noise by at most this share, no
+    smaller price is searched for."""
 
 
 CONFIG = PriceConfig()
@@ -131,9 +132,9 @@ def pure_price(epsilon: float, remaining: float) -> float:
     def kernel(s: float) -> float:
         """Return k(s) = 2 sinh((epsilon - s) / 2) / cosh(epsilon / 2) at the loss `s`, for an epsilon-DP use.
 
-        Let a Gaussian mechanism of mu^2 = v follow the use. The price of the use depends on how much larger the total
-        variation of the two together is than that of the Gaussian alone. `_by_total_variation` computes this
-        difference: it is proportional to the integral of k(s) exp(-s^2 / (2 v)) over s from 0 to epsilon.
+        `_by_total_variation` computes the price of the use from the integral of k(s) exp(-s^2 / (2 v)) over s from 0 to
+        epsilon, where v is the mu squared of a Gaussian mechanism that follows the use. The integral is in proportion
+        to how much larger the total variation of the two together is than that of the Gaussian alone.
         """
         return 2.0 * math.sinh(0.5 * (epsilon - s)) / math.cosh(0.5 * epsilon)
 
@@ -154,9 +155,9 @@ def laplace_price(epsilon: float, remaining: float) -> float:
     def kernel(s: float) -> float:
         """Return k(s) = 2 (exp(-s / 2) - exp(-epsilon / 2)) at the loss `s`, for Laplace noise of scale 1/epsilon.
 
-        Let a Gaussian mechanism of mu^2 = v follow the use. The price of the use depends on how much larger the total
-        variation of the two together is than that of the Gaussian alone. `_by_total_variation` computes this
-        difference: it is proportional to the integral of k(s) exp(-s^2 / (2 v)) over s from 0 to epsilon.
+        `_by_total_variation` computes the price of the noise from the integral of k(s) exp(-s^2 / (2 v)) over s from 0
+        to epsilon, where v is the mu squared of a Gaussian mechanism that follows the noise. The integral is in
+        proportion to how much larger the total variation of the two together is than that of the Gaussian alone.
         """
         return -2.0 * math.exp(-0.5 * s) * math.expm1(0.5 * (s - epsilon))
 
@@ -263,11 +264,12 @@ def after_paying(price: Price, count: int, wallet: float) -> float | None:
     # errors, is at most `wallet`.
 
     def spare(remaining: float) -> float:
-        """Return which part of the budget would be left over if `remaining` had to be kept after the uses.
+        """Return which share of the budget would be left over if `remaining` had to be kept after the uses.
 
-        The budget is `wallet`, and the uses are `count` uses with the price `price`, all three variables of the
-        function around it. If b is the budget needed to pay for the uses and keep `remaining`, the result is (wallet -
-        b) / wallet. All amounts are in mu squared. A negative result means that the budget is too small.
+        The function around it searches for the `remaining` at which nothing is left over. Its variables are the budget
+        `wallet`, and `count` uses with the price `price`. If b is the budget needed to pay for the uses and keep
+        `remaining`, the result is (wallet - b) / wallet. All amounts are in mu squared. A negative result means that
+        the budget is too small.
         """
         return (wallet - wallet_before(price, count, remaining) * (1.0 + _CHARGE)) / wallet
 
@@ -281,8 +283,8 @@ def after_paying(price: Price, count: int, wallet: float) -> float | None:
 def _by_total_variation(kernel: Callable[[float], float], epsilon: float, remaining: float) -> float:
     """Return the price of a use that leaves `remaining` in a budget of mu squared, computed by total variation.
 
-    A Gaussian mechanism of mu^2 = `remaining` stands for all later uses. The price is p if one Gaussian of mu^2 =
-    `remaining` + p has the total variation that the use followed by the first Gaussian has; it is rounded up.
+    The price p is the smallest number for which one Gaussian of mu^2 = `remaining` + p has at least the total variation
+    of the use followed by a Gaussian of mu^2 = `remaining`, which stands for all later uses. The result is rounded up.
 
     - `kernel` describes the use: the use raises the total variation in proportion to the integral, over losses s from 0
       to epsilon, of kernel(s) exp(-s^2 / (2 `remaining`)).
@@ -306,9 +308,13 @@ def _by_total_variation(kernel: Callable[[float], float], epsilon: float, remain
 def _price_of_gain(root: float, gained: float) -> float:
     """Return by how much the mu squared of a Gaussian mechanism must rise to raise its total variation by an amount.
 
-    `root` is w, half the mu of the Gaussian, and `gained` is the amount divided by 2 phi(w), where phi is the standard
-    normal density. The result is 4 d (2 w + d), rounded up, where d is the smallest number with int_0^d exp(-w x -
-    x^2/2) dx >= `gained`. It is infinite if the integral cannot reach `gained`.
+    This is the last step in computing the price of a use, which raises the total variation by a known amount.
+
+    - `root` is w, half the mu of the Gaussian.
+    - `gained` is the amount divided by 2 phi(w), where phi is the standard normal density.
+
+    The result is 4 d (2 w + d), rounded up, where d is the smallest number with int_0^d exp(-w x - x^2/2) dx >=
+    `gained`. It is infinite if the integral cannot reach `gained`.
     """
     # `_by_total_variation` derives the formula. Newton's method finds d from the left, because the integral is concave
     # in d, and the d used is checked. For d close to 0 the integral is replaced by its lower bound d (1 - d (w / 2 + d
@@ -383,11 +389,11 @@ def off_the_overlap(sigma: float, bound: int, sensitivity: int) -> float:
 
 
 def missing_mass(sigma: float, bound: int, sensitivity: int) -> float:
-    """Return an upper bound on the probability that untruncated integer Gaussian noise gives no common outcome.
+    """Return an upper bound on the probability that integer Gaussian noise gives an outcome outside of a common range.
 
-    Common outcomes are those that both of two neighbouring tables can produce if the noise is truncated to {-bound,
-    ..., bound}. `sigma` is the noise parameter, and `sensitivity` the difference of the two tables' true values. The
-    price of truncated noise needs this probability.
+    The common range has the outcomes that both of two neighbouring tables can produce if the noise is truncated to
+    {-bound, ..., bound}; the probability is for noise that is not truncated. `sigma` is the noise parameter, and
+    `sensitivity` the difference of the two tables' true values. The price of truncated noise needs this probability.
     """
     # Let g(z) = exp(-z^2 / (2 sigma^2)) be the weights of the noise and m = bound - sensitivity + 1. The weights of all
     # other outcomes add up to at most g(m) + 2 int_m^inf g(x) dx. All weights add up to at least max(1, sigma sqrt(2

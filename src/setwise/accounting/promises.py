@@ -38,7 +38,7 @@ def rounded_down(value: float, digits: int = 6) -> str:
 
 
 def _format(context: Context, value: Decimal) -> str:
-    """Return `value` as text with the digits and the rounding of the decimal `context`; "infinity" if not finite."""
+    """Return `value` as text with the digits and the rounding that `context` prescribes; "infinity" if infinite."""
     if not value.is_finite():
         return "infinity"
     return f"{float(context.create_decimal(value)):.{context.prec}g}"
@@ -108,10 +108,11 @@ USER = "user"
 
 
 def check_unit(unit: str) -> str:
-    """Return `unit` if it names a unit of privacy, and raise `InvalidParameter` otherwise.
+    """Return `unit` if it is the name of a unit of privacy, and raise `InvalidParameter` otherwise.
 
-    A unit is "user", or "user," followed by a column, or by a column that is split by day, week or month, as in
-    "user,at by day". Only the form is checked, not whether the column exists.
+    A unit of privacy is what is protected: all rows of a user, or only the user's rows with one value of a column. Its
+    name is "user"; or "user," followed by a column; or "user," followed by a column that is split by day, week or
+    month, as in "user,at by day". Only the form is checked, not whether the column exists.
     """
     kind, _, part = unit.partition(",") if isinstance(unit, str) else ("", "", "")
     if kind != USER or (unit != USER and not part.strip()):
@@ -121,6 +122,9 @@ def check_unit(unit: str) -> str:
 
 def unit_nouns(unit: str) -> tuple[str, str]:
     """Return the noun for one unit of privacy, and the noun for several, as texts use them.
+
+    A unit is "user" (all rows of a user are protected) or "user," and a column (a user's rows with one value of the
+    column).
 
     >>> unit_nouns("user"), unit_nouns("user,day"), unit_nouns("user,device")
     (('user', 'users'), ('user-day', 'user-days'), ("unit 'user,device'", "units 'user,device'"))
@@ -160,9 +164,9 @@ _LARGE = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"))
 
 
 def _large(value: float) -> str:
-    """Return `value` as text with two significant digits; a million or more in words: "3.3 million".
+    """Return `value` as text with two significant digits, rounded down; a million or more in words: "3.3 million".
 
-    The text is for "one in `value`". It is rounded down, so that the chance is not understated.
+    The text completes "one in", a chance, which must not be understated.
     """
     two = float(rounded_down(value, 2))
     for unit, name in _LARGE:

@@ -37,6 +37,9 @@ SMALLEST_DELTA = 1e-299
 class Wallet:
     """The budget of an account whose uses are chosen on the fly: a budget of mu squared with two further limits.
 
+    Mu is sensitivity / sigma of a Gaussian mechanism. All uses together reveal at most as much as one Gaussian
+    mechanism of mu^2 = `size`.
+
     - `size` is the mu squared from which uses are paid.
     - `failure_limit` bounds the sum of the probabilities of outright failure (in which everything may be revealed).
     - `loss_limit`: a use that `size` cannot pay for is still admitted if the largest losses of all uses, itself
@@ -58,8 +61,9 @@ class Wallet:
 
     @classmethod
     def of(cls, size: float, *, failure_limit: float = 0.0, loss_limit: float = 0.0) -> "Wallet":
-        """Return a wallet, a budget of mu^2 = `size`, from which nothing has been spent.
+        """Return a wallet (a budget from which uses are paid) with a given size in mu squared.
 
+        - `size` is (sensitivity / sigma)^2 of the Gaussian mechanism that all uses together may be as bad as.
         - `failure_limit` bounds the sum of the uses' probabilities of outright failure, in which everything may be
           revealed.
         - `loss_limit`: a use that `size` cannot pay for is still admitted if the largest losses of all uses, itself
@@ -95,10 +99,10 @@ class Wallet:
 
 
 def wallet_shortage(uses: Sequence[Use], remaining: float) -> str:
-    """Return a text that says why the balance mu^2 = `remaining` cannot pay for `uses`.
+    """Return a text that says why a budget of mu squared with `remaining` left cannot pay for `uses`.
 
-    `remaining` is the balance of a Gaussian wallet (a budget of mu squared). The text says that the uses cost too much
-    and which Gaussian noise would fit, or that nothing is left, or that a use has no price in mu squared.
+    The budget is a Gaussian wallet: mu is sensitivity / sigma of a Gaussian mechanism. The text says that the uses cost
+    too much and which Gaussian noise would fit, or that nothing is left, or that a use has no price in mu squared.
     """
     cost = math.fsum(use.count * use.guarantee.price(0.0) for use in uses)
     if cost == math.inf:

@@ -19,14 +19,19 @@ from setwise.errors import Unattainable
 
 @dataclass(frozen=True, slots=True)
 class WorstExampleConfig:
-    """Constants for lower bounds by known mechanisms; none of them makes such a bound invalid."""
+    """Constants for lower bounds on delta by known mechanisms; none of them makes such a bound invalid.
+
+    A known mechanism satisfies a guarantee and has nearly the largest delta that the guarantee allows.
+    """
 
     most_witnessed: int = 20_000
-    """Largest number of losses that are enumerated for a lower bound. With more, a lattice is quicker."""
+    """Largest number of privacy losses that are listed exactly for a lower bound. With more, losses are rounded to
+    equally spaced values, which is quicker."""
     most_laws: int = 40
-    """Largest number of uses of one zCDP guarantee that are composed as two-valued losses for a lower bound."""
+    """Mechanisms whose privacy loss has two values serve as examples of a zCDP guarantee. This is the largest number of
+    uses of the guarantee for which they are composed."""
     law_rounds: int = 3
-    """Number of times that such a loss is fitted to the epsilon that the previous one reached."""
+    """Number of rounds in which the two values are fitted, each time to the epsilon that the previous round reached."""
 
 
 WORST_EXAMPLES = WorstExampleConfig()
@@ -87,9 +92,9 @@ def worst_laws(kinds: ClassifiedUses, target: Target) -> Iterator[Bound]:
         return
 
     def composed(law: TwoPointLaw) -> Bound:
-        """Return the bound on all uses, if the uses of one zCDP guarantee have the privacy loss `law`.
+        """Return the bound on all uses, if the uses of one zCDP guarantee have the two-valued privacy loss `law`.
 
-        `law` has two values. The guarantee is that of `worst`, the use in the function around it with the largest count
+        The guarantee is that of `worst`, a variable of the function around it: the zCDP use with the largest count
         times rho. If mechanisms with the loss `law` satisfy the guarantee, no proof can promise less than this bound.
         """
         linear = (*beside.linear, (law, worst.count))
@@ -102,8 +107,7 @@ def worst_laws(kinds: ClassifiedUses, target: Target) -> Iterator[Bound]:
         def reached(candidate: TwoPointLaw, at: float = at) -> float:
             """Return a lower bound on delta at epsilon `at`, if uses of one zCDP guarantee have the loss `candidate`.
 
-            `candidate` is a privacy loss with two values. The function around it searches for the loss with the largest
-            lower bound.
+            `candidate` is a privacy loss with two values. A search looks for the candidate with the largest result.
             """
             return composed(candidate).delta(at).lower
 
@@ -151,9 +155,10 @@ def guarantees_in(linear: Sequence[tuple[KnownNoise, int]]) -> list[tuple[Guaran
 
 
 def _concentrated_above(kinds: ClassifiedUses) -> Callable[[float], Bracket]:
-    """Return a function from an epsilon to [0, upper bound on delta] for the uses in `kinds`, computed by zCDP.
+    """Return an upper bound on the delta of the uses in `kinds`, computed by zCDP, as a function of epsilon.
 
-    The zCDP parameters of all uses are added up, and their sums imply a delta at every epsilon.
+    The function returns the bracket [0, upper bound]. The zCDP parameters of all uses are added up, and their sums
+    imply a delta at every epsilon. The search for bad examples starts at the epsilon that this bound gives.
     """
     from setwise.accounting.methods.moments import zero_concentrated_sum
 

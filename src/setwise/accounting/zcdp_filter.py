@@ -18,7 +18,7 @@ from setwise.records import set_fields
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """The totals over all uses so far, which a zCDP filter compares with its budgets to admit a further use.
+    """Two totals over all uses so far; a zCDP filter admits a further use if both stay within its budgets.
 
     Each use is (xi, rho)-zCDP unless it fails outright (in which case everything may be revealed). The field `rho` is
     the sum of r = rho + max(xi, 0) over the uses, because (xi, rho)-zCDP implies r-zCDP. `failure_sum` is the sum of
@@ -38,10 +38,11 @@ class Spent:
         return Bracket(0.0, min(1.0, self.failure_sum))
 
     def delta(self, epsilon: float) -> Bracket:
-        """Return [0, d], where d bounds the delta at `epsilon` of uses that add up to at most these totals.
+        """Return [0, d], where d bounds the delta at `epsilon` of any uses that add up to at most these two totals.
 
-        The totals are the sums of rho and of failure probabilities. The bound holds whatever an analyst chooses on the
-        fly.
+        The totals are the sum of rho (of zCDP) and the sum of the probabilities of outright failure (in which
+        everything may be revealed). The bound holds whatever an analyst chooses on the fly, if a use that would exceed
+        the totals is refused.
 
         Theorem: WhitehouseRaRoWu23 for the filter, CanonneKaSt20 for the conversion.
         """
@@ -125,9 +126,9 @@ class ZcdpOdometer:
     With probability 1 - `delta`, the privacy loss never exceeds the bound, however many uses are recorded.
 
     - `failure_share` is the share of delta for outright failures (in which everything may be revealed). Once the sum of
-      their probabilities exceeds this share, the bound is infinite.
-    - `most_rho` is the sum of rho at which a filter admits no further use, or None without a filter. With a filter, the
-      bound is made nearly as small as possible for sums of rho up to `most_rho`.
+      their probabilities exceeds this share of delta, the bound is infinite.
+    - `most_rho` is the sum of rho at which a privacy filter admits no further use, or None without a filter. With a
+      filter, the bound is made nearly as small as possible for sums of rho up to `most_rho`.
     - `first_rho` is for the case without a filter: the bound is nearly as small as possible for sums of rho of at least
       about this size, and looser below.
     - `spent` has the sums, over the uses so far, of rho and of the failure probabilities.
@@ -161,10 +162,10 @@ class ZcdpOdometer:
             set_fields(self, most_rho=check_epsilon(self.most_rho, "most_rho"))
 
     def record(self, use: Use) -> "ZcdpOdometer":
-        """Return a new bound on the privacy loss that also covers the uses `use`; this object does not change.
+        """Return an odometer that also covers the uses `use` (a guarantee and a count); this object does not change.
 
-        `use` is a guarantee and a count. The rho and the failure probability of each of its uses are added to the
-        totals in `spent`.
+        An odometer is an upper bound on the privacy loss so far. The rho and the failure probability of each new use
+        are added to the totals in `spent`.
         """
         return replace(self, spent=self.spent.plus(use))
 
