@@ -391,10 +391,12 @@ class PrivateAnswer(Exportable):
     def columns(self) -> dict[str, list[Any]]:
         """Return the answer's items as columns by name, each a list with one cell for each item.
 
-        - With a single count per item, they are item, count, lower, upper and noisy. `noisy` is the exact count plus
-          noise, which may be negative. `count` is the number to show, and lower and upper are the ends of its interval.
-        - With statistics, they are item, and for each statistic NAME, NAME_lower and NAME_upper.
-        - Several group columns take the place of item.
+        - If each item has a single count, the columns are item, count, lower, upper and noisy. `noisy` is the exact
+          count plus noise, which may be negative. `count` is the number to show, and lower and upper are the ends of
+          its interval.
+        - If items have statistics, the columns are item, and for each statistic NAME, NAME_lower and NAME_upper.
+        - If there are several group columns, they take the place of item.
+
         The ends of an interval are None for a number without interval.
         """
         columns: dict[str, list[Any]] = {"item": [each.label for each in self.items]}

@@ -85,10 +85,10 @@ class Draws:
 
 
 def _guarantee_of_one_draw(name: str, written: Guarantee | str | None) -> Guarantee | None:
-    """Return the guarantee that `written` states as text, such as "bounded-range:0.1"; return other values unchanged.
+    """Return the guarantee of a single mechanism that `written` states as text, such as "bounded-range:0.1".
 
+    A value that is not a text is returned unchanged. `name` is the parameter's name in an error message.
     Raises: `InvalidParameter` if the text states no guarantee, or a guarantee with a count, such as "pure:0.1x3".
-    `name` is the parameter's name in the message.
     """
     if not isinstance(written, str):
         return written
@@ -120,7 +120,7 @@ def drawn_for(guarantee: Guarantee) -> Literal["discover", "counts", "threshold"
 
 @dataclass(frozen=True, slots=True, kw_only=True, init=False)
 class Within:
-    """A budget stated as an accuracy: it is the least epsilon whose planned 95% intervals are narrow enough.
+    """A budget stated as an accuracy: the least epsilon is spent for which the planned 95% intervals are narrow enough.
 
     - `within` is the largest allowed half-width of an interval, in the unit of the statistic. For a mean, the
       half-width depends on the number of users, which is not known before rows are read, so 1,000 users are assumed.

@@ -1,9 +1,9 @@
-"""What the holder of a file is told on the command line: notes of the scan before a charge, and how to read the file.
+"""Notes and advice for the owner of a file, on the command line: which cells are not read, and how to read the file.
 
-The scan prints notes on standard error about lines and cells that a question cannot read. A question is refused if at
-least half of the cells of one of its columns cannot be read. A refusal about a file ends with one command that reads
-the file as it is written. The command has all options that the file needs, because a refusal that named one option at a
-time would cost the holder as many attempts.
+The scan before a charge prints notes on standard error about lines and cells that a question cannot read. A question is
+refused if at least half of the cells of one of its columns cannot be read. A refusal about a file ends with one command
+that reads the file as it is written. The command has all options that the file needs, because a refusal that named one
+option at a time would cost the owner as many attempts.
 
 The notes have exact numbers, and the options are guessed from the rows, as `setwise check` does: neither is
 differentially private. They are only for the person who runs the command and can read the files anyway. They are never

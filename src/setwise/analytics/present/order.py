@@ -133,9 +133,10 @@ def month_numbers(name: str, cells: Sequence[Cell]) -> dict[Cell, float]:
 class _Place:
     """The sort key of one group key within its group column; two keys are compared by the first field that differs.
 
-    - `last` is True for a key to be sorted after all others: in a column of numbers or times, a key that is neither,
-      such as the label for nulls.
-    - `number` is the group key if the column holds numbers; 0 otherwise.
+    - `last` is True for a key to be sorted after all others: in a column of numbers, months or times, a key that is
+      none of these, such as the label for nulls.
+    - `number` is the group key if the column holds numbers, and the number of the month if it holds months; 0
+      otherwise.
     - `text` is the group key if the column holds times; "" otherwise.
     - `first_place` is the index of the key in the order of first appearance, which sorts names.
     """

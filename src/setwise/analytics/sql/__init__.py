@@ -1,1 +1,1 @@
-"""SQL: parse a statement into private queries, run its free part over their noisy answers, and return the rows."""
+"""SQL: parse a statement into private queries, run the rest of it over their noisy answers, and return the rows."""

@@ -1,6 +1,6 @@
-"""Conversion of the syntax tree of a SQL statement into private queries, which are charged, and a free part.
+"""Conversion of the syntax tree of a SQL statement into private queries, and SQL over their noisy results.
 
-The free part reads the released rows (the noisy results) of the queries, and costs no budget. The docstring of
+The private queries are charged. The SQL over their noisy results (the released rows) costs no budget. The docstring of
 parser.py describes the three kinds of SELECTs: per-user, releasing and free.
 """
 

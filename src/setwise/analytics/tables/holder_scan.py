@@ -96,9 +96,9 @@ class HolderScan:
         """Return (marks, notes): the columns of `table` that a question names, and notes about their cells.
 
         - `name` is the table's name ("" for the session's own table), and `question` is the text of the question.
-        - `marks` is a set of pairs (`name`, mark). There is a pair for each column that the question names, and one
-          pair with the mark "" for the table as a whole, because notes about lines and users belong to no single
-          column.
+        - `marks` is a set of pairs (`name`, mark). A mark stands for a column that the question names, or for a way in
+          which it uses the column (see `_scanned_columns`). One pair has the mark "" and stands for the table as a
+          whole, because notes about lines and users belong to no single column.
         - `notes` is empty if earlier questions had all these pairs, because their notes were given at that time.
 
         Both results are empty if the table cannot be read, because the engine then reports the error.

@@ -151,7 +151,7 @@ def _ranked(words: Counter[bytes], high_bytes: frozenset[int]) -> tuple[Encoding
     """Return the most plausible encodings that read every one of `high_bytes`, the most plausible first.
 
     `high_bytes` are all bytes beyond ASCII in the file. `words` maps words of the file that have bytes beyond ASCII to
-    how often they occur.
+    how often they occur. Each encoding comes with some of these words as it reads them.
     """
     readings: dict[tuple[str, ...], tuple[float, str]] = {}
     for encoding in _CANDIDATES:
@@ -197,8 +197,8 @@ def _shown(word: bytes, encoding: str) -> str:
 def _plausibility(word: str) -> float:
     """Return how plausible a decoded word is: the mean plausibility of its characters beyond ASCII.
 
-    The mean is 1 if they are usual letters, and can be negative, for example if they are signs or capitals within the
-    word.
+    Encodings of a file are compared by it. The mean is 1 if all of these characters are usual letters. It can be
+    negative, for example if they are signs or capitals within the word.
     """
     marks = [_character_plausibility(word, place) for place, character in enumerate(word) if character > "\x7f"]
     return sum(marks) / max(1, len(marks))

@@ -1,8 +1,9 @@
-"""Notes for the data holder about rows that have no user, and about texts of the user column that are no one person.
+"""Notes for the data holder about rows without a user, and about texts in the user column that stand for no one person.
 
 A row without a user is in no answer. All rows whose user is written N/A count as the rows of one person, so that the
 contribution bound drops most of them. A person who is written in two ways is protected as two persons, which is less
-than an answer promises. So such a question is refused before its charge; a copy of the file, or an option, settles it.
+than an answer promises. So a question about such rows is refused before its charge, until a corrected copy of the file
+or an option removes the cause.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def _in_every_case(words: Sequence[str]) -> tuple[str, ...]:
-    """Return `words` also in lower case, in upper case, and with capitals at the beginning."""
+    """Return `words`, each as it is written, in lower case, in upper case, and with capitals at the beginning."""
     return tuple(
         dict.fromkeys(
             each for word in words for each in (word, word.lower(), word.upper(), word.capitalize(), word.title())

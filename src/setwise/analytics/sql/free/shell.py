@@ -1,7 +1,7 @@
-"""The free part of a statement as SQL text: a SELECT over released rows and public tables, which costs no budget.
+"""The part of a statement that costs no budget, as SQL text: a SELECT over released rows and public tables.
 
-Result columns that depend on released statistics get hidden columns beside them, with the ends of their intervals and
-whether noise may dominate them.
+Released rows are the noisy answers of the statement's private queries. Result columns that depend on released
+statistics get hidden columns beside them, with the ends of their intervals and whether noise may dominate them.
 """
 
 from collections.abc import Sequence
@@ -253,9 +253,10 @@ def _have_equal_columns(selects: Sequence[exp.Expr]) -> bool:
 def _passed_selects(select: exp.Expr, tree: exp.Expr) -> list[exp.Expr]:
     """Return the inner SELECTs from which `select` reads, if each row of `select` comes from one of their rows.
 
-    They show from which group keys and statistics a column of `select` comes. They are the SELECTs of the subquery or
-    common table expression in FROM; there are several if these are united with UNION ALL. The list is empty if `select`
-    combines rows, by GROUP BY, DISTINCT or a join, or if FROM has another table. `tree` is the whole statement.
+    The caller finds out from them which group keys and statistics a column of `select` shows. They are the SELECTs of
+    the subquery or common table expression in FROM; there are several if these are united with UNION ALL. The list is
+    empty if `select` combines rows, by GROUP BY, DISTINCT or a join, or if FROM has another table. `tree` is the whole
+    statement.
     """
     source = select.args.get("from_")
     if source is None or any(select.args.get(clause) for clause in ("group", "distinct", "joins")):

@@ -1,9 +1,9 @@
 """Joins of each private row with other rows of the same user: per-user subqueries in JOIN, EXISTS, IN and expressions.
 
-Two kinds of subqueries in expressions compute a value from the rows of one user: `user IN (SELECT user ..)`, and EXISTS
-or a scalar subquery whose WHERE compares its user column with that of the outer row. Each is rewritten as a SELECT with
-one row per user (and per further key), to which the rows of the outer SELECT are joined on the user column. So every
-row still belongs to one user.
+A per-user subquery computes each of its rows from the rows of one user. In an expression it has one of two forms: `user
+IN (SELECT user ..)`; or EXISTS or a scalar subquery, in which WHERE compares the user column with that of the outer
+row. Each is rewritten as a SELECT with one row per user (and per further key). The rows of the outer SELECT are joined
+to that row on the user column, so that every row still belongs to one user.
 """
 
 from collections.abc import Callable, Mapping, Sequence
