@@ -41,9 +41,11 @@ class LocalTables:
     """Tables on this machine that an agent may ask; one account pays for all questions, which run one at a time.
 
     - `sessions`: an open session for each table, by the table's name
+    - `account`: the account that pays
     - `ledger`: the ledger whose live series (user counts that are released period by period) the agent sees, or None
     - `answer_step`: each answer or refusal is held back until 1, 2, 4, ... times this many seconds after the question,
       because the time that reading takes reveals something about the rows
+    - `sleep`, `monotonic`: the function that waits a number of seconds, and the clock, which returns seconds
     """
 
     def __init__(

@@ -53,7 +53,8 @@ class SharedCap:
     """The cap of a dataset: one joint budget that limits all accounts on the dataset together.
 
     Each account reserves a part of the cap, which is called its slice, and pays from it, so that charges need not wait
-    for each other. `holder` is the number of the record that opened the cap, and `totals` is the cap's budget.
+    for each other. `store` is the database of the ledger, `holder` the number of the record that opened the cap, and
+    `totals` the cap's budget.
     """
 
     def __init__(self, store: Store, holder: int, totals: CapTotals) -> None:

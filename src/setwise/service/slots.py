@@ -113,7 +113,7 @@ class FairSlots:
 
 
 class PersonalSlots:
-    """A view of `FairSlots` by which one person acquires and releases slots."""
+    """A view of the semaphore `slots` by which one person, called `person`, acquires and releases slots."""
 
     def __init__(self, slots: FairSlots, person: str) -> None:
         self._slots = slots
@@ -132,7 +132,10 @@ class PersonalSlots:
 
 
 class PersonalLimit:
-    """A limit on how many things of one kind each person may have at a time, such as running calls or connections."""
+    """A limit on how many things of one kind each person may have at a time, such as running calls or connections.
+
+    Each person may have `most` of them.
+    """
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -162,8 +165,8 @@ class PersonalLimit:
 class Threads:
     """A pool of threads that are shared among people, so that slow work of one person cannot use up all of them.
 
-    At most `each` threads work for one person at a time, and at most `waiting` more calls of that person wait for a
-    thread.
+    The pool has `threads` threads, whose names begin with `name`. At most `each` of them work for one person at a time
+    (None: all), and at most `waiting` more calls of that person wait for a thread.
     """
 
     def __init__(self, threads: int, name: str, *, each: int | None = None, waiting: int = 64) -> None:

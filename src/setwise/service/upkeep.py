@@ -31,8 +31,15 @@ _FORGET_SECONDS = 3600.0
 class Upkeep:
     """Runs the scheduled tasks of a replica in one thread: sign a head, verify the ledger, delete old queries.
 
-    A head is a signed record of where every account's hash chain ends. `table_faults` is a function that compares the
-    service's own tables with the ledger; it is called whenever the ledger is verified.
+    A replica is one process of the service, and a head is a signed record of where every account's hash chain ends.
+
+    - `ledger`: the ledger to sign and verify
+    - `jobs`: the store of queries, in which old rows are deleted
+    - `metrics`: get the number of faults that a verification found
+    - `settings`: say how often each task is due, and which key signs
+    - `table_faults`: a function that compares the service's own tables with the ledger; it is called whenever the
+      ledger is verified
+    - `clock`: returns the time in seconds since 1970
     """
 
     def __init__(

@@ -76,7 +76,7 @@ class MarkerFiles(Protocol):
 class LocalFiles:
     """The folder of a private state (counted users and noise) on a disk of this machine; reads and writes marker files.
 
-    A marker is a small file that makes one update of the state valid.
+    The path of the folder is `folder`. A marker is a small file that makes one update of the state valid.
     """
 
     def __init__(self, folder: str) -> None:
@@ -129,7 +129,8 @@ class LocalFiles:
 class HadoopFiles:
     """The folder of a private state (counted users and noise) on HDFS, or on other storage that Spark reads by Hadoop.
 
-    It reads and writes marker files; a marker is a small file that makes one update of the state valid.
+    It reads and writes marker files; a marker is a small file that makes one update of the state valid. `session` is
+    the Spark session, and `folder` the URL of the folder.
     """
 
     def __init__(self, session: SparkSession, folder: str) -> None:

@@ -52,8 +52,13 @@ class Authenticator:
     """Identifies people by token or cookie, admits them to routes, and counts their requests against rate limits.
 
     A recognised token or cookie is cached for `token_cache_seconds` (a setting), so that most requests do not ask the
-    database. A token that is revoked on this replica is refused here at once, and on other replicas at the latest after
-    `token_cache_seconds`.
+    database. A token that is revoked on this replica (process of the service) is refused here at once, and on other
+    replicas at the latest after `token_cache_seconds`.
+
+    - `database`: the database with people, tokens and sessions
+    - `threads`: the threads that read it, so that the event loop is not blocked
+    - `settings`: have the rate limits, and how long a session and a cached token last
+    - `clock`: returns the time in seconds since 1970
     """
 
     def __init__(self, database: Database, threads: Threads, settings: Settings, *, clock: Clock) -> None:

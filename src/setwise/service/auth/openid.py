@@ -96,7 +96,9 @@ class Attempt:
 class OpenIdProvider:
     """Client of the OpenID provider that people sign on with.
 
-    The provider's metadata and signing keys are fetched when first needed and then cached for an hour.
+    The provider's metadata and signing keys are fetched when first needed and then cached for an hour. `settings` have
+    the provider's address, and the id and secret of this service at the provider. `clock` returns the time in seconds
+    since 1970.
     """
 
     def __init__(self, settings: Settings, *, clock: Clock) -> None:
@@ -338,6 +340,13 @@ class SignOn:
 
     The role comes from the provider's groups alone. If none of a person's groups has a role, the sign-on is refused and
     the person's tokens are revoked. A person is identified by the provider's stable id, the claim `sub`.
+
+    - `settings`: have the provider's address, and the role of each group
+    - `people`: the store of people
+    - `authenticator`: starts the browser session after a sign-on
+    - `ledger`: its audit log gets each new person and each change of a role
+    - `threads`: the threads for short work with the database
+    - `clock`: returns the time in seconds since 1970
     """
 
     def __init__(

@@ -129,7 +129,10 @@ class NewToken:
 
 
 class People:
-    """The store of people and their tokens."""
+    """The store of people and their tokens, in the service's `database`.
+
+    `settings` say how long a token and a browser session last. `clock` returns the time in seconds since 1970.
+    """
 
     def __init__(self, database: Database, settings: Settings, *, clock: Clock) -> None:
         self._database = database

@@ -66,7 +66,11 @@ class Connected:
 
 
 class ServiceAsker:
-    """Parses and answers the SQL statements of one PostgreSQL connection one by one, or says what they would cost."""
+    """Parses and answers the SQL statements of one PostgreSQL connection one by one, or says what they would cost.
+
+    `connected` has what is known about the connection after the sign-in, such as the account that pays. `service` is
+    the replica (process of the service) that runs the questions.
+    """
 
     def __init__(self, service: Service, connected: Connected) -> None:
         self._service = service

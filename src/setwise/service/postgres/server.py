@@ -77,7 +77,13 @@ class _Running:
 
 
 class PostgresDoor:
-    """A server that accepts connections of PostgreSQL's protocol, and serves one session on each."""
+    """A server that accepts connections of PostgreSQL's protocol, and serves one session on each.
+
+    - `open_session`: a function that checks a person's password (a token) and returns the session
+    - `tls`: the TLS context, or None if TLS is not configured
+    - `limits`: the limits on time, message sizes and the number of connections
+    - `unsent`: limits how many large results of one person may wait to be read
+    """
 
     def __init__(
         self, open_session: OpenSession, *, tls: ssl.SSLContext | None, limits: Limits, unsent: PersonalLimit

@@ -13,10 +13,10 @@ from setwise.service.storage.datasets import Dataset
 
 
 class AllowedColumns:
-    """The columns that a question to a dataset may use.
+    """The columns that a question to `dataset` may use.
 
     These are the columns that the steward (who manages datasets) lists for it, and all columns of public tables (tables
-    without users).
+    without users). `schema` has all columns of the dataset's own table.
     """
 
     def __init__(self, dataset: Dataset, schema: Schema) -> None:

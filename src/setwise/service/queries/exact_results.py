@@ -29,9 +29,10 @@ class ExactResults:
 
     Each account has results of its own, because otherwise the time of an answer would tell what other analysts asked.
 
-    The cache has room for a fixed count of numbers. A result is counted as the most numbers that it could have
-    (`most_numbers`), and not as the numbers that it does have. Otherwise the number of groups in a table would decide
-    which results are cached, and the time of a second answer would reveal that number.
+    The cache has room for `most` numbers in all, and for at most `largest` numbers of one result. A result is counted
+    as the most numbers that it could have (`most_numbers`), and not as the numbers that it does have. Otherwise the
+    number of groups in a table would decide which results are cached, and the time of a second answer would reveal that
+    number.
     """
 
     # A contribution bound may make the engine choose at random which contributions of a user count; every answer from a

@@ -170,7 +170,14 @@ class Preview:
 
 
 class QuestionService:
-    """Checks, previews, charges and answers the questions of people to datasets."""
+    """Checks, previews, charges and answers the questions of people to datasets.
+
+    - `datasets`: the store of registered datasets
+    - `accounts`: the accounts, with the check of who may spend from which
+    - `engines`: the pool of engines, which read tables
+    - `workers`: the worker processes that plan questions
+    - `randomness`: the source of noise
+    """
 
     def __init__(
         self, datasets: Datasets, accounts: Accounts, engines: Engines, workers: WorkerPool, randomness: Randomness

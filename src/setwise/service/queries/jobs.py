@@ -91,10 +91,15 @@ _FINISH = (
 
 
 class Jobs:
-    """The store of charged queries, one database row per query. A query that is refused before its charge has no row.
+    """The store of charged queries, one row per query in the service's `database`.
 
-    Only one replica (process of the service) runs a query: the one that has inserted the row, or that was the last to
-    raise the row's `attempt` by a compare-and-swap.
+    A query that is refused before its charge has no row. Only one replica (process of the service) runs a query: the
+    one that has inserted the row, or that was the last to raise the row's `attempt` by a compare-and-swap.
+
+    - `replica`: the id of this replica
+    - `heartbeat_seconds`: how often a replica reports that its queries are alive; after ten times this many seconds
+      without a report, another replica may run them
+    - `clock`: returns the time in seconds since 1970
     """
 
     def __init__(self, database: Database, *, replica: str, heartbeat_seconds: float, clock: Clock = time.time) -> None:

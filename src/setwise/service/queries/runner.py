@@ -62,6 +62,7 @@ class BothSlots:
     """Two kinds of engine slots (rights to read a table) used as one: a query acquires a slot of each kind, or none.
 
     A query with a large request needs the replica's only slot for large requests, and a slot that every query needs.
+    The slot of `first` is acquired before the slot of `second`.
     """
 
     def __init__(self, first: EngineSlots, second: EngineSlots) -> None:
@@ -326,6 +327,7 @@ class Runner:
     - `metrics`: the counters of how queries end
     - `store`: the threads for short work with the database
     - `slots`: the replica's engine slots (rights to read a table)
+    - `settings`: have the limits on the number of queries and on their time
     """
 
     def __init__(

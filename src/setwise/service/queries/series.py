@@ -75,8 +75,14 @@ class RunningUpdate:
 class SeriesService:
     """Opens, updates, shows and closes live series (user counts that are released period by period).
 
-    An analyst may use the series that their own accounts have paid for. `slots` are the replica's engine slots (rights
-    to read a table), which queries use too.
+    An analyst may use the series that their own accounts have paid for.
+
+    - `ledger`: stores the charge of each series and its released numbers
+    - `datasets`, `accounts`, `engines`: the store of datasets, the check of accounts, and the pool of engines, which
+      read tables
+    - `slots`: the replica's engine slots (rights to read a table), which queries use too
+    - `settings`: have the limits on updates, and the folder for the private states of series (counted users and noise)
+    - `randomness`: the source of noise
     """
 
     def __init__(
@@ -340,10 +346,10 @@ class SeriesService:
 
 
 class LentTable:
-    """Reads a registered table for one update of a live series (user counts), with an engine borrowed for each call.
+    """Reads the table of `dataset` for one update of a live series (user counts), borrowing an engine for each call.
 
-    `timing` has the update's engine slot (the right to read a table) and its cancellation; cancelling the update also
-    stops the borrowed engine.
+    `engines` is the pool from which engines are borrowed. `timing` has the update's engine slot (the right to read a
+    table) and its cancellation; cancelling the update also stops the borrowed engine.
     """
 
     def __init__(self, engines: Engines, dataset: Dataset, timing: QueryTiming) -> None:

@@ -64,8 +64,9 @@ class TimedAccount:
 
 
 class TableReader:
-    """Reads the table of a dataset for one query, with an engine that is borrowed for each call.
+    """Reads the table of `dataset` for one query, with an engine that is borrowed for each call.
 
+    - `engines`: the pool of engines
     - `timing`: the query's engine slot (the right to read a table) and its cancellation
     - `joins`: the public tables (tables without users) that SQL joins to the dataset
     - `derivation`: the steps by which SQL computes each user's rows

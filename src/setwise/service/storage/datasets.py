@@ -123,7 +123,11 @@ class Dataset:
 
 
 class Datasets:
-    """The store of registered datasets. A registration never changes, so a replica may cache it for good."""
+    """The store of registered datasets, in the service's `database`.
+
+    A registration never changes, so a replica (process of the service) may cache it for good. `clock` returns the time
+    in seconds since 1970.
+    """
 
     def __init__(self, database: Database, *, clock: Clock = time.time) -> None:
         self._database = database

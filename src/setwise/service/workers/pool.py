@@ -232,7 +232,10 @@ class WorkerPool:
 
 
 class _Worker:
-    """One worker process, and the replica's end of the socket pair to it."""
+    """One worker process, and the replica's end of the socket pair to it.
+
+    Tasks in the process may allocate `memory` bytes. The process first imports the module `preload` ("" for none).
+    """
 
     def __init__(self, memory: int, preload: str) -> None:
         self.memory, self.preload = memory, preload
