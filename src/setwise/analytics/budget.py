@@ -99,7 +99,7 @@ def _guarantee_of_one_draw(name: str, written: Guarantee | str | None) -> Guaran
 
 
 def drawn_for(guarantee: Guarantee) -> Literal["discover", "counts", "threshold"] | None:
-    """Return what a question would use `guarantee` for, if it is paid with this guarantee of an account.
+    """Return what a question uses `guarantee` for, if the account that pays registered it in advance.
 
     - "discover": to select groups by the exponential mechanism.
     - "counts": to add noise to counts.

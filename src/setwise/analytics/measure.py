@@ -20,20 +20,21 @@ class Measure:
     The engine returns for each group the sum over users. A user whose values are all null or not numbers adds nothing.
     The other fields change this:
 
-    - `rows`: every value is clipped by itself. A user with n values adds (mean - origin) / step times min(n, `rows`),
-      and the engine returns the sum of min(n, `rows`) over users in place of the number of users.
+    - `rows`, for means and variances over rows: every value is clipped by itself. A user with n values adds
+      (mean - origin) / step times min(n, `rows`), and the engine returns the sum of min(n, `rows`) over users in place
+      of the number of users.
     - `squared`, for variances: a value is replaced by most * (2 y^2 - 1), where y = (value - origin) / (most * step) is
       between -1 and 1. So the squares have the same range as the values themselves, -most .. most, and need no more
       noise.
-    - `doubling`: the user adds the number of the bin in which x lies, from which a private search finds clipping
-      bounds. The ends of the bins are powers of two (see `DoublingBounds`).
+    - `doubling`, for a private search for clipping bounds: the user adds the number of the bin in which x lies. The
+      ends of the bins are powers of two (see `DoublingBounds`).
     - `peak`: the user adds to each group the greatest of the numbers x that they have in any of their groups.
     - `in_cells`: the engine returns for each whole number (a cell) how many users add it, instead of the sum.
-    - `weight`: a user has a weight of `weight` (a whole number), divided evenly among their rows. The weight of a row
-      goes to the cell (the whole number) of the row's value, and the engine returns the sum of the weights in each
-      cell.
-    - `distinct`: every user keeps at most `distinct` distinct values of the column in a group, chosen at random. The
-      engine returns the number of distinct values that at least one user keeps.
+    - `weight`, for quantiles: a user has a weight of `weight` (a whole number), divided evenly among their rows. The
+      weight of a row goes to the cell (the whole number) of the row's value, and the engine returns the sum of the
+      weights in each cell.
+    - `distinct`, for numbers of distinct values: every user keeps at most `distinct` distinct values of the column in a
+      group, chosen at random. The engine returns the number of distinct values that at least one user keeps.
     """
 
     column: str | None = None

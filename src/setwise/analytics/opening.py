@@ -277,10 +277,11 @@ def _header_advice(location: Location) -> str:
 def _session_with(types: Mapping[str, Kind], open_joined: Callable[..., Engine], words: Mapping[str, Any]) -> Session:
     """Return a session on a file whose text columns are read as `types`, a mapping from columns to kinds.
 
-    `open_joined(types=types)` opens the file's table and returns the engine that reads it. For a question that joins
-    tables, the session calls `open_joined(name, joins, derivation, types=types)`, which returns the engine that reads
-    the joined rows: `name` is the table's name after FROM, `joins` are the tables to join, and `derivation` are the
-    steps of SQL that compute columns or filter rows. `words` are the other keyword arguments of `Session`.
+    `open_joined` opens an engine. `open_joined(types=types)` returns the engine that reads the file's table. For a
+    question that joins tables, the session calls `open_joined(name, joins, derivation, types=types)`, which returns the
+    engine that reads the joined rows: `name` is the table's name after FROM, `joins` are the tables to join, and
+    `derivation` are the steps of SQL that compute columns or filter rows. `words` are the other keyword arguments of
+    `Session`.
     """
     return Session(open_joined(types=types), types=types, open_joined=partial(open_joined, types=types), **words)
 
@@ -308,10 +309,11 @@ def _holder_scan(main: TableToScan, joinable: JoinableTables) -> HolderScan | No
 
 
 def _unit_steps(user: str, unit: str, account: AccountPayer | None, schema: Schema) -> Derivation:
-    """Return the operations on rows that add a column with the unit of privacy of each row, such as a user's day.
+    """Return the operations that add a column to a table, which says to which unit of privacy each row belongs.
 
     - `user` is the user column.
-    - `unit` is the unit of privacy. If it is the whole user, no column is added, and the result is empty.
+    - `unit` is the unit of privacy, such as "user,day". If it is the whole user, the result is empty, because the user
+      column says it already.
     - `account` is the account that pays, or None.
     - `schema` has the columns of the table.
     Raises: `InvalidParameter` if the `account` protects another unit than `unit`, or if `unit` cannot be computed from

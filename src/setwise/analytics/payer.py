@@ -69,7 +69,7 @@ class AccountPayer(Payer, Protocol):
         ...
 
     def warning(self, uses: Sequence[Use]) -> str | None:
-        """Return a warning if charging `uses` would end one of the two ways in which a dataset's accounts can pay.
+        """Return a warning if charging `uses` would narrow how the accounts on a dataset can pay from then on.
 
         The accounts on a dataset share a joint budget, which can be spent in two ways: as a Gaussian budget (all
         charges together reveal no more than one Gaussian mechanism) or as a sum of epsilons. A charge that fits only
@@ -295,7 +295,7 @@ def sparing_budget(
     status: Callable[[], AccountStatus | None],
     uses_of: Callable[[AskedBudget], Sequence[Use]],
 ) -> AskedBudget:
-    """Return `budget`, if possible with noise that lowers what the account has left by at most the question's epsilon.
+    """Return `budget` with the kind of noise that uses up least of the account, if the question leaves the kind open.
 
     Some accounts can be spent in two ways: as a Gaussian budget (all charges together reveal no more than one Gaussian
     mechanism) or as a sum of epsilons. A charge that fits only one of these ways rules out the other way from then on,
@@ -303,9 +303,9 @@ def sparing_budget(
     chooses noise for its accuracy, does not avoid this.
 
     So three kinds of noise are tried in this order: the planner's choice, Laplace noise, Gaussian noise. The first kind
-    that takes at most the question's epsilon from the account is chosen, or else the kind after which the account has
-    most left. Gaussian noise takes the account's default delta if `budget` has none, because the account's promise has
-    a delta in any case.
+    that takes at most the question's epsilon from the account is chosen. If no kind does, it is the kind after which
+    the account has most left. Gaussian noise takes the account's default delta if `budget` has none, because the
+    account's promise has a delta in any case.
 
     - `status` returns the status of the account that pays; None if no account pays.
     - `uses_of` plans the question within a budget, and returns its mechanisms (guarantees and numbers of runs).

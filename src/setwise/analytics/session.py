@@ -552,10 +552,11 @@ class Session(Askable):
         return shortage if suggestion is None else f"{shortage}; {suggestion}"
 
     def warning(self, plan: Plan) -> str | None:
-        """Return a warning if charging `plan` would end one of two ways of paying, for all accounts on the dataset.
+        """Return a warning if charging `plan` would narrow how the accounts on the dataset can pay from then on.
 
-        Their joint budget can be spent as a Gaussian budget or as a sum of epsilons; a charge that fits only one way
-        ends the other for good. Returns None if the charge ends neither, or if the session has no account.
+        The accounts have a joint budget, which can be spent in two ways: as a Gaussian budget (all charges together
+        reveal no more than one Gaussian mechanism) or as a sum of epsilons. A charge that fits only one way ends the
+        other way for good. Returns None if the charge ends neither way, or if the session has no account.
         """
         return None if self._account is None else self._account.warning(plan.uses)
 

@@ -25,9 +25,10 @@ def unit_column(user: str, unit: str) -> str:
 
 
 def unit_derivation(user: str, unit: str, schema: Schema) -> Derivation:
-    """Return the operations on rows that add a column with the unit of privacy of each row, such as a user's day.
+    """Return the operations that add a column to a table, which says to which unit of privacy each row belongs.
 
-    `unit` is the unit of privacy, such as "user,day", `user` is the user column, and `schema` describes the table.
+    For example, the column tells apart the days of each user. `unit` is the unit of privacy, such as "user,day", `user`
+    is the user column, and `schema` describes the table.
     Raises: `UnknownColumn` if the table lacks a column; `InvalidParameter` if `unit` names the user column itself, or
     something else than a column of text, whole numbers, dates or truth values, or the day, week or month of a time.
     """

@@ -328,14 +328,15 @@ def interval_note(
     intervals: Sequence[Interval | None] | None = None,
     detectable: int | None = None,
 ) -> str:
-    """Return sentences about what the intervals of `release` promise, and why some are wider than the noise requires.
+    """Return sentences about what the confidence intervals of `release`, a list of noisy counts, promise.
 
+    They also say why some intervals reach further down than the noise alone requires.
     - `number` is the phrase for the exact number that an interval contains with probability `confidence`.
     - `intervals` are the intervals, one for each item; None if they are to be computed here.
     - `detectable` is the least exact count with which an item is listed with probability `confidence`; None if not
       known.
 
-    Returns "" if the release has no counts.
+    Returns "" if the release has no counts, or if no count has an interval.
     """
     computed = release.intervals(confidence) if intervals is None else intervals
     present_intervals = [interval for interval in computed if interval is not None]

@@ -74,7 +74,7 @@ class Core:
         """Whether the query's columns have types with which it can be answered; True if the types are not known.
 
         Sums, means, quantiles and variances need numbers, periods need times, and other groups need text, integers,
-        dates or booleans.
+        dates or booleans. An error message first looks for a corrected statement whose queries fit.
         """
         schema = self.source.schema
         names = {each.column for each in self.query.statistics if each.kind not in ("count", "distinct")}

@@ -197,10 +197,10 @@ class CoreBuilder:
                 check_parts(self._select.args["distinct"], "expressions")
 
     def _where(self) -> str | None:
-        """Return the conditions of WHERE as text of the filter language, which compares columns with constants.
+        """Return the conditions of WHERE that the filter language can state, as one text; None if it can state none.
 
-        Conditions that this language cannot state become row expressions (values computed from each row), which
-        `_derived_rows` later applies. Returns None if no condition is left for the text.
+        The filter language compares columns with constants. Every other condition becomes a row expression (a value
+        computed from each row), which is applied later, in `_derived_rows`.
         """
         texts = []
         parts = conjunction(self._select.args.get("where"))
@@ -581,8 +581,9 @@ _CLAUSES = {
 def _direct(outputs: Sequence[tuple[str, exp.Expr]], times: Sequence[bool]) -> tuple[Output, ...] | None:
     """Return the result columns of a SELECT that only shows columns of released (noisy) rows; None if it computes any.
 
-    `outputs` has (name, syntax node over the released rows) for each result column, and `times` says for each group
-    column whether its keys are periods of time.
+    If it computes none, the released rows are the result, and no SQL has to run over them. `outputs` has (name, syntax
+    node over the released rows) for each result column, and `times` says for each group column whether its keys are
+    periods of time.
     """
     direct = []
     for name, node in outputs:

@@ -46,7 +46,7 @@ class ShellColumn:
       depends on no statistic.
     - `sources` is the number of released statistics from which the interval is computed; a note on the result says how
       sure the interval then is.
-    - `is_key` is True if the column is computed from group keys alone.
+    - `is_key` is True if the column is computed from group keys alone, so that its values have no noise.
     """
 
     name: str
@@ -198,7 +198,7 @@ def _reads_released_rows(table: exp.Expr, tree: exp.Expr) -> bool:
 
 
 def _selected(node: exp.Expr, select: exp.Expr) -> exp.Expr:
-    """Return the expression by which `node`, one of the expressions in ORDER BY of `select`, sorts.
+    """Return the expression by which `node`, one entry of ORDER BY in `select`, sorts.
 
     If `node` names the alias of a result column, this is the expression of that column; otherwise it is `node` itself.
     """
@@ -399,7 +399,7 @@ def _precisions(select: exp.Expr, tree: exp.Expr) -> list[_ColumnPrecision]:
 def _is_key(node: exp.Expr, select: exp.Expr, tree: exp.Expr) -> bool:
     """Return whether the expression `node` of `select` is computed from group keys of released (noisy) rows alone.
 
-    `tree` is the whole statement, whose common table expressions `select` may read.
+    Its values then have no noise. `tree` is the whole statement, whose common table expressions `select` may read.
     """
     if has_aggregate(node) or node.find(exp.Window, exp.Subquery, exp.Select) is not None:
         return False
@@ -408,10 +408,11 @@ def _is_key(node: exp.Expr, select: exp.Expr, tree: exp.Expr) -> bool:
 
 
 def _names_key(column: exp.Column, select: exp.Expr, tree: exp.Expr) -> bool:
-    """Return whether `column`, which `select` reads, is a group key (g0, g1, ..) of a table of released (noisy) rows.
+    """Return whether `column`, which `select` reads, is a group key of released (noisy) rows, and so has no noise.
 
-    If `select` joins tables, the column must be qualified by the released table, because a public table may have a
-    column g0, too. `tree` is the whole statement, whose common table expressions `select` may read.
+    Group keys are called g0, g1, .. in a table of released rows. If `select` joins tables, the column must be qualified
+    by the released table, because a public table may have a column g0, too. `tree` is the whole statement, whose common
+    table expressions `select` may read.
     """
     source = select.args.get("from_")
     table = None if source is None else source.this
@@ -451,10 +452,10 @@ def _holds_column(selects: Sequence[exp.Expr], column: exp.Column, tree: exp.Exp
 
 
 def _holds_keys(selects: Sequence[exp.Expr], place: int, tree: exp.Expr) -> bool:
-    """Return whether the result column with the index `place` of SELECTs united with UNION ALL holds group keys.
+    """Return whether a result column of SELECTs that are united with UNION ALL holds group keys, which have no noise.
 
-    It does if it is computed from group keys in at least one of `selects`, and is constant in the other ones. `tree` is
-    the whole statement.
+    `place` is the index of the column. It holds group keys if it is computed from group keys in at least one of
+    `selects`, and is constant in the other ones. `tree` is the whole statement.
     """
     nodes = [select.expressions[place].unalias() for select in selects]
     keys = [_is_key(node, select, tree) for node, select in zip(nodes, selects, strict=True)]
