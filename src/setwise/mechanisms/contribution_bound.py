@@ -158,7 +158,8 @@ class ContributionSearch:
     def ends(self) -> tuple[int, ...]:
         """The upper ends of the bins, smallest first, in groups (or rows) per user.
 
-        A bin is a range of numbers of groups (or rows); users are sorted into bins by their own number.
+        A bin is a range of numbers of groups (or rows); a user is sorted into a bin by how many groups (or rows) the
+        user has.
         """
         below = [2**power for power in range(self.most.bit_length()) if 2**power < self.most]
         above = [self.most]

@@ -177,6 +177,8 @@ class DoublingBounds:
     ) -> FoundRange:
         """Draw noise, and return clipping bounds low < high with the noisy number of values in each bin.
 
+        A bin is an interval of values whose ends are powers of two.
+
         - `counts` has the exact number of values in each of the 171 bins.
         - `noise_at(bound)`, for a sum: the error that noise adds if `bound` is the larger absolute clipping bound.
         - `noise_of_width`, for a mean: the error that noise adds to the sum of the values, divided by the distance

@@ -182,7 +182,7 @@ class Exponential:
         )
 
     def guarantees(self) -> tuple[Use, ...]:
-        """Return the privacy cost of one pick: one use of epsilon-bounded range."""
+        """Return the privacy cost of one pick (a random choice of one candidate): one use of epsilon-bounded range."""
         return (Use(BoundedRange(epsilon=float_above(self.epsilon))),)
 
     def pick(self, scores: Sequence[int | Fraction], randomness: Randomness) -> int:
@@ -228,7 +228,7 @@ class PermuteAndFlip:
         )
 
     def guarantees(self) -> tuple[Use, ...]:
-        """Return the privacy cost of one pick: one use of epsilon-DP."""
+        """Return the privacy cost of one pick (a random choice of one candidate): one use of epsilon-DP."""
         return (Use(PureDP(epsilon=float_above(self.epsilon))),)
 
     def pick(self, scores: Sequence[int | Fraction], randomness: Randomness) -> int:

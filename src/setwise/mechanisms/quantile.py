@@ -139,10 +139,10 @@ class GridQuantiles:
 
     @property
     def levels(self) -> int:
-        """Number of successive levels of picks that all quantiles need: floor(log2(number of quantiles)) + 1.
+        """Number of successive levels in which all quantiles are picked: floor(log2(number of quantiles)) + 1.
 
-        Each level picks the middle one of the quantiles that are left between two neighbouring earlier picks, which
-        halves their number.
+        The first level picks the middle quantile. Each further level picks the middle one of the quantiles that are
+        left between two neighbouring earlier picks, which halves their number.
         """
         return len(self.shares).bit_length()
 

@@ -166,11 +166,13 @@ class Release:
 
     @property
     def share(self) -> Fraction:
-        """The number of listed items divided by the number of candidates from which noisy counts chose them.
+        """The number of listed items divided by the number of candidates from which the items were chosen.
 
-        It is 1 if noisy counts did not choose the items, or if no item is listed. Choosing the highest noisy counts
-        makes it more likely that an interval misses the exact count. So `intervals` makes each interval wider: its
-        probability of a miss is multiplied by this share.
+        A candidate is a group whose noisy count exceeds the threshold (every group, if there is no threshold); of the
+        candidates, those with the highest noisy counts are listed. The share is 1 if noisy counts did not choose the
+        items, or if no item is listed. Choosing the highest noisy counts makes it more likely that an interval misses
+        the exact count. So `intervals` makes each interval wider: its probability of a miss is multiplied by this
+        share.
         """
         if self.selection is None or not self.items:
             return Fraction(1)

@@ -85,7 +85,7 @@ class Shape:
     cutoff: int | None = None
 
     def __str__(self) -> str:
-        """Return a phrase for people about the weights of earlier periods in a release.
+        """Return a phrase for people about the weights of earlier periods in a release, a noisy weighted sum of counts.
 
         Examples: "independent noise in every period", "the square root of the prefix sums".
         """
@@ -96,9 +96,10 @@ class Shape:
         return name if self.cutoff is None else f"{name}, cut off after {self.cutoff} periods"
 
     def coefficients(self, periods: int) -> NDArray[np.float64]:
-        """Return the weights c[0], ..., c[periods - 1] of the present and earlier periods in a release, as floats.
+        """Return the weights c[0], ..., c[periods - 1] as floats: c[k] is the weight of a group's count k periods ago.
 
-        c[0] = 1, and c[k] = c[k-1] (a + k - 1) / k with a = exponent. The weights from the cutoff on are 0.
+        A release is the weighted sum of a group's counts of the present and earlier periods, plus noise. c[0] = 1, and
+        c[k] = c[k-1] (a + k - 1) / k with a = exponent. The weights from the index `cutoff` on are 0.
         """
         steps = np.arange(1, periods, dtype=np.float64)
         ratios = (float(self.exponent) + steps - 1.0) / steps
@@ -135,9 +136,10 @@ def choose_shape(periods: int, purpose: Purpose, window: int | None = None, part
 
 
 def wanted_window(periods: int, purpose: Purpose, window: int | None) -> int | None:
-    """Return the number of periods that an estimate for `purpose` sums; None if it sums all periods so far.
+    """Return how many periods the estimates sum that a series is for; None if they sum all periods so far.
 
-    `periods` is the number of periods of the series, and `window` the length of a window for the purpose WINDOWS.
+    The result is `window` for windows, 1 for single periods, and None for totals; `purpose` says which of them the
+    series is for. `periods` is the number of periods of the series, and `window` the number of periods in a window.
 
     Raises: `InvalidParameter` if a window is missing for WINDOWS or given for another purpose.
     """
@@ -199,8 +201,9 @@ def _window_row(row: NDArray[np.float64], window: int | None) -> NDArray[np.floa
 def rounded_coefficients(shape: Shape, periods: int, bits: int) -> tuple[int, ...]:
     """Return the weights of the present and earlier periods in a release, as whole numbers in units of 2^-bits.
 
-    `shape` gives the weights before rounding, latest period first, and there are `periods` of them. They are never
-    negative, and no weight is larger than the one before it.
+    A release is the weighted sum of a group's counts of the present and earlier periods, plus noise. `shape` gives the
+    weights before rounding, latest period first, and there are `periods` of them. Rounded weights are never negative,
+    and no weight is larger than the one before it.
 
     Ensures: the first weight is 2^bits, which stands for 1.
     """
@@ -294,17 +297,17 @@ class RunningTotals:
 
     @property
     def periods(self) -> int:
-        """Number of periods over which the series releases counts."""
+        """Number of periods of the series; in each of them, noisy counts are released."""
         return len(self.coefficients)
 
     @property
     def noise_scale(self) -> int:
-        """Standard deviation of the noise on each release, in units of 2^-bits users."""
+        """Standard deviation of the noise on a group's released value in each period, in units of 2^-bits users."""
         return noise_units(self.coefficients, self.sigma, self.contributions, self.participations)
 
     @property
     def deviation(self) -> float:
-        """Standard deviation of the noise on each release, in users."""
+        """Standard deviation of the noise on a group's released value in each period, in users."""
         return math.ldexp(self.noise_scale, -self.bits)
 
     def uses(self) -> tuple[Use, ...]:
@@ -504,10 +507,11 @@ def _estimating_row(coefficients: tuple[int, ...], bits: int) -> NDArray[np.floa
 
 @lru_cache(maxsize=128)
 def squared_sensitivity(coefficients: tuple[int, ...], participations: int = 1) -> int:
-    """Return the squared l2-sensitivity of all releases of one group, if a user adds 1 in `participations` periods.
+    """Return the squared l2-sensitivity of all releases of one group, from which their noise scale is computed.
 
-    A release is a weighted sum of the counts of the present and earlier periods, plus noise. `coefficients` are these
-    weights as whole numbers in units of 2^-bits, so the result is in units of 4^-bits.
+    It holds for users who add 1 to the group in at most `participations` periods. A release is a weighted sum of the
+    counts of the present and earlier periods, plus noise. `coefficients` are these weights as whole numbers in units of
+    2^-bits, so the result is in units of 4^-bits.
 
     Theorem: docs/running-totals.md, Theorem 1.
     """
@@ -522,7 +526,8 @@ def squared_sensitivity(coefficients: tuple[int, ...], participations: int = 1) 
 def noise_units(coefficients: tuple[int, ...], sigma: float, contributions: int, participations: int) -> int:
     """Return the noise scale, a whole number, at which the releases of all periods cost one Gaussian use of `sigma`.
 
-    It is `sigma` times the l2-sensitivity of all releases, rounded up, in units of 2^-bits.
+    A release is a weighted sum of a group's counts of the present and earlier periods, plus noise. The noise scale is
+    `sigma` times the l2-sensitivity of all releases, rounded up, in units of 2^-bits.
 
     - `coefficients` are the weights of the present and earlier periods' counts in a release, in units of 2^-bits.
     - `contributions` is the largest number of groups to which a user adds.

@@ -285,10 +285,10 @@ class NoisyVariance(NoisySums):
         return [self.estimate(total, squares, count, ratio) for total, squares, count in zip(*noisy, strict=True)]
 
     def ratio(self, confidence: Fraction) -> NoisyRatio:
-        """Return the object that divides each of the two noisy sums by the noisy number of rows, with an interval.
+        """Return the object that divides a noisy sum by the noisy number of rows, with an interval of the quotient.
 
-        The intervals of both quotients hold together with probability `confidence`: each misses with probability at
-        most half of 1 - `confidence`.
+        A variance needs two such quotients, with a noisy sum of values and one of squares. Their intervals hold
+        together with probability `confidence`: each misses with probability at most half of 1 - `confidence`.
         """
         return NoisyRatio.of(self.reach, self.rows, self.noise, (1 + confidence) / 2)
 
@@ -410,10 +410,11 @@ class OneQuantile(StatisticRelease):
         return self.guarantees() if place == self.leader else ()
 
     def estimates(self, place: int, reading: GroupReading) -> list[Estimate]:
-        """Return the grid cell picked for this quantile in every group, as estimates without intervals.
+        """Return for every group the grid cell (a possible result) picked for this quantile, as an estimate.
 
-        The first call for one of several quantiles of the same values picks the cells of all of them, and keeps them in
-        `reading` for the others. `place`, the index of this statistic, is ignored.
+        The value of an estimate is the index of the cell, and the estimates have no intervals. The first call for one
+        of several quantiles of the same values picks the cells of all of them, and keeps them in `reading` for the
+        others. `place`, the index of this statistic, is ignored.
         """
         del place
         if self.leader not in reading.picked:
@@ -422,7 +423,7 @@ class OneQuantile(StatisticRelease):
         return [Estimate(value=cells[self.number]) for cells in reading.picked[self.leader]]
 
     def with_noise(self, noise_of_scale: NoiseOfScale, scale: Fraction) -> "OneQuantile":
-        """Return this quantile with grid cells picked by the exponential mechanism of epsilon 2 / scale.
+        """Return this quantile with the exponential mechanism of epsilon 2 / scale, which picks the result from a grid.
 
         A pick with this epsilon satisfies the same zCDP, 1 / (2 scale^2), as Gaussian noise of that scale.
         `noise_of_scale` is ignored, because no noise is added.
@@ -431,7 +432,7 @@ class OneQuantile(StatisticRelease):
         return replace(self, quantiles=replace(self.quantiles, epsilon=2 / scale))
 
     def with_draws(self, counts: Counts | None, pick: Fraction | None) -> "OneQuantile":
-        """Return this quantile with grid cells picked by the exponential mechanism of epsilon `pick`.
+        """Return this quantile with the exponential mechanism of epsilon `pick`, which picks the result from a grid.
 
         `counts`, the noise of other statistics, is ignored.
 

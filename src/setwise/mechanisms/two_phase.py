@@ -166,7 +166,11 @@ def noise_of(counts: Counts, reach: int) -> LaplaceNoise | RoundedGaussianNoise:
 
 
 def guarantee_of(counts: Counts, reach: int) -> Guarantee:
-    """Return the privacy guarantee of adding the noise `counts` to a value that one user changes by at most `reach`."""
+    """Return the privacy guarantee of a noisy value that one user changes by at most `reach` (its sensitivity).
+
+    `counts` has the kind of noise (Laplace or Gaussian) and its scale for sensitivity 1. The noise on the value has
+    this scale times `reach`.
+    """
     match counts:
         case LaplaceCounts(scale=scale):
             return DiscreteLaplace(scale=float(binary(scale * reach)), sensitivity=reach)
@@ -223,7 +227,10 @@ class TwoPhaseTopK:
 
     @property
     def _picks(self) -> int:
-        """Largest number of groups that the first phase of the release, the ranking of groups, can pick."""
+        """Largest number of groups that the first phase, the ranking of groups by noisy counts, can pick.
+
+        The largest cost of the second phase, which counts the picked groups, follows from this number.
+        """
         return self.discovery.guarantees()[0].count
 
     def _count_uses(self, labels: int) -> tuple[Use, ...]:

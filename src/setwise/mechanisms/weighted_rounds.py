@@ -99,7 +99,7 @@ def user_weight(groups: int) -> int:
 
 
 def user_share(groups: int) -> int:
-    """Return what a user with `groups` groups adds once per group to a sum that counts users: floor(2^14 / groups).
+    """Return floor(2^14 / groups): what a user adds, for each of their `groups` groups, to a sum that counts users.
 
     So the user adds about 2^14 in total, and the sum is about 2^14 times the number of users. The sum is released with
     noise, in a step called the survey, before private groups are searched.
@@ -108,7 +108,7 @@ def user_share(groups: int) -> int:
 
 
 def user_root(groups: int) -> int:
-    """Return what a user with `groups` groups adds once per group to a sum: floor(2^14 / sqrt(groups)).
+    """Return floor(2^14 / sqrt(groups)): what a user adds, for each of their `groups` groups, to a sum.
 
     The sum is released with noise, in a step called the survey, to estimate how many groups users have before private
     groups are searched. The user adds about 2^14 sqrt(groups) in total. Without the square root, a user of many groups
@@ -144,9 +144,11 @@ class GroupWeights:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Discovery:
-    """The state of a search for private groups: what its rounds have released so far, all of it public.
+    """The state of a search for private groups in rounds: what its rounds have released so far, all of it public.
 
-    A survey, made before the first round, releases the noisy number of users and of their groups.
+    In a round, each user divides a weight among their groups not found yet; a group is found if its noisy sum of
+    weights exceeds a threshold. A survey, made before the first round, releases the noisy number of users and of their
+    groups.
 
     - `labels` are the groups found.
     - `found` is how many of these groups each round found.
@@ -156,7 +158,7 @@ class Discovery:
     - `groups_per_user` is the survey's estimate of how many groups users have: the square of the average of the square
       root of a user's number of groups. None before the survey.
     - `part` is the fraction of their planned cost (as mu squared, which is 1 / sigma^2 for a Gaussian use) that the
-      rounds spend; what is left pays for counting the groups.
+      rounds spend; the remaining cost pays for counting the groups.
     - `freed` is the estimated share of all users' weight that lay on the groups which the last round found. In the next
       round, users give this weight to their other groups.
     """
@@ -179,18 +181,18 @@ class Discovery:
 
     @property
     def found_per_user(self) -> float:
-        """The estimated average number of groups of a user that have been found, over all users.
+        """The estimated average, over all users, of how many of a user's groups the search has found.
 
         It is 0 as long as the number of users is unknown, that is, before the first round.
         """
         return sum(self.group_users) / self.users if self.users else 0.0
 
     def counted_users(self, contributions: int | None) -> tuple[float | None, ...]:
-        """Return for each found group about how many users count in it, if each user counts in few groups only.
+        """Return for each found group about how many users count in it, if users count in few groups only.
 
-        The numbers are computed from released numbers alone. `contributions` is the limit: the largest number of found
-        groups in which a user counts; if the user has more, they are chosen at random. None means all groups. An entry
-        of the result is None if no number is known.
+        `contributions` is the largest number of found groups in which a user counts; if the user has more, they are
+        chosen at random. None means all groups. The numbers are computed from released numbers alone. An entry of the
+        result is None if no number is known.
         """
         if len(self.group_users) != len(self.labels):
             return (None,) * len(self.labels)
@@ -422,10 +424,10 @@ class WeightedRounds:
     def _uses_of_next_round(self, state: Discovery) -> int:
         """Return how many of the remaining Gaussian uses the next round of the search spends: one use, or all of them.
 
-        It spends one if a further round is expected to find many more groups. That is so if much of the users' weight
-        lies on the groups that the last round found (before the first round: on groups that it is likely to find),
-        because users then give this weight to their other groups. This is estimated from the released numbers in
-        `state`.
+        The round spends one use if a further round is expected to find many more groups. That is so if much of the
+        users' weight lies on the groups that the last round found (before the first round: on groups that it is likely
+        to find), because users then give this weight to their other groups. The weight is estimated from the released
+        numbers in `state`.
         """
         # A further round pays off only if the groups found so far have much of the users' weight, which users then give
         # to their other groups.

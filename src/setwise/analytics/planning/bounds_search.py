@@ -479,7 +479,10 @@ def bounds_in_answer(query: Query, stated_query: Query, found_bounds: FoundBound
 
 
 def bounds_in_words(record: Mapping[str, object]) -> str:
-    """Return the bounds in `record`, a result of `bounds_in_answer`, as text; the shares in `record` are left out."""
+    """Return the bounds in `record`, a result of `bounds_in_answer`, as text, such as "age between 0 and 64".
+
+    The shares of what the bounds leave out, which are in `record` too, are not part of the text.
+    """
     bounds = {name: value for name, value in record.items() if not isinstance(value, dict)}
     return ", ".join(
         f"{name} between {value[0]:g} and {value[1]:g}" if isinstance(value, list) else f"{name} {value}"

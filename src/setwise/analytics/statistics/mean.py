@@ -166,7 +166,7 @@ class Mean(BoundedStatistic):
         return " over events" if words.get("per_user") else ""
 
     def is_unreliable(self, estimate: "Estimate", release: "StatisticRelease", users: float | None) -> bool:
-        """Return whether noise may be as large as the mean, or as a quarter of the distance between its two bounds.
+        """Return whether noise may be as large as the mean, or as a quarter of the clipping bounds' distance.
 
         If the bounds lie on both sides of 0, noise is compared with the distance only, because a mean near 0 can be
         precise. `estimate` is in units of the column; `release` and `users` are not used.

@@ -36,8 +36,8 @@ class Sum(BoundedStatistic):
     - `low` and `high` are given both or not at all. If they are left out, as in a top k by sums, `low` is 0, and `high`
       is the bound that the dataset declares, or else 1.
     - `bounds` = "auto" leaves both to a private search.
-    - `step`: a user's own sum is rounded to a multiple of it. If it is left out, it is 1 for a column of integers, and
-      a thousandth of high - low for other columns.
+    - `step`: a user's own sum is rounded to a multiple of it. If it is left out, it is 1 for a column of integers (more
+      if a bound is beyond 2^40), and a thousandth of high - low for other columns.
     - `clip` has the bounds and the step; None until a search has found the bounds.
     - `has_high` says whether `high` was given.
     """
@@ -71,7 +71,7 @@ class Sum(BoundedStatistic):
         set_fields(self, column=column, clip=clip, has_high=high is not None)
 
     def words(self) -> dict[str, object]:
-        """Return the sum's parameters that differ from their defaults, as JSON values.
+        """Return the sum's parameters that differ from their defaults, as JSON values; `Sum.read` accepts them.
 
         `low` and `high` are left out if the query left both out.
         """
@@ -122,8 +122,8 @@ class Sum(BoundedStatistic):
     def in_steps(self, schema: Schema) -> Statistic:
         """Return the sum with its rounding step: the given one, 1 for integers, or a thousandth of high - low.
 
-        `schema` says whether the column has integers. If the larger absolute bound of integers is above 2^40
-        (`LARGEST_TAU`), the step is 2^-16 of that bound, because noise for so many steps of 1 cannot be sampled.
+        `schema` says whether the column has integers. If a bound of integers is beyond 2^40 (`LARGEST_TAU`), the step
+        is 2^-16 of the larger absolute bound, because noise for a sensitivity of so many steps of 1 cannot be sampled.
         """
         clip = self.clip_bounds
         if clip.step is not None:

@@ -78,7 +78,7 @@ class SharedGaussianNoise:
     def combined(
         self, own_noise: NDArray[np.int64], common: NDArray[np.int64], coins: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """Return the noise of all counts: (own + common) / denominator, rounded to the nearest whole number.
+        """Return the noise of each count: (own noise + common noise) / denominator, rounded to a whole number.
 
         `own_noise` has one draw of rounded Gaussian noise per count, and `common` one draw for all counts. A result
         halfway between two whole numbers is rounded down if the count's entry in `coins` is 1, and up if it is 0.
@@ -238,9 +238,10 @@ def best_theta(labels: int, changeable: int) -> Fraction:
 def _factor(labels: int, changeable: int, theta: Fraction) -> float:
     """Return f, the standard deviation of a count's noise in units of tau * sigma, if counts share a part of the noise.
 
-    f is sqrt(Q) + theta, where Q is the result of `squared_sensitivity` for `labels` counts, of which one user changes
-    at most `changeable`. tau is the most that one user adds to a count, sigma the parameter of each Gaussian use that
-    the noise costs (one for each changeable count), and `theta` the weight of the noise common to all counts.
+    `best_theta` looks for the weight `theta` of the common noise with about the smallest f. f is sqrt(Q) + theta, where
+    Q is the result of `squared_sensitivity` for `labels` counts, of which one user changes at most `changeable`. tau is
+    the most that one user adds to a count, and sigma the parameter of each Gaussian use that the noise costs (one for
+    each changeable count).
     """
     return math.sqrt(squared_sensitivity(labels, changeable, theta)) + float(theta)
 

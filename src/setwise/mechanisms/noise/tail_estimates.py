@@ -23,10 +23,11 @@ _QUANTILES = -np.log1p(-(np.arange(_STEPS) + 0.5) / _STEPS)
 
 
 def estimate_tail(noisy: NDArray[np.float64], users_before: float, scale: float) -> NDArray[np.float64]:
-    """Return the estimated number of users in each of the last bins, from noisy numbers that hide most of them.
+    """Return the estimated number of users in each of the bins at the end of a histogram, where noise hides most users.
 
-    - `noisy` has the noisy number of users in each of these bins. A bin is a range of a number, such as rows per user,
-      and each bin ends at about twice the end of the bin before it.
+    A bin is a range of a number, such as rows per user, and each bin ends at about twice the end of the bin before it.
+
+    - `noisy` has the noisy number of users in each bin whose number is estimated.
     - `users_before` is an estimate of the number of users in the bin before the first of these bins.
     - `scale` is the scale of the Laplace noise on each number.
 

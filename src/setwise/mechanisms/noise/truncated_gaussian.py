@@ -151,9 +151,9 @@ _SMALLEST_SHARE = 1e-60
 def continuous_failure(level: float, tau: float, deviation: float) -> float:
     """Return the probability that truncated Gaussian noise falls where the same noise shifted by `tau` cannot fall.
 
-    Such a noisy count could come from only one of two neighbouring tables whose counts differ by `tau`, so everything
-    may be revealed. The noise is a continuous Gaussian of standard deviation `deviation`, conditioned on [-level,
-    level].
+    This is an outright failure: the noisy count could come from only one of two neighbouring tables whose counts differ
+    by `tau`, so everything may be revealed. The noise is a continuous Gaussian of standard deviation `deviation`,
+    conditioned on [-level, level].
 
     Theorem: the paper's equation for the truncation level (eq:truncationLevel).
     """

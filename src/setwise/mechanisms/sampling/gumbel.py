@@ -46,9 +46,9 @@ def float_keys(shortfalls: NDArray[np.float64], words: NDArray[np.uint64]) -> ND
 def float_bounds(
     shortfalls: NDArray[np.float64], words: NDArray[np.uint64], keys: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return certified lower and upper bounds on the exact noisy scores, whose float approximations are `keys`.
+    """Return (lower bounds, upper bounds), certified, on the exact noisy scores, whose float approximations are `keys`.
 
-    Where bounds of candidates overlap, the caller draws further bits and computes exactly.
+    Where the bounds of candidates overlap, the caller draws further bits and computes the scores exactly.
 
     - `shortfalls` has rate * (score - highest score) for each candidate; rate is the inverse of the noise scale. If the
       candidate stands for a run of scores (see `Runs`), the logarithm of the run's weight is added.
@@ -245,12 +245,12 @@ def _contenders(
 def _overlaps(
     lower: NDArray[np.float64], upper: NDArray[np.float64], k: int
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the ranges of a ranking by approximate scores in which the order is still uncertain, as (starts, ends).
+    """Return (starts, ends) of the ranges of a ranking within which the order of candidates is still uncertain.
 
     The candidates are ranked by floats that approximate their noisy scores. `lower` and `upper` are certified bounds on
-    these scores, in the order of the ranking; where they overlap, the caller computes the scores exactly. A range
-    [start, end) holds positions of the ranking. Ranges that begin after the first `k` positions do not matter and are
-    left out.
+    these scores, in the order of the ranking; where the bounds of candidates overlap, the caller computes the scores
+    exactly. A range [start, end) holds positions of the ranking. Ranges that begin after the first `k` positions do not
+    matter and are left out.
     """
     lowest_so_far = np.minimum.accumulate(lower)
     highest_to_come = np.maximum.accumulate(upper[::-1])[::-1]
@@ -274,7 +274,8 @@ def _exact(
     - `gaps` has, for every candidate, the score minus the highest score.
     - `words` has, for every candidate, the first `width` bits of the random number that makes the noise.
     - `rate` is the inverse of the noise scale.
-    - `runs` has the runs of scores for which candidates stand; None if each candidate has one score.
+    - `runs`: a candidate may stand for a run, a sequence of evenly falling scores that is picked as a whole. These are
+      the runs of all candidates; None if each candidate has one score.
     """
     keys = [ExactKey(index, rate * int(gaps[index]), int(words[index]), width) for index in group.tolist()]
     if runs is not None:
